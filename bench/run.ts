@@ -10,6 +10,7 @@ import { compareGateway } from './gateway/comparison.js'
 import { measureImportTime } from './import-time.js'
 import { measureInProcess } from './in-process.js'
 import { measureJson } from './json.js'
+import { measureLists } from './lists.js'
 import { fdatasyncTimes } from './measure/disk.js'
 import { diskLine, machineLine } from './measure/machine.js'
 import { recordRun } from './measure/recorded-run.js'
@@ -42,6 +43,7 @@ const measures: Readonly<Record<string, (disk: string, quick: boolean) => Promis
   cold: measureColdStart,
   import: measureImportTime,
   json: measureJson,
+  lists: measureLists,
   memory: measureMemory,
   streams: measureStreams,
   redis: measureRedis,

@@ -7,6 +7,7 @@ export type { Credential, ResponseHead } from './call/credential.js'
 export {
   type DefinitionFilter,
   type DefinitionKind,
+  type DefinitionPage,
   type DefinitionReviews,
   definitionFilter,
   type ReceivedDefinition,

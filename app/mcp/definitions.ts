@@ -1,58 +1,54 @@
 // Removes from lists and handshakes what a stage that knows definitions withholds from the caller.
-import { type Call, type DefinitionKind, definitionFilter, type ReceivedDefinition } from '@svc/core'
+import type { Call, DefinitionFilter, MaybePromise, ReceivedDefinition } from '@svc/core'
 import { isJsonObject } from '@svc/core/json'
-import { type ListKind, listForms } from './listing.js'
+import { isListing, type ListKind, listForms } from './listing.js'
 import type { Fields } from './rpc-response.js'
 
-/** Lists whose entries are definitions; the entries of `resources` are data. */
-const kinds: readonly (readonly [member: ListKind, kind: DefinitionKind])[] = [
-  ['tools', 'tool'],
-  ['prompts', 'prompt'],
-  ['resourceTemplates', 'template'],
-]
-
-interface Place {
-  readonly member: ListKind
-  readonly entry: unknown
-  readonly definition: ReceivedDefinition
+/** The kinds of the entries of lists. */
+const kinds: Readonly<Record<ListKind, ReceivedDefinition['kind']>> = {
+  tools: 'tool',
+  prompts: 'prompt',
+  resources: 'resource',
+  resourceTemplates: 'template',
 }
+const members = Object.keys(kinds) as ListKind[]
 
-/** Returns the same object if nothing is withheld. */
-export async function withKnownEntries(result: Fields, call: Call): Promise<Fields> {
-  const filter = call.get(definitionFilter)
-  if (filter === undefined) return result
-  const places = kinds.flatMap(([member, kind]) => {
-    const entries: unknown = result[member]
-    return Array.isArray(entries) ? entries.flatMap((entry: unknown) => placeOf(member, kind, entry)) : []
-  })
-  if (places.length === 0) return result
-  const shown = await filter.mayShow(
-    call,
-    places.map(({ definition }) => definition),
-  )
-  const withheld = new Set(places.flatMap(({ entry }, index) => (shown[index] === true ? [] : [entry])))
+/**
+ * Returns the same object if nothing is withheld. A result is recognised by its members, whatever its method: a response that
+ * is replayed does not name it. `digest` is that of the result, if it is known.
+ */
+export async function withKnownDefinitions(
+  call: Call,
+  result: Fields,
+  filter: DefinitionFilter,
+  digest: () => MaybePromise<string | undefined>,
+): Promise<Fields> {
+  if (!isListing(result) && result['instructions'] === undefined) return result
+  let found: readonly ReceivedDefinition[] | undefined
+  const definitions = () => (found ??= definitionsIn(result))
+  const withheld = await filter.withheld(call, { sha256: await digest(), definitions })
   if (withheld.size === 0) return result
-  const members = new Set(places.map(({ member }) => member))
-  const kept = [...members].map((member) => {
+  const values = new Set(Array.from(withheld, ({ value }) => value))
+  const kept = members.flatMap((member) => {
     const entries: unknown = result[member]
-    return [member, Array.isArray(entries) ? entries.filter((entry) => !withheld.has(entry)) : entries]
+    return Array.isArray(entries) ? [[member, entries.filter((entry) => !values.has(entry))] as const] : []
   })
-  return { ...result, ...Object.fromEntries(kept) }
-}
-
-function placeOf(member: ListKind, kind: DefinitionKind, entry: unknown): Place[] {
-  const { nameMember } = listForms[member]
-  if (!isJsonObject(entry)) return []
-  const name = entry[nameMember]
-  return typeof name === 'string' ? [{ member, entry, definition: { kind, name, value: entry } }] : []
-}
-
-/** A handshake is recognised by its member, as a response that is replayed does not name its method. */
-export async function withKnownInstructions(result: unknown, call: Call): Promise<unknown> {
-  const filter = call.get(definitionFilter)
-  if (filter === undefined || !isJsonObject(result)) return result
   const { instructions, ...others } = result
-  if (instructions === undefined) return result
-  const [isShown] = await filter.mayShow(call, [{ kind: 'instructions', name: '', value: instructions }])
-  return isShown === true ? result : others
+  const isTold = 'instructions' in result && !values.has(instructions)
+  return { ...(isTold ? result : others), ...Object.fromEntries(kept) }
+}
+
+function definitionsIn(result: Fields): ReceivedDefinition[] {
+  const { instructions } = result
+  const listed = members.flatMap((member) => {
+    const entries: unknown = result[member]
+    const { nameMember } = listForms[member]
+    return (Array.isArray(entries) ? entries : []).flatMap((value: unknown): ReceivedDefinition[] => {
+      const name = isJsonObject(value) ? value[nameMember] : undefined
+      return typeof name === 'string' ? [{ kind: kinds[member], name, value }] : []
+    })
+  })
+  return instructions === undefined
+    ? listed
+    : [...listed, { kind: 'instructions', name: '', value: instructions }]
 }

@@ -46,5 +46,5 @@ async function passEvent(
   if (!hasMessage(event) || !isResponse(event.message)) return passedEvent(event, filter)
   if (id === undefined) return resumedResponses.chunkOf(event)
   checkResponse(event.message, id)
-  return { bytes: showEvent(event, await filter.response(event.message)).bytes }
+  return { bytes: showEvent(event, await filter.response(event.message, event.text)).bytes }
 }

@@ -3,13 +3,13 @@ import { after, type CallRequest, definitionFilter, type MaybePromise, serverMet
 import { isJsonObject } from '@svc/core/json'
 import type { CallControl } from '@svc/core/pipeline'
 import type { AnnotationCache } from './annotation-cache.js'
-import { withKnownEntries, withKnownInstructions } from './definitions.js'
+import { withKnownDefinitions } from './definitions.js'
 import { isStatelessExchange, type McpExchange } from './exchange.js'
 import { hasServerInfo, serverVersionIn } from './handshake.js'
 import { filterListing, forOneCaller, isListing } from './listing.js'
 import { isRequestId } from './message.js'
 import { listedReference } from './references.js'
-import type { Fields } from './rpc-response.js'
+import { type Fields, listDigest } from './rpc-response.js'
 import { asksClients, type ServerRequests } from './server-requests.js'
 import type { ServerVersions } from './server-versions.js'
 import type { SessionBinding } from './session-binding.js'
@@ -45,10 +45,10 @@ export class ResponseFilter {
 
   /**
    * Returns the same object if nothing is removed. Throws or rejects with `Refusal` if the server's version cannot be
-   * learned.
+   * learned. `text` is the message as JSON.
    */
-  response(message: Fields): MaybePromise<Fields> {
-    return after(this.#withLists(message), (listed) => {
+  response(message: Fields, text: string): MaybePromise<Fields> {
+    return after(this.#withLists(message, text), (listed) => {
       const { result, error } = listed
       if (isJsonObject(error)) return this.#withUrls(listed, error)
       const input = isJsonObject(result) ? this.#withInput(result) : result
@@ -132,24 +132,32 @@ export class ResponseFilter {
     return new TaskIds(this.#control.call, await this.#caches.sessions(), this.#caches.tasks)
   }
 
-  #withLists(message: Fields): MaybePromise<Fields> {
+  #withLists(message: Fields, text: string): MaybePromise<Fields> {
     // The result of a guarded method needs no filter, because its reference was judged.
-    return this.#request.kind === 'protocol' ? this.#ofProtocol(message) : message
+    return this.#request.kind === 'protocol' ? this.#ofProtocol(message, text) : message
   }
 
-  async #ofProtocol(message: Fields): Promise<Fields> {
+  async #ofProtocol(message: Fields, text: string): Promise<Fields> {
     const { result } = message
     if (hasServerInfo(this.#request.method)) await this.#learn(result)
+    if (!isJsonObject(result)) return message
+    const shown = await this.#withKnown(result, text)
+    return shown === result ? message : { ...message, result: shown }
+  }
+
+  async #withKnown(result: Fields, text: string): Promise<Fields> {
     const { call } = this.#control
-    const described = await withKnownInstructions(result, call)
-    if (!isListing(described)) return described === result ? message : { ...message, result: described }
+    const filter = call.get(definitionFilter)
+    const known = (listed: Fields) =>
+      filter === undefined
+        ? listed
+        : withKnownDefinitions(call, listed, filter, () => listDigest(listed, text, listed !== result))
+    if (!isListing(result)) return known(result)
     const version = await this.#caches.versions.of(this.#exchange.upstream(), this.#exchange.credential)
     this.#refineTarget(version)
-    const allowed = filterListing(described, (kind, name) => this.#mayRequest(kind, name, version))
-    const filtered = await withKnownEntries(allowed, call)
-    await this.#learnTools(version, call.get(definitionFilter) === undefined ? result : filtered)
-    const shown = isStatelessExchange(this.#exchange) ? forOneCaller(filtered, filtered !== result) : filtered
-    return shown === result ? message : { ...message, result: shown }
+    const filtered = await known(filterListing(result, (kind, name) => this.#mayRequest(kind, name, version)))
+    await this.#learnTools(version, filter === undefined ? result : filtered)
+    return isStatelessExchange(this.#exchange) ? forOneCaller(filtered, filtered !== result) : filtered
   }
 
   async #learn(result: unknown): Promise<void> {

@@ -95,7 +95,7 @@ function bufferedOutcome(
 ): MaybePromise<Outcome> {
   return after(response.message(parts.maxResponseBytes), (received) => {
     checkResponse(received.message, id)
-    return after(filter.response(received.message), (filtered) => {
+    return after(filter.response(received.message, received.text), (filtered) => {
       const { bytes, text } = showMessage(received, filtered)
       return after(recordedResult(filtered, text), (recorded) => completed(response, bytes, recorded))
     })
@@ -113,7 +113,7 @@ async function refusedByUpstream(
   const received = response.form === 'message' ? await messageIfAny(response, maxResponseBytes) : undefined
   if (received === undefined) return completed(response, bytes, { digest: null, error: 'UPSTREAM' })
   const { message } = received
-  const filtered = isResponse(message) ? await filter.response(message) : message
+  const filtered = isResponse(message) ? await filter.response(message, received.text) : message
   return completed(response, showMessage(received, filtered).bytes, { digest: null, error: 'UPSTREAM' })
 }
 

@@ -82,7 +82,7 @@ export class McpResponseStream implements ResponseStream {
     const { id, filter, resumption, encodeError } = this.#parts
     checkResponse(event.message, id)
     if (this.#isCompleted) throw new ProtocolViolation('The upstream responded twice.')
-    const filtered = await filter.response(event.message)
+    const filtered = await filter.response(event.message, event.text)
     const { bytes, text: content } = showEvent(event, filtered)
     const recorded = await recordedResult(filtered, content)
     this.#isCompleted = true

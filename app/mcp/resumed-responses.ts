@@ -86,7 +86,7 @@ export class ResumedResponses {
       return { bytes, response: { call: resumed, digest: null, error: noLongerAllowed.code, instead } }
     }
     const filter = new ResponseFilter(control, open, exchange, this.#parts.caches)
-    const filtered = await filter.response(message)
+    const filtered = await filter.response(message, event.text)
     const { bytes, text } = showEvent(event, filtered)
     return { bytes, response: { call: resumed, ...(await recordedResult(filtered, text)), instead } }
   }

@@ -135,7 +135,28 @@ export function recordedResult(response: Fields, text: string): MaybePromise<Rec
   return after(digestOf(result, text), (digest) => ({ digest, ...failure }))
 }
 
+/** The digests of lists that were asked for before they are recorded. */
+const digests = new WeakMap<object, string>()
+
+/**
+ * The digest that the record of a list has if nothing is removed from it; undefined if it cannot be recorded, or if the list is
+ * large and a part of the response `text`.
+ */
+export async function listDigest(list: Fields, text: string, isPart: boolean): Promise<string | undefined> {
+  if (isPart && text.length > smallBytes) return undefined
+  try {
+    const digest = await digestOf(list, text)
+    digests.set(list, digest)
+    return digest
+  } catch (error) {
+    if (error instanceof ProtocolViolation) return undefined
+    throw error
+  }
+}
+
 function digestOf(result: unknown, text: string): MaybePromise<string> {
+  const known = isJsonObject(result) ? digests.get(result) : undefined
+  if (known !== undefined) return known
   if (text.length <= smallBytes) return digestHere(result)
   // What the thread cannot hash is refused here, with the reason.
   return digestInThread(text).catch(() => digestHere(result))

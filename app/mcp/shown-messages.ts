@@ -2,6 +2,7 @@
 // judged without another parse. If a stage changes a response, the new bytes are parsed.
 import { readEvent, withData } from '@svc/core/http'
 import { isTooCostly, parseJsonObject } from '@svc/core/json'
+import { keepShown, shownIn } from '@svc/core/response'
 import type { Fields } from './rpc-response.js'
 import { eventBytes, type McpEvent, type ReceivedMessage, textShowing } from './servers.js'
 
@@ -12,8 +13,6 @@ interface ShownEvent extends Partial<ReceivedMessage> {
 
 const COLON = 0x3a
 
-const shown = new WeakMap<Uint8Array, ReceivedMessage & ShownEvent>()
-
 /** The event with `message` in place of its own. */
 export function showEvent(
   event: McpEvent & ReceivedMessage,
@@ -21,7 +20,7 @@ export function showEvent(
 ): { readonly bytes: Uint8Array; readonly text: string } {
   const text = textShowing(event, message)
   const bytes = eventBytes(event, text)
-  shown.set(bytes, { message, text, id: event.id })
+  keepShown(bytes, { message, text, id: event.id })
   return { bytes, text }
 }
 
@@ -32,7 +31,7 @@ export function showMessage(
 ): { readonly bytes: Uint8Array; readonly text: string } {
   const text = textShowing(received, message)
   const bytes = text === received.text ? received.bytes : Buffer.from(text)
-  shown.set(bytes, { message, text })
+  keepShown(bytes, { message, text })
   return { bytes, text }
 }
 
@@ -40,13 +39,13 @@ export function showMessage(
 export function replaceMessage(event: Uint8Array, message: Fields): Uint8Array {
   const text = JSON.stringify(message)
   const bytes = withData(event, text)
-  shown.set(bytes, { message, text, id: shownEvent(event).id })
+  keepShown(bytes, { message, text, id: shownEvent(event).id })
   return bytes
 }
 
 /** The message and the id of an event, if it has them. Throws `TypeError` for bytes that are not UTF-8. */
 export function shownEvent(bytes: Uint8Array): ShownEvent {
-  const known = shown.get(bytes)
+  const known = shownIn(bytes)
   if (known !== undefined) return known
   // A comment need not be UTF-8.
   if (bytes.byteLength === 0 || bytes[0] === COLON) return {}
@@ -56,14 +55,14 @@ export function shownEvent(bytes: Uint8Array): ShownEvent {
 
 /** The message of a whole response; undefined for another body. */
 export function shownMessage(body: string | Uint8Array): ReceivedMessage | undefined {
-  const known = typeof body === 'string' ? undefined : shown.get(body)
+  const known = typeof body === 'string' ? undefined : shownIn(body)
   if (known !== undefined) return known
   return received(shownText(body))
 }
 
 /** The text of a whole response. */
 export function shownText(body: string | Uint8Array): string {
-  return typeof body === 'string' ? body : (shown.get(body)?.text ?? Buffer.from(body).toString())
+  return typeof body === 'string' ? body : (shownIn(body)?.text ?? Buffer.from(body).toString())
 }
 
 /** Undefined for text that is not a message or costs too much to read. */

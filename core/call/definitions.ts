@@ -2,24 +2,30 @@
 
 import type { Call } from './call.js'
 import type { Reviewer } from './escalation.js'
+import type { MaybePromise } from './maybe-promise.js'
 import { slot } from './slot.js'
 
 export type DefinitionKind = 'tool' | 'prompt' | 'template' | 'instructions'
 
-/** A definition as a server sent it. */
+/** A definition as a server sent it, or an entry of a list of resources, which is data that a model reads. */
 export interface ReceivedDefinition {
-  readonly kind: DefinitionKind
-  /** Name of the tool or prompt, URI of the template; empty for instructions. */
+  readonly kind: DefinitionKind | 'resource'
+  /** Name of the tool or prompt, URI of the resource or template; empty for instructions. */
   readonly name: string
   readonly value: unknown
 }
 
+/** The definitions of one response: a page of a list, or a handshake. */
+export interface DefinitionPage {
+  /** Pages with the same digest have the same definitions; undefined if it is not known. */
+  readonly sha256: string | undefined
+  /** The same objects each time. */
+  definitions(): readonly ReceivedDefinition[]
+}
+
 export interface DefinitionFilter {
-  /**
-   * Whether the caller may get each of the definitions of one response to `call`. Rejects with `Refusal` if it cannot be
-   * known or recorded.
-   */
-  mayShow(call: Call, received: readonly ReceivedDefinition[]): Promise<readonly boolean[]>
+  /** The definitions that the caller must not get. Rejects with `Refusal` if it cannot be known or recorded. */
+  withheld(call: Call, page: DefinitionPage): MaybePromise<ReadonlySet<ReceivedDefinition>>
 }
 
 /** Set by a stage that knows definitions; the gateway asks it before a list or a handshake goes to the caller. */

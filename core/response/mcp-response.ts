@@ -7,6 +7,9 @@ import { eventOf, readEvent, SseSplitter } from '../http/index.js'
 import { canonicalize, isJsonObject, parseJsonObject, sha256Hex } from '../json/index.js'
 import { keepReceived } from './received.js'
 import type { ResponseRewriter } from './rewriter.js'
+import { keepShown, shownIn } from './shown.js'
+
+type Fields = Readonly<Record<string, unknown>>
 
 /** Larger than any event that the MCP endpoint accepts. */
 const maxEventBytes = 256 * 1024 * 1024
@@ -22,20 +25,21 @@ export async function rewriteMcpBody(
   rewriter: ResponseRewriter,
 ): Promise<Completed> {
   if (body.byteLength === 0) return response
-  const text = new TextDecoder().decode(body)
-  const rewritten = await rewrittenResponse(text, request, rewriter)
+  const { text, message } = received(body, () => new TextDecoder().decode(body))
+  const rewritten = await rewrittenResponse(text, message, request, rewriter)
   if (rewritten === undefined) {
     if (rewriter.unreadable !== undefined) return { ...response, body: new Uint8Array(), digest: null }
     const shown = await rewriter.text(text)
     return shown === text ? response : { ...response, body: Buffer.from(shown), digest: null }
   }
   if (rewritten.text === text) return response
-  keepReceived(call, response.status >= 400 ? null : rewritten.received)
-  const error = response.error ?? rewritten.error
+  const { digest, receivedDigest, error: ofResult } = recordedOf(rewritten)
+  const error = response.error ?? ofResult
+  keepReceived(call, response.status >= 400 ? null : receivedDigest)
   return {
     ...response,
-    body: Buffer.from(rewritten.text),
-    digest: response.status >= 400 ? null : rewritten.digest,
+    body: shownBytes(Buffer.from(rewritten.text), rewritten),
+    digest: response.status >= 400 ? null : digest,
     ...(error === undefined ? {} : { error }),
   }
 }
@@ -69,15 +73,19 @@ export class RewrittenMcpStream implements ResponseStream {
     chunk: ResponseChunk,
     response: NonNullable<ResponseChunk['response']>,
   ): Promise<ResponseChunk> {
-    const { data } = readEvent(chunk.bytes)
-    const rewritten = data === '' ? undefined : await rewrittenResponse(data, this.#request, this.#rewriter)
-    if (rewritten?.text === data || (rewritten === undefined && this.#rewriter.unreadable === undefined))
+    const { text, message } = received(chunk.bytes, () => readEvent(chunk.bytes).data)
+    const rewritten = await rewrittenResponse(text, message, this.#request, this.#rewriter)
+    if (rewritten?.text === text || (rewritten === undefined && this.#rewriter.unreadable === undefined))
       return chunk
     if (rewritten !== undefined) {
-      keepReceived(this.#call, rewritten.received)
+      const { digest, receivedDigest } = recordedOf(rewritten)
+      keepReceived(this.#call, receivedDigest)
       // A stored response must hold what the caller received.
-      const { text: content, digest } = rewritten
-      return { bytes: eventOf(content), response: { ...response, digest, content } }
+      const { text: content } = rewritten
+      return {
+        bytes: shownBytes(eventOf(content), rewritten),
+        response: { ...response, digest, content },
+      }
     }
     // The stream ended early. Without event ids the client cannot resume it, so it gets an error.
     const outcome = failed('UPSTREAM_UNREACHABLE', 'The upstream ended its stream without a response.')
@@ -86,17 +94,16 @@ export class RewrittenMcpStream implements ResponseStream {
 
   /** A changed event loses its id, because with an id a client could resume the stream unchanged. */
   async #event(bytes: Uint8Array): Promise<Uint8Array> {
-    const { data } = readEvent(bytes)
-    if (data === '') return this.#unread(bytes)
-    const message = parseJsonObject(data)
+    const { text, message } = received(bytes, () => readEvent(bytes).data)
+    if (text === '') return this.#unread(bytes)
     if (message !== undefined && 'method' in message) {
       const shown = await this.#rewriter.message(message)
       if (shown === undefined) return removedEvent
       return shown === message ? bytes : eventOf(JSON.stringify(shown))
     }
-    const rewritten = await rewrittenResponse(data, this.#request, this.#rewriter)
+    const rewritten = await rewrittenResponse(text, message, this.#request, this.#rewriter)
     if (rewritten === undefined) return this.#unread(bytes)
-    return rewritten.text === data ? bytes : eventOf(rewritten.text)
+    return rewritten.text === text ? bytes : shownBytes(eventOf(rewritten.text), rewritten)
   }
 
   #unread(bytes: Uint8Array): Uint8Array {
@@ -106,38 +113,67 @@ export class RewrittenMcpStream implements ResponseStream {
 
 interface RewrittenResponse {
   readonly text: string
-  /** SHA-256, hex, of the canonical result; null for an error. */
-  readonly digest: string | null
-  /** The same of the response before. */
-  readonly received: string | null
-  readonly error?: ErrorCode
+  readonly message: Fields
+  /** The message before. */
+  readonly received: Fields
 }
 
-/** Undefined if `text` is not a JSON-RPC response; the caller must then remove it. The text is the same if nothing changes. */
+/** The message in the bytes; they are read only if the gateway has not written them. */
+function received(
+  bytes: Uint8Array,
+  read: () => string,
+): { readonly text: string; readonly message: Fields | undefined } {
+  const known = shownIn(bytes)
+  if (known !== undefined) return known
+  const text = read()
+  return { text, message: parseJsonObject(text) }
+}
+
+function shownBytes(bytes: Uint8Array, { text, message }: RewrittenResponse): Uint8Array {
+  keepShown(bytes, { text, message })
+  return bytes
+}
+
+/** Undefined if `message` is not a JSON-RPC response; the caller must then remove it. The text is the same if nothing changes. */
 async function rewrittenResponse(
   text: string,
+  message: Fields | undefined,
   { method }: CallRequest,
   rewriter: ResponseRewriter,
 ): Promise<RewrittenResponse | undefined> {
-  const message = parseJsonObject(text)
   if (message === undefined || 'method' in message) return undefined
   const { jsonrpc: _version, id = null, result, error, ...others } = message
+  const isResult = result !== undefined
   // Members that no revision of MCP has are not passed on.
-  const isWhole = Object.keys(others).length === 0 && !(result !== undefined && error !== undefined)
-  if (result !== undefined) {
-    const shown = await rewriter.result(result, method, text.length)
-    if (shown === result && isWhole) return { text, digest: null, received: null }
-    const digest = sha256Hex(canonicalize(shown))
-    const isError = isJsonObject(shown) && shown['isError'] === true
-    return {
-      text: JSON.stringify({ jsonrpc: '2.0', id, result: shown }),
-      digest,
-      received: shown === result ? digest : sha256Hex(canonicalize(result)),
-      ...(isError ? { error: 'UPSTREAM' as const } : {}),
-    }
+  const isWhole = Object.keys(others).length === 0 && !(isResult && error !== undefined)
+  if (!isResult && error === undefined) return undefined
+  const shown = isResult
+    ? await rewriter.result(result, method, text.length)
+    : await rewriter.error(error, text.length)
+  if (isWhole && shown === (isResult ? result : error)) return { text, message, received: message }
+  const rewritten = { jsonrpc: '2.0', id, ...(isResult ? { result: shown } : { error: shown }) }
+  return { text: JSON.stringify(rewritten), message: rewritten, received: message }
+}
+
+interface RecordedResponse {
+  /** SHA-256, hex, of the canonical result; null for an error. */
+  readonly digest: string | null
+  /** The same of the response before. */
+  readonly receivedDigest: string | null
+  readonly error?: ErrorCode
+}
+
+function recordedOf({ message, received }: RewrittenResponse): RecordedResponse {
+  const { result } = message
+  if (result === undefined) return { digest: null, receivedDigest: null, error: 'UPSTREAM' }
+  const isError = isJsonObject(result) && result['isError'] === true
+  return {
+    digest: digestOf(result),
+    receivedDigest: digestOf(received['result']),
+    ...(isError ? { error: 'UPSTREAM' } : {}),
   }
-  if (error === undefined) return undefined
-  const shown = await rewriter.error(error, text.length)
-  const changed = shown === error && isWhole ? text : JSON.stringify({ jsonrpc: '2.0', id, error: shown })
-  return { text: changed, digest: null, received: null, error: 'UPSTREAM' }
+}
+
+function digestOf(result: unknown): string {
+  return sha256Hex(canonicalize(result))
 }

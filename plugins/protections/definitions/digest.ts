@@ -1,10 +1,12 @@
 // The digest of a definition: SHA-256 over the canonical JSON of the whole value, unknown members included.
-import type { ReceivedDefinition } from '@svc/core'
+import type { DefinitionKind, ReceivedDefinition } from '@svc/core'
 import { CanonicalJsonError, canonicalize, sha256Hex } from '@svc/core/json'
 import { BoundedMap } from '@svc/core/store'
 
+export type Definition = ReceivedDefinition & { readonly kind: DefinitionKind }
+
 export interface Digested {
-  readonly received: ReceivedDefinition
+  readonly received: Definition
   /** Undefined if the definition is too large, or has no canonical form. */
   readonly sha256: string | undefined
 }
@@ -12,14 +14,14 @@ export interface Digested {
 /** Bytes of a definition that is kept, in the store and in its record. */
 const maxBytes = 65_536
 /** Digests that are kept by the text of the definition, with at most this number of characters. */
-const maxKept = 20_000
+const maxKept = 10_000
 const maxKeptLength = 2_048
 
 export class Digests {
-  /** A list is usually the one that was received before: its text is compared, and not hashed again. */
+  /** A page that changes usually has most of the definitions that it had before: their texts are compared, and not hashed again. */
   #kept = new BoundedMap<string, string>(maxKept)
 
-  of(received: ReceivedDefinition): Digested {
+  of(received: Definition): Digested {
     const sent = JSON.stringify(received.value)
     if (sent.length > maxBytes) return { received, sha256: undefined }
     const known = this.#kept.get(sent)

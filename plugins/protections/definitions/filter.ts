@@ -2,6 +2,7 @@
 import {
   type Call,
   type Clock,
+  type DefinitionPage,
   identity,
   type Logger,
   type Meter,
@@ -12,23 +13,32 @@ import {
   verdict,
 } from '@svc/core'
 import { canonicalize } from '@svc/core/json'
+import { definitionTexts } from '../shared/definition-texts.js'
+import { type KeptPages, maxKeptFindings } from '../shared/kept-pages.js'
 import { definitionFindings } from '../text/definitions.js'
 import type { DefinitionsConfig } from './config.js'
-import type { Digested, Digests } from './digest.js'
+import type { Definition, Digested, Digests } from './digest.js'
 import { type KnownDefinitions, withEntries, withNew } from './known-document.js'
 import type { LockedDefinitions } from './lock-file.js'
 import { Pins } from './pins.js'
 import type { DefinitionRegistry } from './registry.js'
-import { type NotedResponse, overLimit, pageKey, type ServedDefinitions } from './served.js'
+import {
+  type NotedAgain,
+  overLimit,
+  pageKey,
+  roomFor,
+  type ServedDefinitions,
+  type ServedPage,
+} from './served.js'
 
 /** Why a definition is not known. */
-export type UnknownReason =
-  | 'tool_definition_changed'
-  | 'tool_definition_unknown'
-  | 'tool_definition_over_limit'
+const unknownReasons = [
+  'tool_definition_changed',
+  'tool_definition_unknown',
+  'tool_definition_over_limit',
+] as const
+export type UnknownReason = (typeof unknownReasons)[number]
 
-/** Definitions of one response that are judged; those behind them are withheld. */
-const maxJudged = 5_000
 /** Definitions after which other calls have their turn. */
 const judgedAtOnce = 250
 const maxNamed = 5
@@ -39,12 +49,29 @@ interface Judged extends Digested {
   readonly named: string | undefined
 }
 
+/** Definitions that have one reason. */
+interface Unknown {
+  readonly reason: UnknownReason
+  readonly count: number
+  readonly detail: string
+}
+
+/** What is found in a page whose definitions are on record, for all callers who get it. */
+export interface PageVerdict {
+  readonly noted: NotedAgain
+  /** Places of the definitions that are withheld. */
+  readonly withheld: readonly number[]
+  readonly unknown: readonly Unknown[]
+}
+
 export interface DefinitionParts {
   readonly config: DefinitionsConfig
   readonly locked: LockedDefinitions
   readonly registry: DefinitionRegistry
   readonly served: ServedDefinitions
   readonly digests: Digests
+  /** On the basis of what is known of the server. */
+  readonly verdicts: KeptPages<PageVerdict>
   readonly clock: Clock
   readonly logger: Logger | undefined
   readonly meter: Meter | undefined
@@ -52,6 +79,8 @@ export interface DefinitionParts {
   readonly record: RecordEvent | undefined
   readonly tenant: string
 }
+
+const nothing: ReadonlySet<ReceivedDefinition> = new Set()
 
 export class CallDefinitions {
   #parts: DefinitionParts
@@ -62,36 +91,77 @@ export class CallDefinitions {
     this.#call = call
   }
 
-  async mayShow(received: readonly ReceivedDefinition[]): Promise<readonly boolean[]> {
+  async withheld(page: DefinitionPage): Promise<ReadonlySet<ReceivedDefinition>> {
+    const { registry, verdicts, served } = this.#parts
     const { server } = this.#call.target
+    const attacks = (await this.#call.get(definitionTexts)?.withheld(this.#call, page)) ?? nothing
+    // What a rule on texts withholds depends on more than the page and what is known.
+    const isKept = attacks.size === 0 && page.sha256 !== undefined
+    const key = isKept ? `${page.sha256} ${this.#isWithholding}` : undefined
+    const known = await registry.known(server)
+    const kept = verdicts.get(server, key, known)
+    if (kept !== undefined && (await served.noteAgain(server, this.#caller, kept.noted))) {
+      this.#report(kept.unknown)
+      return kept.withheld.length === 0 ? nothing : at(page.definitions(), kept.withheld)
+    }
+    const definitions = page.definitions()
+    if (!definitions.some(isDefinition)) return attacks
+    const verdict = await this.#judge(definitions.filter(isDefinition), attacks, known)
+    const mayShow = (one: ReceivedDefinition) =>
+      !attacks.has(one) && (!isDefinition(one) || verdict.mayShow(one))
+    const withheld = definitions.flatMap((one, index) => (mayShow(one) ? [] : [index]))
+    const { isSettled, noted, unknown } = verdict
+    if (isSettled && withheld.length <= maxKeptFindings)
+      verdicts.set(server, key, known, { noted, withheld, unknown })
+    return at(definitions, withheld)
+  }
+
+  async #judge(
+    received: readonly Definition[],
+    attacks: ReadonlySet<ReceivedDefinition>,
+    before: KnownDefinitions,
+  ) {
+    const { locked, served } = this.#parts
+    const { server } = this.#call.target
+    const isWithholding = this.#isWithholding
     const digested = await this.#digested(received)
-    const known = await this.#known(server, digested)
-    const pins = new Pins(server, known, this.#parts.locked)
+    const known = await this.#known(server, digested, before)
+    const pins = new Pins(server, known, locked)
     const judged = withNamesakes(
       digested.map((one) => ({ ...one, reason: reasonOf(one, known, pins), named: one.sha256 })),
     )
-    const isWithholding = this.isWithholding
-    const shown = judged.map(({ reason }) => reason === undefined || !isWithholding)
-    const delivered = judged.filter((_one, index) => shown[index])
-    await this.#record(server, delivered, known)
-    const beyond = received.slice(maxJudged)
-    const noted = { ...notedOf(judged, shown), isCut: beyond.length > 0 && isWithholding }
-    await this.#parts.served.note(server, callerKeyOf(this.#call, this.#parts.tenant), noted)
-    this.#report([
-      ...judged,
-      ...beyond.map((one) => ({ received: one, reason: 'tool_definition_over_limit' as const })),
-    ])
-    return [...shown, ...beyond.map(() => !isWithholding)]
+    const isShown = ({ received: one, reason }: Judged): boolean =>
+      !attacks.has(one) && (reason === undefined || !isWithholding)
+    await this.#record(server, judged.filter(isShown), known)
+    const unjudged = received.slice(judged.length)
+    const response = { ...pagesOf(judged, isShown), isCut: unjudged.length > 0 && isWithholding }
+    const hash = await served.note(server, this.#caller, response)
+    const unknown = unknownIn(judged, unjudged)
+    this.#report(unknown)
+    const shown = new Set<ReceivedDefinition>(judged.filter(isShown).map((one) => one.received))
+    for (const one of isWithholding ? [] : unjudged) if (!attacks.has(one)) shown.add(one)
+    return {
+      mayShow: (one: Definition) => shown.has(one),
+      noted: { served: hash, withheld: response.withheld },
+      unknown,
+      /** Another day may have room for those over the limit. All other changes are ones of what is known. */
+      isSettled: !unknown.some(({ reason }) => reason === 'tool_definition_over_limit'),
+    }
   }
 
   /** In observe mode nothing is withheld. */
-  get isWithholding(): boolean {
+  get #isWithholding(): boolean {
     return this.#parts.config.effect === 'withhold' && this.#call.get(verdict)?.mode !== 'observe'
   }
 
-  async #digested(received: readonly ReceivedDefinition[]): Promise<readonly Digested[]> {
+  get #caller(): string {
+    return callerKeyOf(this.#call, this.#parts.tenant)
+  }
+
+  /** Those of a page that can be noted as served; of a larger page the first. */
+  async #digested(received: readonly Definition[]): Promise<readonly Digested[]> {
     const digested: Digested[] = []
-    for (const [index, one] of received.slice(0, maxJudged).entries()) {
+    for (const [index, one] of received.slice(0, roomFor(received.map(pageKey))).entries()) {
       if (index > 0 && index % judgedAtOnce === 0) await new Promise((resolve) => setImmediate(resolve))
       digested.push(this.#parts.digests.of(one))
     }
@@ -99,12 +169,14 @@ export class CallDefinitions {
   }
 
   /** Keeps the definitions that no gateway knows. */
-  async #known(server: string, digested: readonly Digested[]): Promise<KnownDefinitions> {
+  async #known(
+    server: string,
+    digested: readonly Digested[],
+    known: KnownDefinitions,
+  ): Promise<KnownDefinitions> {
     const { registry, clock, config, locked } = this.#parts
-    const known = await registry.known(server)
-    const isNew = (sha256: string): boolean => known.entry(sha256) === undefined
     const added = digested.flatMap(({ received, sha256 }) => {
-      if (sha256 === undefined || !isNew(sha256)) return []
+      if (sha256 === undefined || known.entry(sha256) !== undefined) return []
       const text = canonicalize(received.value)
       return [
         {
@@ -171,13 +243,13 @@ export class CallDefinitions {
   /** New definitions that wait: a record and a notice. */
   async #announce(
     server: string,
-    waiting: readonly (ReceivedDefinition & { readonly sha256: string })[],
+    waiting: readonly (Definition & { readonly sha256: string })[],
     pins: Pins,
   ): Promise<void> {
     const { record, notices, meter } = this.#parts
     if (waiting.length === 0) return
     const { trace } = this.#call
-    const effect = this.isWithholding ? 'deny' : 'reported'
+    const effect = this.#isWithholding ? 'deny' : 'reported'
     const changed = waiting.filter(({ kind, name }) => pins.of(kind, name).length > 0)
     meter?.count('svc_definitions_changed_total', changed.length)
     const findings = [
@@ -201,23 +273,25 @@ export class CallDefinitions {
     })
   }
 
-  #report(judged: readonly Pick<Judged, 'received' | 'reason'>[]): void {
+  #report(unknown: readonly Unknown[]): void {
     const { meter } = this.#parts
-    const reasons = [
-      'tool_definition_changed',
-      'tool_definition_unknown',
-      'tool_definition_over_limit',
-    ] as const
-    for (const reason of reasons) {
-      const found = judged.filter((one) => one.reason === reason).map(({ received }) => received)
-      const finding = findingOf(reason, found)
-      if (finding === undefined) continue
-      this.#call.addFinding({ ...finding, ruling: 'report' })
-      const isOver = reason === 'tool_definition_over_limit'
-      if (isOver) meter?.count('svc_definitions_over_limit_total', found.length)
-      if (this.isWithholding) meter?.count('svc_definitions_withheld_total', found.length)
+    for (const { reason, count, detail } of unknown) {
+      this.#call.addFinding({ reason, stage: 'protections', detail, ruling: 'report' })
+      if (reason === 'tool_definition_over_limit') meter?.count('svc_definitions_over_limit_total', count)
+      if (this.#isWithholding) meter?.count('svc_definitions_withheld_total', count)
     }
   }
+}
+
+function at(
+  definitions: readonly ReceivedDefinition[],
+  places: readonly number[],
+): ReadonlySet<ReceivedDefinition> {
+  return new Set(places.flatMap((place) => definitions[place] ?? []))
+}
+
+function isDefinition(received: ReceivedDefinition): received is Definition {
+  return received.kind !== 'resource'
 }
 
 /** The digests of those in which the rules on texts find nothing. */
@@ -230,11 +304,23 @@ async function harmlessOf(
   return harmless
 }
 
-function findingOf(reason: UnknownReason, found: readonly ReceivedDefinition[]) {
+function findingOf(reason: UnknownReason, found: readonly Definition[]) {
   if (found.length === 0) return undefined
+  return { reason, stage: 'protections', detail: detailOf(found) }
+}
+
+function detailOf(found: readonly Definition[]): string {
   const names = found.slice(0, maxNamed).map(({ kind, name }) => (name === '' ? kind : `${kind} ${name}`))
   const more = found.length > maxNamed ? ` and ${found.length - maxNamed} more` : ''
-  return { reason, stage: 'protections', detail: `${names.join(', ')}${more}` }
+  return `${names.join(', ')}${more}`
+}
+
+function unknownIn(judged: readonly Judged[], unjudged: readonly Definition[]): Unknown[] {
+  return unknownReasons.flatMap((reason) => {
+    const found = judged.filter((one) => one.reason === reason).map(({ received }) => received)
+    if (reason === 'tool_definition_over_limit') found.push(...unjudged)
+    return found.length === 0 ? [] : [{ reason, count: found.length, detail: detailOf(found) }]
+  })
 }
 
 function reasonOf(
@@ -258,18 +344,18 @@ function withNamesakes(judged: readonly Judged[]): readonly Judged[] {
     : judged.map((one) => ({ ...one, ...refused.get(pageKey(one.received)) }))
 }
 
-function notedOf(
+function pagesOf(
   judged: readonly Judged[],
-  shown: readonly boolean[],
-): Pick<NotedResponse, 'served' | 'withheld'> {
+  isShown: (one: Judged) => boolean,
+): { readonly served: ServedPage; readonly withheld: ServedPage } {
   const served: [string, string][] = []
   const withheld: [string, string][] = []
-  for (const [index, { received, named, reason }] of judged.entries()) {
-    const { kind } = received
-    if (kind !== 'tool' && kind !== 'prompt') continue
+  for (const one of judged) {
+    const { received, named, reason } = one
+    if (received.kind !== 'tool' && received.kind !== 'prompt') continue
     const isOver = reason === 'tool_definition_over_limit' || named === undefined
     const entry: [string, string] = [pageKey(received), isOver ? overLimit : named]
-    if (shown[index] === true) served.push(entry)
+    if (isShown(one)) served.push(entry)
     else withheld.push(entry)
   }
   return { served: Object.fromEntries(served), withheld: Object.fromEntries(withheld) }

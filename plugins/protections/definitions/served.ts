@@ -17,6 +17,13 @@ export interface NotedResponse {
   readonly isCut: boolean
 }
 
+/** A response that was noted, and not cut. */
+export interface NotedAgain {
+  /** The hash of the page that was served; undefined for an empty one. */
+  readonly served: string | undefined
+  readonly withheld: ServedPage
+}
+
 export interface Served {
   /** The definition that the caller was served last. */
   readonly sha256: string | null
@@ -34,11 +41,16 @@ const renewMs = 86_400_000
 /** Milliseconds for which the pages of a caller are used before they are read again. */
 const freshMs = 1_000
 const maxCallers = 100_000
-const maxPages = 1_000
+/** Pages of one server, in the store. */
+const maxPages = 500
+/** Characters of the pages that are kept in memory, where each takes about four bytes. */
+const maxKeptLength = 16_777_216
+/** Characters of one page. */
+const maxPageLength = 524_288
 /** Pages of one caller. */
 const maxOfCaller = 50
-/** Names of definitions that are withheld from one caller. */
-const maxWithheld = 5_000
+/** Names in one page, such as those of the definitions that are withheld from one caller. */
+const maxNames = 5_000
 const maxKeptCallers = 10_000
 
 /** What is stored for a caller. Pages are named by their hashes. */
@@ -58,13 +70,19 @@ interface KnownCaller extends CallerPages {
   readonly storedAt: number
 }
 
+interface KeptPage {
+  readonly page: ServedPage
+  readonly length: number
+  readonly storedAt: number
+}
+
 export class ServedDefinitions {
   #callers: SharedMap
   #pages: SharedMap
   #clock: Clock
   #turns = new Turns()
   #known = new BoundedMap<string, KnownCaller>(maxKeptCallers)
-  #contents = new BoundedMap<string, ServedPage>(maxPages)
+  #contents = new BoundedMap<string, KeptPage>(maxKeptLength, ({ length }) => length)
 
   constructor(maps: OpenMaps, clock: Clock) {
     this.#callers = maps.map('served-definitions', { ttlMs, maxEntries: maxCallers })
@@ -72,13 +90,26 @@ export class ServedDefinitions {
     this.#clock = clock
   }
 
-  /** Notes a response before the caller gets it. Rejects with `Refusal` (`STORE_UNAVAILABLE`). */
-  note(server: string, caller: string, response: NotedResponse): Promise<void> {
+  /** Notes a response before the caller gets it, and returns the hash of what is served. Rejects with `Refusal` (`STORE_UNAVAILABLE`). */
+  async note(server: string, caller: string, response: NotedResponse): Promise<string | undefined> {
+    const hash = await this.#keep(server, response.served)
+    await this.#note(server, caller, hash, response)
+    return hash
+  }
+
+  /** The same for a response that was noted before; false if its page is no longer kept here. */
+  async noteAgain(server: string, caller: string, { served: hash, withheld }: NotedAgain): Promise<boolean> {
+    const served = this.#pageOf(server, hash)
+    if (served !== undefined) await this.#note(server, caller, hash, { served, withheld, isCut: false })
+    return served !== undefined
+  }
+
+  #note(server: string, caller: string, page: string | undefined, response: NotedResponse): Promise<void> {
     const key = keyOf(server, caller)
     return this.#turns.run(key, async () => {
       let before = await this.#of(server, caller)
       await changed(async () => {
-        const next = await this.#with(server, before, response)
+        const next = await this.#with(server, before, page, response)
         const text = JSON.stringify(next)
         const now = this.#clock.monotonic()
         if (text === before.text && now < before.storedAt + renewMs) return true
@@ -97,24 +128,28 @@ export class ServedDefinitions {
   of(server: string, caller: string, name: string): MaybePromise<Served> {
     return after(this.#of(server, caller), (known) => {
       const needed = known.withheld === undefined ? known.pages : [...known.pages, known.withheld]
-      const missing = needed.filter((page) => !this.#contents.has(page))
+      const missing = needed.filter((page) => this.#pageOf(server, page) === undefined)
       return missing.length === 0
-        ? this.#search(known, name)
-        : this.#read(server, missing).then(() => this.#search(known, name))
+        ? this.#search(server, known, name)
+        : this.#read(server, missing).then(() => this.#search(server, known, name))
     })
   }
 
-  /** The caller's pages with those of a response. */
-  async #with(server: string, before: KnownCaller, response: NotedResponse): Promise<CallerPages> {
-    const { served, isCut } = response
+  /** The caller's pages with those of a response; `page` has what was served. */
+  async #with(
+    server: string,
+    before: KnownCaller,
+    page: string | undefined,
+    { served, withheld, isCut }: NotedResponse,
+  ): Promise<CallerPages> {
     const last = before.withheld
-    if (last !== undefined && !this.#contents.has(last)) await this.#read(server, [last])
-    const earlier = last === undefined ? {} : this.#contents.get(last)
+    if (last !== undefined && this.#pageOf(server, last) === undefined) await this.#read(server, [last])
+    const earlier = this.#pageOf(server, last)
     const still = Object.entries(earlier ?? {}).filter(([name]) => !Object.hasOwn(served, name))
-    const withheld = [...still, ...Object.entries(response.withheld)]
-    const hash = await this.#keep(server, Object.fromEntries(withheld.slice(0, maxWithheld)))
-    const page = await this.#keep(server, served)
-    const isCutNow = isCut || withheld.length > maxWithheld || earlier === undefined
+    const all = [...still, ...Object.entries(withheld)]
+    const noted = all.slice(0, roomFor(all.map(([name]) => name)))
+    const hash = await this.#keep(server, Object.fromEntries(noted))
+    const isCutNow = isCut || noted.length < all.length || earlier === undefined
     const pages = isCutNow ? [] : before.pages.filter((one) => one !== page)
     return {
       pages: [...pages, ...(page === undefined ? [] : [page])].slice(-maxOfCaller),
@@ -128,19 +163,26 @@ export class ServedDefinitions {
     if (Object.keys(page).length === 0) return undefined
     const text = canonicalize(page)
     const hash = sha256Hex(text)
-    if (this.#contents.has(hash)) return hash
+    const now = this.#clock.monotonic()
+    const kept = this.#contents.get(keyOf(server, hash))
+    if (kept !== undefined && now < kept.storedAt + renewMs) return hash
     await available(this.#pages.set(server, [[hash, text]]))
-    this.#contents.set(hash, page)
+    this.#contents.set(keyOf(server, hash), { page, length: text.length, storedAt: now })
     return hash
   }
 
-  #search({ pages, withheld, isCut }: KnownCaller, name: string): Served {
+  /** Undefined if it is not kept here. */
+  #pageOf(server: string, hash: string | undefined): ServedPage | undefined {
+    return hash === undefined ? {} : this.#contents.get(keyOf(server, hash))?.page
+  }
+
+  #search(server: string, { pages, withheld, isCut }: KnownCaller, name: string): Served {
     const of = (page: string | undefined): string | undefined => {
-      const content = page === undefined ? undefined : this.#contents.get(page)
+      const content = this.#pageOf(server, page)
       return content !== undefined && Object.hasOwn(content, name) ? content[name] : undefined
     }
     const found = pages.findLast((page) => of(page) !== undefined)
-    const isUnknown = withheld !== undefined && !this.#contents.has(withheld)
+    const isUnknown = this.#pageOf(server, withheld) === undefined
     const isLost = isUnknown || (isCut === true && found === undefined)
     return { sha256: of(found) ?? null, withheld: of(withheld) ?? (isLost ? overLimit : undefined) }
   }
@@ -166,9 +208,27 @@ export class ServedDefinitions {
     const texts = await available(this.#pages.get(server, pages))
     for (const [index, text] of texts.entries()) {
       const hash = pages[index]
-      if (hash !== undefined && text !== undefined) this.#contents.set(hash, JSON.parse(text) as ServedPage)
+      if (hash === undefined || text === undefined) continue
+      const page = JSON.parse(text) as ServedPage
+      this.#contents.set(keyOf(server, hash), {
+        page,
+        length: text.length,
+        storedAt: this.#clock.monotonic(),
+      })
     }
   }
+}
+
+const emptyEntryLength = JSON.stringify({ '': sha256Hex('') }).length
+
+/** How many of the names fit into a page. */
+export function roomFor(names: readonly string[]): number {
+  let room = maxPageLength
+  const over = names.findIndex((name) => {
+    room -= name.length + emptyEntryLength
+    return room < 0
+  })
+  return Math.min(maxNames, over < 0 ? names.length : over)
 }
 
 /** The name of a definition in a page. */
@@ -176,6 +236,6 @@ export function pageKey({ kind, name }: { readonly kind: string; readonly name: 
   return `${kind} ${name}`
 }
 
-function keyOf(server: string, caller: string): string {
-  return `${caller} ${server}`
+function keyOf(server: string, of: string): string {
+  return `${of} ${server}`
 }

@@ -4,6 +4,7 @@ import {
   type Call,
   type CallRequest,
   type DefinitionFilter,
+  type DefinitionPage,
   definitionFilter,
   type Finding,
   type MaybePromise,
@@ -19,6 +20,7 @@ import {
   services,
   tokens,
 } from '@svc/core'
+import { KeptPages } from '../shared/kept-pages.js'
 import { type OpenMaps, openMaps } from '../shared/store.js'
 import type { DefinitionsConfig } from './config.js'
 import { Digests } from './digest.js'
@@ -63,6 +65,7 @@ export class DefinitionsStage implements Stage, DefinitionFilter {
       registry: new DefinitionRegistry(maps, clock),
       served: new ServedDefinitions(maps, clock),
       digests: new Digests(),
+      verdicts: new KeptPages(),
       clock,
       logger: resolveOptional(container, tokens.Logger),
       meter: resolveOptional(container, tokens.Meter),
@@ -93,8 +96,8 @@ export class DefinitionsStage implements Stage, DefinitionFilter {
     )
   }
 
-  mayShow(call: Call, received: readonly ReceivedDefinition[]): Promise<readonly boolean[]> {
-    return new CallDefinitions(this.parts, call).mayShow(received)
+  withheld(call: Call, page: DefinitionPage): Promise<ReadonlySet<ReceivedDefinition>> {
+    return new CallDefinitions(this.parts, call).withheld(page)
   }
 
   explain(_call: Call, next: Next, say: (line: string) => void): MaybePromise<Outcome> {

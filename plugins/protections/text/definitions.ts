@@ -1,23 +1,16 @@
 // Lists and handshakes: which definitions have text that attacks the model.
 import { createHash } from 'node:crypto'
+import type { DefinitionPage } from '@svc/core'
 import { isJsonObject } from '@svc/core/json'
 import { BoundedMap } from '@svc/core/store'
+import { KeptPages, maxKeptFindings } from '../shared/kept-pages.js'
 import { TextScanner } from './scan.js'
 import { KnownTools } from './shadowing.js'
 import { type PlacedFinding, TextSearch } from './texts.js'
 
-type Fields = Readonly<Record<string, unknown>>
-
-const lists = [
-  { member: 'tools', kind: 'tool', name: 'name' },
-  { member: 'prompts', kind: 'prompt', name: 'name' },
-  { member: 'resources', kind: 'resource', name: 'uri' },
-  { member: 'resourceTemplates', kind: 'template', name: 'uriTemplate' },
-] as const
-
-/** Definitions whose findings are kept, as lists repeat. */
-const MAX_KEPT = 20_000
-/** Definitions of one list after which other calls have their turn. */
+/** Definitions whose findings are kept, as pages that change have most of them again. */
+const MAX_KEPT = 10_000
+/** Definitions of one page after which other calls have their turn. */
 const AT_ONCE = 250
 
 export interface DefinitionFindings {
@@ -28,10 +21,10 @@ export interface DefinitionFindings {
 
 const NOTHING: DefinitionFindings = { isCertain: false, summary: '' }
 
-/** A definition of a list, or the instructions. */
-export interface FoundDefinition extends DefinitionFindings {
-  readonly kind: string
-  readonly name: string
+/** A definition of a page that certainly attacks the model, by its place. */
+export interface FoundDefinition {
+  readonly index: number
+  readonly summary: string
 }
 
 export class DefinitionTexts {
@@ -39,54 +32,44 @@ export class DefinitionTexts {
   #shadowing: boolean
   readonly #known = new KnownTools()
   readonly #kept = new BoundedMap<string, DefinitionFindings>(MAX_KEPT)
+  readonly #pages = new KeptPages<readonly FoundDefinition[]>()
 
   constructor(scanner: TextScanner, disabled: ReadonlySet<string>) {
     this.#scanner = scanner
     this.#shadowing = !disabled.has('shadowed-name') || !disabled.has('names-other-tool')
   }
 
-  /** The result without the definitions that are certainly attacks, if `isWithholding`; the same one if none is removed. */
-  async filter(
-    server: string,
-    result: Fields,
-    isWithholding: boolean,
-    found: (definition: FoundDefinition) => void,
-  ): Promise<Fields> {
-    let shown = result
-    for (const { member, kind, name: nameMember } of lists) {
-      const entries: unknown = result[member]
-      if (!Array.isArray(entries)) continue
-      const kept = await this.#entries(server, entries, nameMember, (name, findings) => {
-        found({ kind, name, ...findings })
-        return !(isWithholding && findings.isCertain)
-      })
-      if (kept.length < entries.length) shown = { ...shown, [member]: kept }
+  /** The definitions that are certainly attacks. */
+  async attacksIn(server: string, page: DefinitionPage): Promise<readonly FoundDefinition[]> {
+    // What the tools of other servers are called may change what this page shadows.
+    const before = this.#known.generation
+    const kept = this.#pages.get(server, page.sha256, before)
+    if (kept !== undefined) {
+      this.#known.use(server)
+      return kept
     }
-    const { instructions, ...others } = shown
-    if (typeof instructions !== 'string') return shown
-    const findings = await this.#findingsIn(instructions)
-    if (findings.summary === '') return shown
-    found({ kind: 'instructions', name: '', ...findings })
-    return isWithholding && findings.isCertain ? others : shown
-  }
-
-  async #entries(
-    server: string,
-    entries: readonly unknown[],
-    nameMember: string,
-    mayShow: (name: string, findings: DefinitionFindings) => boolean,
-  ): Promise<readonly unknown[]> {
-    const names = entries.flatMap((entry) => nameOf(entry, nameMember) ?? [])
-    const own = new Set(names)
-    const kept: unknown[] = []
-    for (const [index, entry] of entries.entries()) {
+    const definitions = page.definitions()
+    const names = definitions.flatMap(({ kind, name }) =>
+      kind === 'tool' || kind === 'prompt' ? [name] : [],
+    )
+    const own = new Set(definitions.map(({ name }) => name))
+    const found: FoundDefinition[] = []
+    for (const [index, { name, value }] of definitions.entries()) {
       if (index > 0 && index % AT_ONCE === 0) await new Promise((resolve) => setImmediate(resolve))
-      const name = nameOf(entry, nameMember) ?? ''
-      const findings = this.#withShadowing(server, name, entry, own, await this.#findingsIn(entry))
-      if (findings.summary === '' || mayShow(name, findings)) kept.push(entry)
+      const { isCertain, summary } = this.#withShadowing(
+        server,
+        name,
+        value,
+        own,
+        await this.#findingsIn(value),
+      )
+      if (isCertain) found.push({ index, summary })
     }
-    if (nameMember === 'name' && this.#shadowing) this.#known.learn(server, names)
-    return kept
+    const isSettled = this.#known.generation === before
+    if (this.#shadowing) this.#known.learn(server, names)
+    if (isSettled && found.length <= maxKeptFindings)
+      this.#pages.set(server, page.sha256, this.#known.generation, found)
+    return found
   }
 
   #withShadowing(
@@ -140,11 +123,6 @@ let all: TextScanner | undefined
 export function definitionFindings(value: unknown): Promise<DefinitionFindings> {
   all ??= new TextScanner('definition')
   return findingsIn(value, all)
-}
-
-function nameOf(entry: unknown, member: string): string | undefined {
-  const name = isJsonObject(entry) ? entry[member] : undefined
-  return typeof name === 'string' ? name : undefined
 }
 
 const MAX_NAMED = 5

@@ -1,5 +1,5 @@
 // The protection `text`: attacks on the model in what servers say, and secrets in what the model sends.
-import { resolveOptional, responseChange, tokens } from '@svc/core'
+import { definitionFilter, resolveOptional, responseChange, tokens } from '@svc/core'
 import { defineProtection } from '../shared/protection.js'
 import { textConfig, textSchema } from './config.js'
 import { TextStage, textReasons } from './stage.js'
@@ -7,7 +7,7 @@ import { TextStage, textReasons } from './stage.js'
 export const text = defineProtection({
   schema: textSchema,
   reasons: [...textReasons],
-  provides: [responseChange],
+  provides: [definitionFilter, responseChange],
   metrics: {
     svc_text_findings_total: {
       kind: 'counter',

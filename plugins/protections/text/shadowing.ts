@@ -18,10 +18,31 @@ export class KnownTools {
   /** By server, the names of its tools by what they look like. */
   readonly #tools = new BoundedMap<string, ReadonlyMap<string, string>>(MAX_SERVERS)
 
+  #generation = 0
+
+  /** Another number after each change of what is known. */
+  get generation(): number {
+    return this.#generation
+  }
+
   learn(server: string, names: readonly string[]): void {
-    const known = new Map(this.#tools.get(server) ?? [])
-    for (const name of names) if (known.size < MAX_TOOLS) known.set(looksOf(name), name)
+    const before = this.#tools.get(server)
+    const known = new Map(before ?? [])
+    let isChanged = before === undefined
+    for (const name of names) {
+      if (known.size >= MAX_TOOLS) break
+      const looks = looksOf(name)
+      isChanged ||= known.get(looks) !== name
+      known.set(looks, name)
+    }
     this.#tools.set(server, known)
+    if (isChanged) this.#generation++
+  }
+
+  /** The tools of a server that was listed last are kept longest. */
+  use(server: string): void {
+    const known = this.#tools.get(server)
+    if (known !== undefined) this.#tools.set(server, known)
   }
 
   /** What a definition of `server` has of other servers' tools. `own` are the names of the tools of its list. */

@@ -3,17 +3,22 @@ import {
   after,
   type Call,
   type CallRequest,
+  type DefinitionFilter,
+  type DefinitionPage,
+  definitionFilter,
   type Finding,
   type MaybePromise,
   type Meter,
   type Next,
   type Outcome,
+  type ReceivedDefinition,
   responseChange,
   type Stage,
   verdict,
 } from '@svc/core'
 import { isJsonObject } from '@svc/core/json'
 import { type ResponseRewriter, rewriteOutcome } from '@svc/core/response'
+import { definitionTexts } from '../shared/definition-texts.js'
 import type { TextConfig } from './config.js'
 import { DefinitionTexts, summaryOf } from './definitions.js'
 import { TextScanner } from './scan.js'
@@ -33,7 +38,11 @@ const reasonOfClass: Readonly<Record<string, (typeof textReasons)[number]>> = {
   personal: 'personal_data_in_arguments',
 }
 
-export class TextStage implements Stage {
+type Fields = Readonly<Record<string, unknown>>
+
+const nothing: ReadonlySet<ReceivedDefinition> = new Set()
+
+export class TextStage implements Stage, DefinitionFilter {
   #effects: TextConfig['effects']
   #meter: Meter | undefined
   #arguments: TextScanner
@@ -49,6 +58,11 @@ export class TextStage implements Stage {
   }
 
   handle(call: Call, next: Next): MaybePromise<Outcome> {
+    if (this.#effects.definition !== 'off') {
+      call.set(definitionTexts, this)
+      // The protection of definitions, which is outside, asks for what is withheld here.
+      if (call.get(definitionFilter) === undefined) call.set(definitionFilter, this)
+    }
     return after(call.request(), (request) =>
       after(this.#checkArguments(call, request), () =>
         after(next(), (outcome) => this.#checked(call, request, outcome)),
@@ -104,7 +118,7 @@ export class TextStage implements Stage {
     return {
       result: (value, method) =>
         isJsonObject(value) && method !== null && describing.has(method)
-          ? this.#inDefinitions(call, value, isObserved, inResult)
+          ? this.#inOthers(value, inResult)
           : inResult(value),
       error: inResult,
       message: async (message) => {
@@ -142,28 +156,28 @@ export class TextStage implements Stage {
     return shown
   }
 
-  async #inDefinitions(
-    call: Call,
-    result: Fields,
-    isObserved: boolean,
-    inResult: (others: Fields) => Promise<unknown>,
-  ): Promise<Fields> {
-    const { definitions, others } = parted(result)
-    const judged = await inResult(others)
-    const shownOthers = isJsonObject(judged) ? judged : {}
-    if (this.#effects.definition === 'off')
-      return shownOthers === others ? result : { ...shownOthers, ...definitions }
-    const isWithholding = this.#effects.definition === 'withhold' && !isObserved
-    let count = 0
-    const shown = await this.#definitions.filter(call.target.server, definitions, isWithholding, (found) => {
-      if (!found.isCertain) return
-      this.#meter?.count('svc_text_findings_total')
-      if (isWithholding) this.#meter?.count('svc_text_withheld_total')
-      if (++count > MAX_LISTED) return
-      const what = `${isWithholding ? 'withheld: ' : ''}${found.kind} ${found.name.slice(0, 128)}: ${found.summary}`
+  async withheld(call: Call, page: DefinitionPage): Promise<ReadonlySet<ReceivedDefinition>> {
+    const found = await this.#definitions.attacksIn(call.target.server, page)
+    if (found.length === 0) return nothing
+    const isWithholding = this.#effects.definition === 'withhold' && call.get(verdict)?.mode !== 'observe'
+    const definitions = page.definitions()
+    const attacks = found.flatMap(({ index }) => definitions[index] ?? [])
+    this.#meter?.count('svc_text_findings_total', found.length)
+    if (isWithholding) this.#meter?.count('svc_text_withheld_total', found.length)
+    for (const [place, { kind, name }] of attacks.slice(0, MAX_LISTED).entries()) {
+      const what = `${isWithholding ? 'withheld: ' : ''}${kind} ${name.slice(0, 128)}: ${found[place]?.summary}`
       call.addFinding({ ...findingOf('text_attack', what), isLate: true, ruling: 'report' })
-    })
-    return shown === definitions && shownOthers === others ? result : { ...shownOthers, ...shown }
+    }
+    return isWithholding ? new Set(attacks) : nothing
+  }
+
+  /** The definitions in a result of the protocol were judged before. */
+  async #inOthers(result: Fields, inResult: (value: unknown) => Promise<unknown>): Promise<unknown> {
+    const members = Object.entries(result)
+    const others = Object.fromEntries(members.filter((member) => !hasDefinitions(member)))
+    const shown = await inResult(others)
+    if (shown === others || !isJsonObject(shown)) return result
+    return { ...Object.fromEntries(members.filter(hasDefinitions)), ...shown }
   }
 
   #reportUnchecked(call: Call, what: string, isDenied: boolean): void {
@@ -176,8 +190,6 @@ export class TextStage implements Stage {
 /** Findings of one list that are recorded. */
 const MAX_LISTED = 20
 
-type Fields = Readonly<Record<string, unknown>>
-
 /** The methods whose results are lists of definitions, and handshakes. */
 const describing: ReadonlySet<string> = new Set([
   'initialize',
@@ -188,17 +200,11 @@ const describing: ReadonlySet<string> = new Set([
   'resources/templates/list',
 ])
 
-const lists: ReadonlySet<string> = new Set(['tools', 'prompts', 'resources', 'resourceTemplates'])
+const listMembers: ReadonlySet<string> = new Set(['tools', 'prompts', 'resources', 'resourceTemplates'])
 
-/** The members that are definitions, and the others. */
-function parted(result: Fields): { readonly definitions: Fields; readonly others: Fields } {
-  const isDefinition = ([name, value]: [string, unknown]): boolean =>
-    lists.has(name) ? Array.isArray(value) : name === 'instructions' && typeof value === 'string'
-  const members = Object.entries(result)
-  return {
-    definitions: Object.fromEntries(members.filter(isDefinition)),
-    others: Object.fromEntries(members.filter((member) => !isDefinition(member))),
-  }
+/** Whether a member of a result has definitions. */
+function hasDefinitions([name, value]: readonly [string, unknown]): boolean {
+  return listMembers.has(name) ? Array.isArray(value) : name === 'instructions' && typeof value === 'string'
 }
 
 function findingOf(reason: (typeof textReasons)[number], detail: string): Finding {

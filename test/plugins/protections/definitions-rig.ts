@@ -1,5 +1,6 @@
 // The stage of definitions by itself: callers receive lists, and call tools.
 import { definitionFilter, type GatewayEvent, type ReceivedDefinition, type Stage, services } from '@svc/core'
+import { sha256Hex } from '@svc/core/json'
 import { protectionsPlugin } from '@svc/plugin-protections'
 import { makeCall } from '../../support/call.js'
 import { StageRig, served } from '../../support/stage-rig.js'
@@ -31,12 +32,13 @@ export async function shownTo(
     server,
     caller: { user, userId: user },
   })
-  let shown: readonly boolean[] = []
+  let withheld: ReadonlySet<ReceivedDefinition> = new Set()
   await stage.handle(call, async () => {
-    shown = await call.need(definitionFilter).mayShow(call, received)
+    const sha256 = sha256Hex(JSON.stringify(received))
+    withheld = await call.need(definitionFilter).withheld(call, { sha256, definitions: () => received })
     return served
   })
-  return received.flatMap(({ name }, index) => (shown[index] === true ? [name] : []))
+  return received.flatMap((one) => (withheld.has(one) ? [] : [one.name]))
 }
 
 /** The reasons of the findings about a call of the tool. */
