@@ -59,8 +59,8 @@ export function replayMarkdown(report: ReplayReport): string {
     ...report.logs.map(({ dir, verification }) => `- log ${code(dir)}: ${verification}`),
     `- policies: ${policiesLine(report)}`,
     `- fidelity: ${fidelityLine(report)}`,
-    `- estimates: ${estimateLine(result)}`,
-    `- not judged: ${notJudged(result)}`,
+    `- estimates: ${code(estimateLine(result))}`,
+    `- not judged: ${code(notJudged(result))}`,
     ...report.notes.map((note) => `- ${note}`),
   ]
   return lines.map((line) => `${visibleInLine(line)}\n`).join('')

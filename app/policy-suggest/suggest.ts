@@ -37,7 +37,8 @@ export async function suggestPolicy(input: SuggestInput): Promise<Suggestion> {
   const usage = new Usage(before, from)
   for await (const record of input.records()) await usage.add(record)
   const { days, learned } = usage
-  if (days < minDays || learned === 0) {
+  // A record whose time is none makes the days no number.
+  if (!(days >= minDays) || learned === 0) {
     const few = learned === 0 ? 'no call can be learned from' : `the calls span ${days.toFixed(1)} days`
     throw new Error(`${few}; at least ${minDays} days are needed, as rare calls would be lost (--min-days)`)
   }

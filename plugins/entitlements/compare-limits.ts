@@ -60,15 +60,18 @@ function mapOf(
   return { perTool: principal?.per_tool ?? {}, fallback: NONE, overrides: principal?.override === true }
 }
 
+/** Whether the pattern limits no names but those that are spelled as it is. */
+export function hasOneSpelling(pattern: string): boolean {
+  return /^[\x21-\x7e]+$/.test(pattern) && !/[A-Z]|(?:^|[/@])\.|\.(?:$|[/@])/.test(pattern)
+}
+
 function compareMaps(whose: string, before: LimitMap, after: LimitMap): PolicyChange[] {
   if (isDeepStrictEqual(before, after)) return []
   const unknown = (message: string): PolicyChange[] => [
     { effect: 'unknown', subject: `limits${whose}`, detail: `not compared: ${message}` },
   ]
   const patterns = [...Object.keys(before.perTool), ...Object.keys(after.perTool)]
-  const unstable = patterns.find(
-    (pattern) => !/^[\x21-\x7e]+$/.test(pattern) || /[A-Z]|(?:^|[/@])\.|\.(?:$|[/@])/.test(pattern),
-  )
+  const unstable = patterns.find((pattern) => !hasOneSpelling(pattern))
   if (unstable !== undefined) return unknown(`"${unstable}" also limits names of other spellings`)
   try {
     const tie = tieIn(before.perTool) ?? tieIn(after.perTool)

@@ -9,6 +9,7 @@ import {
   type PolicyEdit,
 } from '@svc/core'
 import { findReference, foldReference, NotComparableError } from '@svc/core/match'
+import { hasOneSpelling } from './compare-limits.js'
 import { type EntitlementsConfig, PRINCIPAL_SECTIONS } from './config.js'
 import type { Entitlement, Grant } from './entitlement.js'
 import { entriesFor } from './entries.js'
@@ -102,6 +103,8 @@ export class EntitlementsNarrowing implements Narrowing {
     if (kind !== 'tool') return
     // Limits compare folded names, and count all spellings together.
     const name = nameOf(foldReference(reference))
+    // Any caller can name a tool so that its limit would not be compared, and nothing suggested.
+    if (!hasOneSpelling(name)) return
     const key = JSON.stringify([tenant, name])
     let arrivals = this.#arrivals.get(key)
     if (arrivals === undefined) {
@@ -166,7 +169,12 @@ export class EntitlementsNarrowing implements Narrowing {
 
 /** `billing/refund`, `billing/prompts/ask`. */
 function nameOf(reference: string): string {
-  return reference.slice(PREFIX.length, reference.lastIndexOf('@'))
+  return asPattern(reference.slice(0, reference.lastIndexOf('@')))
+}
+
+/** A caller can name a tool with a star, which must not become one of a pattern. */
+function asPattern(reference: string): string {
+  return reference.slice(PREFIX.length).replaceAll('*', '%2A')
 }
 
 /** The lists that count, without those of what is kept. */
@@ -223,7 +231,7 @@ function narrowed(pattern: string, { tools }: EntryUse): readonly string[] | und
     const versions = pattern.includes('@') ? pattern.slice(pattern.lastIndexOf('@')) : ''
     const by = [...tools].flatMap(([name, { references }]) => {
       const of = [name, `${name}${versions}`].find((one) => isCovered(one, [pattern]))
-      return of === undefined ? [...references].map((one) => one.slice(PREFIX.length)) : [of]
+      return of === undefined ? [...references].map(asPattern) : [of]
     })
     if (!by.every((one) => isCovered(one, [pattern])) || isCovered(pattern, by)) return undefined
     return by.sort()

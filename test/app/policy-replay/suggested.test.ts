@@ -4,10 +4,107 @@ import { suggestPolicy } from 'svc-sdk/internal/policy-suggest/suggest'
 import { CaseRunner } from 'svc-sdk/internal/policy-test/run-case'
 import { propertyRuns } from '../../support/property-runs.js'
 import { TemporaryDir } from '../../support/temporary-dir.js'
-import { generatedCalls, loadPolicyText, policyPairs } from '../policy/generated-policies.js'
+import { base, generatedCalls, loadPolicyText, policyPairs } from '../policy/generated-policies.js'
 import { recordsOf } from './recorded.js'
 
 describe('svc policy suggest', () => {
+  const names = [
+    'get',
+    '*',
+    'g*',
+    '**',
+    '* ',
+    'a*b*',
+    'x#y',
+    'k: v',
+    '&a',
+    '!b',
+    '- c',
+    '"q"',
+    "'",
+    '?',
+    '[x]',
+    '{y}',
+    '| z',
+    '%',
+    '~',
+  ]
+  for (const [what, entitlements] of [
+    ['open', 'open'],
+    [
+      'a list with a star',
+      { default_plan: 'p', plans: { p: {} }, tenants: { acme: { plan: 'p', allowlist: ['a/*'] } } },
+    ],
+    [
+      'a list with versions',
+      { default_plan: 'p', plans: { p: {} }, tenants: { acme: { plan: 'p', allowlist: ['a/*@*'] } } },
+    ],
+  ] as const) {
+    it(`suggests what was used and nothing else, whatever the names of tools have: ${what}`, async () => {
+      using folder = new TemporaryDir()
+      const place = { baseDir: folder.path, env: {} }
+      const text = JSON.stringify({ ...base, entitlements })
+      const call = {
+        server: 'a',
+        kind: 'tool',
+        version: '1',
+        args: {},
+        tenant: 'acme',
+        roles: [],
+        key: null,
+      }
+      let judged = 0
+      for (const name of names) {
+        const policy = await loadPolicyText(folder.path, text)
+        if (policy === undefined) throw new Error('the policy does not load')
+        const records = await recordsOf(text, [{ ...call, name }] as never)
+        if (records.length === 0) continue
+        let narrow = policy
+        await suggestPolicy({
+          policy,
+          text,
+          async load(suggested) {
+            const loaded = await loadPolicyText(folder.path, suggested)
+            if (loaded === undefined) throw new Error(`does not load: ${suggested}`)
+            narrow = loaded
+            return loaded
+          },
+          records: () => records,
+          place,
+          from: undefined,
+          headroom: 3,
+          minDays: 0,
+        }).catch((error: unknown) => {
+          // A call that was refused teaches nothing.
+          if (!String(error).includes('no call can be learned from')) throw error
+          narrow = undefined as never
+        })
+        if (narrow === undefined) continue
+        judged++
+        await using now = await CaseRunner.start({ ...place, applied: () => undefined, policy: narrow })
+        for (const other of names) {
+          const subject = { kind: 'tool', server: 'a', name: other, version: '1' } as const
+          const { decision } = await now
+            .judge({
+              line: undefined,
+              subject,
+              args: {},
+              idempotencyKey: null,
+              headers: {},
+              caller: { identity: { tenant: 'acme', roles: [], user: 'u' } },
+              at: { after: 3_600_000 },
+              times: 1,
+              expect: 'allow',
+              reason: undefined,
+            })
+            .catch(() => ({ decision: 'deny' }))
+          expect([name, other, decision]).to.deep.equal([name, other, other === name ? 'allow' : 'deny'])
+        }
+      }
+      expect(judged).to.be.above(names.length / 2)
+    })
+  }
+
   it('only narrows, and keeps what was used, by calls that the stages of both policies judge', async () => {
     using folder = new TemporaryDir()
     const place = { baseDir: folder.path, env: {} }

@@ -5,7 +5,7 @@ import fc from 'fast-check'
 import { loadPolicyFile } from 'svc-sdk/internal/cli/policy-file'
 import type { Policy } from 'svc-sdk/internal/policy/config'
 
-const base = {
+export const base = {
   tenant: 'demo',
   port: 0,
   targets: { a: 'http://127.0.0.1:9', b: 'mcp+http://127.0.0.1:9/mcp' },
