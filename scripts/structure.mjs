@@ -70,8 +70,8 @@ function checkPages() {
       /^(import type|import|export)\b[^'"]*?from '([^']+)'/gm,
     )) {
       if (!specifier.startsWith('.')) {
-        if (isPage && !/^preact/.test(specifier))
-          errors.push(`${path} imports ${specifier}; pages import preact alone`)
+        if (isPage && !/^preact|^@svc\/plugin-audit\/browser$/.test(specifier))
+          errors.push(`${path} imports ${specifier}; pages import preact and the verifier for browsers alone`)
         continue
       }
       const target = sourceOf(relative(root, join(root, dirname(path), specifier)))

@@ -57,6 +57,7 @@ export const recordsSchema = z.object({
     ),
 })
 
+export type RecordJson = z.output<typeof recordSchema>
 export type RecordsJson = z.output<typeof recordsSchema>
 
 const keyLinesSchema = z

@@ -1,9 +1,10 @@
 // The views, in the order of the rail.
 import { approvalsView } from './approvals/view.js'
 import type { AnyView } from './kit/view.js'
+import { logView } from './log/view.js'
 import { overviewView } from './overview/view.js'
 
-export const views: readonly AnyView[] = [approvalsView, overviewView]
+export const views: readonly AnyView[] = [approvalsView, logView, overviewView]
 
 export function viewAt(path: string): AnyView | undefined {
   const [, id] = path.split('/')

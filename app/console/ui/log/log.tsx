@@ -1,0 +1,65 @@
+// The state of the log above, and below its records or the one that the path names.
+import type { JSX } from 'preact'
+import { useEffect } from 'preact/hooks'
+import { ErrorBanner, useLoaded } from '../kit/error-banner.js'
+import { usePage } from '../kit/page.js'
+import { Untrusted } from '../kit/untrusted.js'
+import type { ViewProps } from '../kit/view.js'
+import { VerifyPanel } from '../verify/verify-panel.js'
+import { DayStrip } from './day-strip.js'
+import { EvidenceForm } from './evidence.js'
+import { Heads } from './heads.js'
+import { type LogData, loadLog } from './load.js'
+import { RecordTable } from './record-table.js'
+import { RecordSentence } from './record-text.js'
+
+const EVERY_MS = 5000
+
+export function Log({ data: initial, location }: ViewProps<LogData>): JSX.Element {
+  const { api, now } = usePage()
+  const { data, error, at, reload } = useLoaded(initial, now, () => loadLog(api, location))
+  useEffect(() => {
+    const timer = setInterval(() => {
+      if (document.visibilityState === 'visible') void reload()
+    }, EVERY_MS)
+    return () => clearInterval(timer)
+  }, [reload])
+  const { log, records, shown } = data
+  return (
+    <section class="log">
+      <h1 class="title">{shown === undefined ? 'Log' : `Record at leaf ${shown.leaf}`}</h1>
+      <ErrorBanner error={error} since={at} onRetry={() => void reload()}>
+        {shown === undefined ? (
+          <>
+            <DayStrip days={log.days} />
+            <Heads log={log} />
+            {records === undefined ? (
+              <p class="empty">Records are for reviewers, auditors and operators.</p>
+            ) : (
+              <>
+                <EvidenceForm query={location.query} />
+                <RecordTable records={records} query={location.query} />
+              </>
+            )}
+          </>
+        ) : (
+          <>
+            <p class="back">
+              <a href="/console/log">All records</a>
+            </p>
+            <p class="sentence">
+              <RecordSentence record={shown.record} />
+            </p>
+            <VerifyPanel leaf={shown.leaf} />
+            <details class="panel raw">
+              <summary>The record as it is stored now</summary>
+              <pre>
+                <Untrusted text={JSON.stringify(shown.record, null, 2)} cut={20_000} isBlock />
+              </pre>
+            </details>
+          </>
+        )}
+      </ErrorBanner>
+    </section>
+  )
+}

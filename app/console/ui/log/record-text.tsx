@@ -1,0 +1,48 @@
+// A record in one sentence.
+import type { JSX } from 'preact'
+import type { RecordJson } from '../../../log/log-json.js'
+import { Untrusted } from '../kit/untrusted.js'
+
+type StoredRecord = RecordJson['record']
+
+/** A member of a record as text. */
+export function recordMember(record: unknown, ...names: string[]): string | undefined {
+  const value = names.reduce<unknown>(
+    (of, name) =>
+      typeof of === 'object' && of !== null && Object.hasOwn(of, name)
+        ? (of as Record<string, unknown>)[name]
+        : undefined,
+    record,
+  )
+  return typeof value === 'string' ? value : typeof value === 'number' ? String(value) : undefined
+}
+
+export function recordCaller(record: StoredRecord): string {
+  const { principal } = record
+  const person =
+    recordMember(principal, 'user') ??
+    recordMember(principal, 'user_id') ??
+    recordMember(principal, 'client_id')
+  const agent = recordMember(record, 'agentRef') ?? recordMember(record, 'nodeId')
+  if (agent === undefined) return person ?? ''
+  return person === undefined ? agent : `${agent} for ${person}`
+}
+
+export function RecordSentence({ record }: { readonly record: StoredRecord }): JSX.Element {
+  const isDenied = recordMember(record, 'policy', 'decision') === 'deny'
+  const caller = recordCaller(record)
+  return (
+    <>
+      <Untrusted text={caller === '' ? 'A caller without a name' : caller} cut={80} /> of{' '}
+      <Untrusted text={recordMember(record, 'tenant') ?? ''} cut={80} /> called{' '}
+      <code>
+        <Untrusted text={recordMember(record, 'tool') ?? ''} cut={100} />
+      </code>{' '}
+      of <Untrusted text={recordMember(record, 'server') ?? ''} cut={100} />:{' '}
+      <strong class={isDenied ? 'bad' : 'good'}>{isDenied ? 'denied' : 'allowed'}</strong>
+      {', '}
+      <Untrusted text={recordMember(record, 'error') ?? recordMember(record, 'status') ?? ''} cut={80} />
+      {`, ${recordMember(record, 'latency_ms') ?? '?'} ms.`}
+    </>
+  )
+}

@@ -1,0 +1,125 @@
+// Verifies one record while the reader looks at it, and again and again, so that a change on disk is seen.
+import type { JSX } from 'preact'
+import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
+import type { ApiRefusal } from '../../api.js'
+import { apiRefusalOf } from '../kit/api.js'
+import { usePage } from '../kit/page.js'
+import { Time } from '../kit/time.js'
+import { Untrusted } from '../kit/untrusted.js'
+import { type VerifiedRecord, type VerifiedRow, verifyRecord } from './verify-record.js'
+
+const EVERY_MS = 3000
+
+interface VerifyPanelProps {
+  /** Null if it is not sealed yet. */
+  readonly leaf: number | null
+  /** Finds the leaf of a record that was not sealed. */
+  readonly findLeaf?: () => Promise<number | null>
+}
+
+const words = { ok: 'correct', failed: 'WRONG', unchecked: 'not checked' } as const
+const levels = { ok: 'good', failed: 'bad', unchecked: '' } as const
+const verdicts = { ok: 'Proven', failed: 'NOT PROVEN', unchecked: 'Not checked' } as const
+
+export function VerifyPanel({ leaf: given, findLeaf }: VerifyPanelProps): JSX.Element {
+  const { api } = usePage()
+  const [leaf, setLeaf] = useState(given)
+  const [found, setFound] = useState<VerifiedRecord | undefined>()
+  const [error, setError] = useState<ApiRefusal | undefined>()
+  const [trusted] = useState(() => new Set<string>())
+  const find = useRef(findLeaf)
+  find.current = findLeaf
+
+  const verify = useCallback(async () => {
+    try {
+      const at = leaf ?? (await find.current?.()) ?? null
+      if (at !== leaf) setLeaf(at)
+      if (at !== null) setFound(await verifyRecord(api, at, (line) => trusted.has(line)))
+      setError(undefined)
+    } catch (cause) {
+      setError(apiRefusalOf(cause))
+    }
+  }, [api, leaf, trusted])
+
+  useEffect(() => {
+    let timer: ReturnType<typeof setTimeout> | undefined
+    let isOver = false
+    const again = async () => {
+      if (document.visibilityState === 'visible') await verify()
+      if (!isOver) timer = setTimeout(() => void again(), EVERY_MS)
+    }
+    void again()
+    return () => {
+      isOver = true
+      clearTimeout(timer)
+    }
+  }, [verify])
+
+  const keep = () => {
+    for (const line of found?.newKeys ?? []) trusted.add(line)
+    void verify()
+  }
+  const state = error === undefined ? (found?.state ?? 'unchecked') : 'unchecked'
+  return (
+    <section class={`panel verify ${levels[state]}`} aria-labelledby="verify-title">
+      <h2 id="verify-title">
+        Verify <span class={`badge ${levels[state]}`}>{verdicts[state]}</span>
+      </h2>
+      {error !== undefined && <p role="alert">Not checked now: {error.message}</p>}
+      {error === undefined && found === undefined && (
+        <p role="status">{leaf === null ? 'Not sealed yet: sealed in 10 s at most.' : 'Checking …'}</p>
+      )}
+      {found !== undefined && (
+        <ul class="checks">
+          {found.rows.map((row) => (
+            <Row key={row.name} row={row} />
+          ))}
+        </ul>
+      )}
+      {found !== undefined && found.newKeys.length > 0 && (
+        <div class="banner warn">
+          <span>The log has a key that this browser has not seen before. Compare it, then keep it:</span>
+          {found.newKeys.map((line) => (
+            <code key={line}>{line}</code>
+          ))}
+          <button type="button" onClick={keep}>
+            Keep it
+          </button>
+        </div>
+      )}
+      <p class="note">
+        Checked by code from this gateway
+        {found?.kept === undefined ? (
+          '. '
+        ) : (
+          <>
+            , against the head that this browser has kept since{' '}
+            <Time at={found.kept.since} show="day and time" />.{' '}
+          </>
+        )}
+        A gateway that lies could send other code: <code>svc-sdk console --admin URL</code> serves these pages
+        from your own installation.
+      </p>
+    </section>
+  )
+}
+
+function Row({ row: { name, result } }: { readonly row: VerifiedRow }): JSX.Element {
+  return (
+    <li class={result.state}>
+      <span class={`badge ${levels[result.state]}`}>{words[result.state]}</span>
+      <span class="check">
+        <Untrusted text={name} cut={100} />
+      </span>
+      <span class="why">
+        <Untrusted text={result.state === 'ok' ? result.detail : result.reason} />
+        {result.state === 'failed' && result.expected !== undefined && (
+          <span class="hash mono">expected {result.expected}</span>
+        )}
+        {result.state === 'failed' && result.found !== undefined && (
+          <span class="hash mono">found {result.found}</span>
+        )}
+      </span>
+    </li>
+  )
+}

@@ -1,0 +1,106 @@
+// Verifies a record in this browser: its proof, and the head that the browser has kept.
+import {
+  type CheckResult,
+  checkAppendOnly,
+  checkTlogProof,
+  readGivenKeys,
+  readProof,
+} from '@svc/plugin-audit/browser'
+import type { LogJson, ProofJson } from '../../../log/log-json.js'
+import type { Api } from '../kit/api.js'
+import { type KeptHead, keepHead, keptHead } from './kept-head.js'
+
+export interface VerifiedRow {
+  readonly name: string
+  readonly result: CheckResult
+}
+
+export interface VerifiedRecord {
+  readonly state: CheckResult['state']
+  readonly leaf: number
+  readonly size: number
+  readonly rows: readonly VerifiedRow[]
+  /** Keys that the log states and this browser has not kept; they count once somebody has compared them. */
+  readonly newKeys: readonly string[]
+  /** The head before this verification; undefined for the first one. */
+  readonly kept: KeptHead | undefined
+}
+
+/** Undefined if the record is not sealed yet. Rejects with `ApiError`. */
+export async function verifyRecord(
+  api: Pick<Api, 'get'>,
+  leaf: number,
+  trusts: (line: string) => boolean = () => false,
+): Promise<VerifiedRecord | undefined> {
+  const { origin } = await api.get<LogJson>('/api/log')
+  const kept = origin === null ? undefined : keptHead(origin)
+  const older = kept === undefined ? '' : `?older=${kept.size}`
+  const given = await api.get<ProofJson>(`/api/records/${leaf}/proof${older}`)
+  const proof = given.proof === undefined ? undefined : readProof(given.proof)
+  if (!given.sealed) return undefined
+  if (proof === undefined) {
+    const result = { state: 'failed', reason: 'the gateway gave no proof of a record' } as const
+    return { state: 'failed', leaf, size: 0, rows: [{ name: 'Proof', result }], newKeys: [], kept }
+  }
+  const stated = given.keys ?? []
+  const known = kept?.keys ?? stated
+  const isKnown = (line: string) => known.some((one) => keyOf(one) === keyOf(line)) || trusts(line)
+  const newKeys = stated.filter((line) => !isKnown(line))
+  // The journal may have ended a key since it was kept; what it states of a known key limits it, and nothing more.
+  const checked = await checkTlogProof(
+    proof,
+    await readGivenKeys(stated.filter(isKnown).join('\n')),
+    given.sealed_sha256,
+  )
+  const history = await historyOf(kept, proof.checkpoint, given.consistency)
+  const { checkpoint } = proof
+  const place: CheckResult =
+    proof.leaf === leaf
+      ? checked.inclusion
+      : { state: 'failed', reason: `the gateway gave the proof of leaf ${proof.leaf}` }
+  const rows: VerifiedRow[] = [
+    { name: 'Signature', result: checked.signature },
+    { name: `Leaf ${leaf} of ${checkpoint.size}`, result: place },
+    { name: 'Checkpoint', result: checked.checkpoint },
+    ...witnessRows(checkpoint),
+    { name: 'Kept head', result: history },
+  ]
+  const decisive = [checked.signature, place, checked.checkpoint, history]
+  const isOk = decisive.every(({ state }) => state === 'ok')
+  const isFailed = decisive.some(({ state }) => state === 'failed')
+  if (isOk) {
+    const { size, root } = headIn(checkpoint.text)
+    const keys = stated.filter(isKnown)
+    const { origin: name } = checkpoint
+    keepHead({ origin: name, size, root, keys, since: kept?.since ?? new Date().toISOString() })
+  }
+  const state = isFailed ? 'failed' : isOk ? 'ok' : 'unchecked'
+  return { state, leaf, size: checkpoint.size, rows, newKeys, kept }
+}
+
+type Checkpoint = NonNullable<ReturnType<typeof readProof>>['checkpoint']
+
+function keyOf(line: string): string {
+  return line.split(' ')[0] ?? ''
+}
+
+function headIn(text: string): { size: number; root: string } {
+  const [, size, root = ''] = text.split('\n')
+  return { size: Number(size), root }
+}
+
+async function historyOf(
+  kept: KeptHead | undefined,
+  checkpoint: Checkpoint,
+  path: readonly string[] = [],
+): Promise<CheckResult> {
+  if (kept !== undefined) return checkAppendOnly(kept, checkpoint, path)
+  return { state: 'ok', detail: 'the first one: this browser keeps it from now on' }
+}
+
+/** Their keys are not here, so that their names are only what the checkpoint says. */
+function witnessRows({ origin, signatures }: Checkpoint): VerifiedRow[] {
+  const names = [...new Set(signatures.flatMap(({ name }) => (name === origin ? [] : [name])))]
+  const result: CheckResult = { state: 'unchecked', reason: 'this browser has no key of it' }
+  return names.map((name) => ({ name: `Witness ${name}`, result }))
+}
