@@ -20,8 +20,11 @@ export function Heads({ log }: { readonly log: LogJson }): JSX.Element {
         ) : (
           <>
             {head.size.toLocaleString('en')} leaves,{' '}
-            <Copy value={head.note} label="the signed checkpoint">
+            <span class="mono" title={head.root}>
               {head.root.slice(0, 12)}…
+            </span>{' '}
+            <Copy value={head.note} label="the signed checkpoint">
+              checkpoint
             </Copy>
           </>
         )}

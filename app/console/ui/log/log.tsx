@@ -44,7 +44,7 @@ export function Log({ data: initial, location }: ViewProps<LogData>): JSX.Elemen
           </>
         ) : (
           <>
-            <p class="back">
+            <p>
               <a href="/console/log">All records</a>
             </p>
             <p class="sentence">

@@ -48,7 +48,7 @@ export function RecordTable({ records: { records, next }, query }: RecordTablePr
         </tbody>
       </table>
       {next !== null && (
-        <p class="older">
+        <p>
           <a href={`/console/log?${filterQuery(query, { before: String(next) })}`}>Older records</a>
         </p>
       )}
@@ -63,14 +63,13 @@ function keyOf({ leaf, record }: RecordJson): string {
 function Row({ one, isSelected }: { readonly one: RecordJson; readonly isSelected: boolean }): JSX.Element {
   const { leaf, record } = one
   const isDenied = recordMember(record, 'policy', 'decision') === 'deny'
+  const caller = recordCaller(record)
   return (
     <tr aria-selected={isSelected}>
       <td>
         <Time at={recordMember(record, 'ts') ?? ''} show="day and time" />
       </td>
-      <td>
-        <Untrusted text={recordCaller(record)} cut={40} />
-      </td>
+      <td>{caller === '' ? <span class="soft">no name</span> : <Untrusted text={caller} cut={40} />}</td>
       <td class="mono">
         <Untrusted text={recordMember(record, 'tool') ?? ''} cut={60} />
       </td>

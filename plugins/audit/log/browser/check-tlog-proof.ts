@@ -112,7 +112,7 @@ async function checkSignature(
     if (fits === undefined) return notChecked('this browser has no Ed25519')
     if (fits) return confirmed(`signed by ${key.id}`)
   }
-  return refuted('the signature of the record does not fit', idOf(keyId))
+  return refuted(`the signature of the record does not fit ${trusted.map(({ id }) => id).join(', ')}`)
 }
 
 function idOf(keyId: unknown): { found?: string } {

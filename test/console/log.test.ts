@@ -1,0 +1,113 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { checkEvidence, readKeys } from '@svc/plugin-audit/tools'
+import { expect } from 'chai'
+import type { Page } from 'playwright-core'
+import { accessibilityViolations, type Chromium, needsChromium, startChromium } from '../support/chromium.js'
+import { type ConsoleRig, screenshot, startConsole } from './rig.js'
+
+const evil = '</script><img src=x onerror=alert(1)>\u202e'
+
+describe('the view of the log', () => {
+  let browser: Chromium
+  let rig: ConsoleRig
+
+  before(async function () {
+    needsChromium(this)
+    browser = await startChromium()
+  })
+
+  after(() => browser?.[Symbol.asyncDispose]())
+
+  beforeEach(async () => {
+    rig = await startConsole(browser, (home) => ({
+      audit: {
+        gatewayName: 'edge',
+        gatewayVersion: '1.0.0',
+        dir: join(home, 'audit'),
+        signer: { keyRef: `file://${join(home, 'key')}` },
+        checkpointIntervalMs: 100,
+      },
+    }))
+    for (let i = 0; i < 3; i++) await rig.gateway.invoke('/mcp/billing/refund@1.0.0', { amount: i })
+    await rig.gateway.invoke('/mcp/billing/refund@1.0.0', {}, { 'x-agent-ref': encodeURIComponent(evil) })
+  })
+
+  afterEach(() => rig[Symbol.asyncDispose]())
+
+  /** A page of the log once the calls are sealed. */
+  async function openLog(path = '/console/log?tool=refund'): Promise<Page> {
+    const page = await rig.page(path)
+    while ((await page.locator('.records tbody a').count()) < 4) await page.reload()
+    await page.locator('#app[data-ready]').waitFor()
+    return page
+  }
+
+  it('shows days, heads, lags and records, and offers evidence after its size', async () => {
+    const page = await openLog()
+    expect(await page.locator('.days').textContent()).to.include('no gap')
+    expect(await page.locator('.facts').textContent()).to.match(
+      /Head\d+ leaves.*Last seal.*no witness.*writable/,
+    )
+    expect(await page.locator('.records tbody tr').count()).to.equal(4)
+    await page.getByRole('button', { name: 'Evidence for this filter' }).click()
+    await page.getByText(/^4 records, about \d+ KiB\./).waitFor()
+    await screenshot(page, 'log')
+    expect(await accessibilityViolations(page)).to.deep.equal([])
+    const [download] = await Promise.all([
+      page.waitForEvent('download'),
+      page.getByRole('link', { name: 'Download the file' }).click(),
+    ])
+    const judged = await checkEvidence(
+      readFileSync(await download.path()),
+      await readKeys(join(rig.gateway.dir, 'public-keys')),
+    )
+    expect(judged).to.include({ valid: true, records: 4 })
+    await page.getByLabel('Decision').fill('deny')
+    await page.getByRole('button', { name: 'Filter', exact: true }).click()
+    await page.waitForURL(/decision=deny/)
+    await page.getByText('No record matches.').waitFor()
+  })
+
+  it('verifies a record: green, and red with both hashes once it is changed on disk', async () => {
+    const page = await openLog()
+    await page.keyboard.press('j')
+    await page.keyboard.press('Enter')
+    await page.waitForURL(/\/console\/log\/\d+$/)
+    const panel = page.locator('.verify')
+    await panel.getByText('Proven', { exact: true }).waitFor()
+    expect(await panel.textContent()).to.include('Checked by code from this gateway')
+    expect(await panel.textContent()).to.include('this browser keeps it from now on')
+    await screenshot(page, 'verify')
+    expect(await accessibilityViolations(page)).to.deep.equal([])
+    await page.reload()
+    await panel.getByText('Proven', { exact: true }).waitFor()
+    expect(await panel.textContent()).to.match(/against the head that this browser has kept since/)
+    const file = join(rig.gateway.dir, `audit-${new Date().toISOString().slice(0, 10)}.ndjson`)
+    writeFileSync(file, readFileSync(file, 'utf8').replaceAll('"tenant":"acme"', '"tenant":"acmf"'))
+    await panel.getByText('NOT PROVEN').waitFor()
+    expect(await panel.textContent()).to.match(
+      /the record was changed after it was sealedexpected [0-9a-f]{64}found [0-9a-f]{64}/,
+    )
+    await screenshot(page, 'verify-changed')
+    expect(await accessibilityViolations(page)).to.deep.equal([])
+  })
+
+  it('is red for a log that is not the one of the head that the browser kept, and does not replace that head', async () => {
+    const page = await openLog()
+    await page.locator('.records tbody a').first().click()
+    const panel = page.locator('.verify')
+    await panel.getByText('Proven', { exact: true }).waitFor()
+    await page.evaluate(`{
+      const key = Object.keys(localStorage).find((name) => name.startsWith('svc-head:'))
+      const head = JSON.parse(localStorage.getItem(key))
+      localStorage.setItem(key, JSON.stringify({ ...head, root: btoa('x'.repeat(32)) }))
+    }`)
+    await panel.getByText('NOT PROVEN').waitFor()
+    expect(await panel.textContent()).to.match(
+      /Kept head(the log no longer has|the checkpoint does not continue)/,
+    )
+    await page.reload()
+    await panel.getByText('NOT PROVEN').waitFor()
+  })
+})
