@@ -83,6 +83,8 @@ describe('the view of the log', () => {
     await page.reload()
     await panel.getByText('Proven', { exact: true }).waitFor()
     expect(await panel.textContent()).to.match(/against the head that this browser has kept since/)
+    const accesses = () => rig.gateway.records().filter(({ tool }) => tool === 'admin/prove_record@1').length
+    expect(accesses()).to.be.at.most(3)
     const file = join(rig.gateway.dir, `audit-${new Date().toISOString().slice(0, 10)}.ndjson`)
     writeFileSync(file, readFileSync(file, 'utf8').replaceAll('"tenant":"acme"', '"tenant":"acmf"'))
     await panel.getByText('NOT PROVEN').waitFor()
@@ -103,6 +105,7 @@ describe('the view of the log', () => {
       const head = JSON.parse(localStorage.getItem(key))
       localStorage.setItem(key, JSON.stringify({ ...head, root: btoa('x'.repeat(32)) }))
     }`)
+    await page.reload()
     await panel.getByText('NOT PROVEN').waitFor()
     expect(await panel.textContent()).to.match(
       /Kept head(the log no longer has|the checkpoint does not continue)/,

@@ -6,6 +6,7 @@ import { apiRefusalOf } from '../kit/api.js'
 import { usePage } from '../kit/page.js'
 import { Time } from '../kit/time.js'
 import { Untrusted } from '../kit/untrusted.js'
+import type { KeptHead } from './kept-head.js'
 import { type VerifiedRecord, type VerifiedRow, verifyRecord } from './verify-record.js'
 
 const EVERY_MS = 3000
@@ -27,6 +28,7 @@ export function VerifyPanel({ leaf: given, findLeaf }: VerifyPanelProps): JSX.El
   const [found, setFound] = useState<VerifiedRecord | undefined>()
   const [error, setError] = useState<ApiRefusal | undefined>()
   const [trusted] = useState(() => new Set<string>())
+  const head = useRef<KeptHead | undefined>(undefined)
   const find = useRef(findLeaf)
   find.current = findLeaf
 
@@ -34,7 +36,15 @@ export function VerifyPanel({ leaf: given, findLeaf }: VerifyPanelProps): JSX.El
     try {
       const at = leaf ?? (await find.current?.()) ?? null
       if (at !== leaf) setLeaf(at)
-      if (at !== null) setFound(await verifyRecord(api, at, (line) => trusted.has(line)))
+      if (at !== null) {
+        const verified = await verifyRecord(api, at, {
+          head: head.current,
+          trusts: (line) => trusted.has(line),
+        })
+        // The same head each time: a request that differs from the last one is a new access in the log.
+        head.current ??= verified?.kept ?? verified?.newest
+        setFound(verified)
+      }
       setError(undefined)
     } catch (cause) {
       setError(apiRefusalOf(cause))

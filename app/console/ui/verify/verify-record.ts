@@ -24,23 +24,40 @@ export interface VerifiedRecord {
   readonly newKeys: readonly string[]
   /** The head before this verification; undefined for the first one. */
   readonly kept: KeptHead | undefined
+  /** The head of this one, if all was correct. */
+  readonly newest: KeptHead | undefined
+}
+
+interface Trust {
+  /** The head to compare with; default: the one that the browser has kept. */
+  readonly head: KeptHead | undefined
+  /** Whether the reader has compared the key. */
+  trusts(line: string): boolean
 }
 
 /** Undefined if the record is not sealed yet. Rejects with `ApiError`. */
 export async function verifyRecord(
   api: Pick<Api, 'get'>,
   leaf: number,
-  trusts: (line: string) => boolean = () => false,
+  { head, trusts }: Trust,
 ): Promise<VerifiedRecord | undefined> {
   const { origin } = await api.get<LogJson>('/api/log')
-  const kept = origin === null ? undefined : keptHead(origin)
+  const kept = head ?? (origin === null ? undefined : keptHead(origin))
   const older = kept === undefined ? '' : `?older=${kept.size}`
   const given = await api.get<ProofJson>(`/api/records/${leaf}/proof${older}`)
   const proof = given.proof === undefined ? undefined : readProof(given.proof)
   if (!given.sealed) return undefined
   if (proof === undefined) {
     const result = { state: 'failed', reason: 'the gateway gave no proof of a record' } as const
-    return { state: 'failed', leaf, size: 0, rows: [{ name: 'Proof', result }], newKeys: [], kept }
+    return {
+      state: 'failed',
+      leaf,
+      size: 0,
+      rows: [{ name: 'Proof', result }],
+      newKeys: [],
+      kept,
+      newest: undefined,
+    }
   }
   const stated = given.keys ?? []
   const known = kept?.keys ?? stated
@@ -68,14 +85,12 @@ export async function verifyRecord(
   const decisive = [checked.signature, place, checked.checkpoint, history]
   const isOk = decisive.every(({ state }) => state === 'ok')
   const isFailed = decisive.some(({ state }) => state === 'failed')
-  if (isOk) {
-    const { size, root } = headIn(checkpoint.text)
-    const keys = stated.filter(isKnown)
-    const { origin: name } = checkpoint
-    keepHead({ origin: name, size, root, keys, since: kept?.since ?? new Date().toISOString() })
-  }
+  const { origin: name, text } = checkpoint
+  const since = kept?.since ?? new Date().toISOString()
+  const newest = { ...headIn(text), origin: name, keys: stated.filter(isKnown), since }
+  if (isOk) keepHead(newest)
   const state = isFailed ? 'failed' : isOk ? 'ok' : 'unchecked'
-  return { state, leaf, size: checkpoint.size, rows, newKeys, kept }
+  return { state, leaf, size: checkpoint.size, rows, newKeys, kept, newest: isOk ? newest : undefined }
 }
 
 type Checkpoint = NonNullable<ReturnType<typeof readProof>>['checkpoint']
