@@ -81,14 +81,15 @@ export class TextStage implements Stage, DefinitionFilter {
   }
 
   /** Of a protocol's message too: the client's response to a server, or a method that is not known, can have a secret. */
-  #checkArguments(call: Call, { args, params }: CallRequest): MaybePromise<void> {
+  #checkArguments(call: Call, { args, params, name }: CallRequest): MaybePromise<void> {
     if (this.#effects.argument === 'off') return
-    return this.#searchArguments(call, params === undefined ? args : { arguments: args, params })
+    return this.#searchArguments(call, params === undefined ? args : { arguments: args, params }, name)
   }
 
-  async #searchArguments(call: Call, value: unknown): Promise<void> {
+  async #searchArguments(call: Call, value: unknown, name: string): Promise<void> {
     const search = new TextSearch(this.#arguments)
     await search.value(value)
+    await search.value(name, '/name')
     for (const reason of textReasons) {
       const found = search.found.filter(
         ({ finding }) => (reasonOfClass[finding.rule.class] ?? 'text_attack') === reason,

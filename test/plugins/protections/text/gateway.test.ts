@@ -266,6 +266,37 @@ describe('the protection of texts in a gateway', () => {
       ))
   }
 
+  const token = 'ghp_0123456789abcdefghijABCDEFGHIJ012345'
+  const places: readonly (readonly [string, Message])[] = [
+    ['the name of a tool', { method: 'tools/call', params: { name: token, arguments: {} } }],
+    ['the name of a prompt', { method: 'prompts/get', params: { name: token } }],
+    ['an argument of a prompt', { method: 'prompts/get', params: { name: 'p', arguments: { a: token } } }],
+    ['the URI of a resource', { method: 'resources/read', params: { uri: `a:b?x=${token}` } }],
+    ['a subscription', { method: 'resources/subscribe', params: { uri: `a:b?x=${token}` } }],
+    [
+      'a completion',
+      {
+        method: 'completion/complete',
+        params: { ref: { type: 'ref/prompt', name: 'p' }, argument: { name: 'a', value: token } },
+      },
+    ],
+    ['a task', { method: 'tools/call', params: { name: 'echo', arguments: {}, task: { note: token } } }],
+    ['a method that is not known', { method: 'vendor/upload', params: { data: token } }],
+    ['a level of the log', { method: 'logging/setLevel', params: { level: token } }],
+    ['a response to a server', { result: { action: 'accept', content: { a: token } } }],
+  ]
+  for (const [what, message] of places) {
+    it(`does not send a secret in ${what}`, () =>
+      guarded(
+        { arguments: 'deny' },
+        transports[0]?.[1](harmless) as HttpResponse,
+        async ({ calls, post }) => {
+          await (await post({ jsonrpc: '2.0', id: 1, ...message })).text()
+          expect(calls.filter(({ body }) => body.includes(token))).to.deep.equal([])
+        },
+      ))
+  }
+
   it('lets a plain response of over 16 MiB pass with `report`, and replaces it with `strip`', async () => {
     const piece = 'a line of text\n'.repeat(70_000)
     await using upstream = await startUpstream((_call, response) => {
