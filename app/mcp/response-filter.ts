@@ -51,7 +51,9 @@ export class ResponseFilter {
     return after(this.#withLists(message, text), (listed) => {
       const { result, error } = listed
       if (isJsonObject(error)) return this.#withUrls(listed, error)
-      const input = isJsonObject(result) ? this.#withInput(result) : result
+      const input = isJsonObject(result)
+        ? after(this.#withInput(result), (one) => this.#withCursor(one))
+        : result
       const named = after(input, (asking) =>
         isJsonObject(asking) && namesTasks(listed) ? this.#withTasks(asking) : asking,
       )
@@ -97,6 +99,13 @@ export class ResponseFilter {
   #withInput(fields: Fields): MaybePromise<Fields> {
     const asks = 'inputRequests' in fields || 'requestState' in fields
     return asks ? this.#caches.requests.withInput(this.#control.call, this.#exchange, fields) : fields
+  }
+
+  #withCursor(result: Fields): MaybePromise<Fields> {
+    const { call } = this.#control
+    return 'nextCursor' in result
+      ? this.#caches.requests.withCursor(call, this.#exchange, this.#request.method, result)
+      : result
   }
 
   async #withOwnTasks(message: Fields): Promise<Fields | undefined> {

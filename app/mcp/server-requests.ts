@@ -16,6 +16,7 @@ import { PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from '../http/header-names
 import { callerKey, callerOf } from '../upstream/send.js'
 import { isForGateway } from './client-requests.js'
 import type { McpExchange } from './exchange.js'
+import { listForms } from './listing.js'
 import { invalidParams } from './mcp-refusal.js'
 import { isRequestId, type RequestId, type RpcRequest, type RpcResponse } from './message.js'
 import { createRespond, createSend, type OwnRequestParts } from './own-requests.js'
@@ -34,6 +35,12 @@ const bounds = { ttlMs: 3_600_000, maxEntries: 1_000 }
 /** Repeats a task with the client's responses; its state is the server's. */
 const UPDATE = 'tasks/update'
 const PURPOSE = 'svc requestState 1'
+const CURSOR_PURPOSE = 'svc cursor 1'
+
+interface CursorState {
+  /** The server's own cursor. */
+  readonly own: string
+}
 
 interface RequestState {
   /** The server's own state; undefined if it gave none. */
@@ -59,6 +66,7 @@ export class ServerRequests {
   /** What clients were asked, by caller and session. */
   #asked: SharedMap
   #states: RequestStates<RequestState> | undefined
+  #cursors: RequestStates<CursorState> | undefined
 
   /** `sessions` has the key from which that of states is derived. */
   constructor(
@@ -145,11 +153,33 @@ export class ServerRequests {
     if (rules === undefined || message === undefined || message.type === 'notification') return
     if (message.type === 'response' && isForGateway(message)) return
     if (message.type === 'response') return this.#judgeResponse(call, exchange, rules, message)
-    const { inputResponses, requestState } = message.params
+    const { inputResponses, requestState, cursor } = message.params
+    if (cursor !== undefined && pagedMethods.has(message.method))
+      return this.#openCursor(call, exchange, message)
     if (inputResponses === undefined && requestState === undefined) return
     return message.method === UPDATE
       ? this.#judgeUpdate(call, exchange, rules, message)
       : this.#judgeRound(call, exchange, rules, message)
+  }
+
+  /** A page of the list `method` with a cursor that only its caller can send back. */
+  async withCursor(call: Call, exchange: McpExchange, method: string | null, page: Fields): Promise<Fields> {
+    const { nextCursor: own } = page
+    if (rulesFor(call, exchange) === undefined || typeof own !== 'string' || !isPaged(method)) return page
+    return { ...page, nextCursor: (await this.#cursorStates()).seal(call, { method, params: {} }, { own }) }
+  }
+
+  async #openCursor(call: Call, exchange: McpExchange, message: RpcRequest): Promise<void> {
+    const { method, params } = message
+    const state = (await this.#cursorStates()).open(call, { method, params: {} }, params['cursor'])
+    if (state === undefined) {
+      const refusal = invalidParams('cursor: not one of this list.')
+      keepProtocolError(exchange, refusal)
+      throw refusal
+    }
+    const opened = { ...params, cursor: state.own }
+    exchange.message = { ...message, params: opened, whole: { ...message.whole, params: opened } }
+    delete exchange.text
   }
 
   async #judgeResponse(call: Call, exchange: McpExchange, rules: ServerRequestRules, message: RpcResponse) {
@@ -188,6 +218,12 @@ export class ServerRequests {
     return this.#states
   }
 
+  async #cursorStates(): Promise<RequestStates<CursorState>> {
+    const sessions = await this.#sessions()
+    this.#cursors ??= new RequestStates(sessions.deriveKey(CURSOR_PURPOSE), this.#clock)
+    return this.#cursors
+  }
+
   /** Responds to the server in the session of the exchange: without it the server would wait, and so would the call. */
   async refuse(call: Call, exchange: McpExchange, id: RequestId): Promise<undefined> {
     // The call may have ended by the refusal.
@@ -216,6 +252,15 @@ export class ServerRequests {
     await this.#asked.delete(group, name)
     return JSON.parse(kept) as AskedRequest
   }
+}
+
+const pagedMethods: ReadonlySet<string> = new Set([
+  ...Object.values(listForms).map(({ method }) => method),
+  'tasks/list',
+])
+
+function isPaged(method: string | null): method is string {
+  return method !== null && pagedMethods.has(method)
 }
 
 /** None for a server in this process: its program has the policy, and sends requests by a transport of its own. */

@@ -178,4 +178,52 @@ describe('requests of servers under attack', function () {
       'url_not_allowed',
     )
   })
+
+  it('have cursors that fail in one way for every other use, and lists are read to their end', async () => {
+    await using server = await startRawServer({ protections })
+    await using stranger = await startRawServer({ protections })
+    const own = 'row 1; limit 9'
+    for (const one of [server, stranger]) {
+      for (const [method, member] of [
+        ['tools/list', 'tools'],
+        ['prompts/list', 'prompts'],
+      ] as const)
+        one.results[method] = ({ cursor }) =>
+          cursor === undefined
+            ? `{"${member}":[{"name":"a"}],"nextCursor":"${own}"}`
+            : `{"${member}":[{"name":${JSON.stringify(cursor === own ? 'b' : 'c')}}]}`
+    }
+    const namesOf = (text: string): unknown[] =>
+      ((messageIn(text)['result'] as Fields)['tools'] as Fields[]).map(({ name }) => name)
+    const merged = namesOf(await server.ask('several servers', 'tools/list'))
+    expect(merged)
+      .to.include.members(['files__a', 'files__b', 'events__a', 'events__b'])
+      .and.not.include('files__c')
+    for (const face of ['handshake', 'handshake, events', 'a resumed stream', 'stateless'] as const) {
+      const first = await server.ask(face, 'tools/list')
+      const cursor = String((messageIn(first)['result'] as Fields)['nextCursor'])
+      expect(first, face).not.to.contain(own)
+      expect(namesOf(await server.ask(face, 'tools/list', { cursor })), face).to.deep.equal(['b'])
+      // An error is not on that stream.
+      if (face === 'a resumed stream') continue
+      const changed = [0, 5, 20, 40].map(
+        (at) => `${cursor.slice(0, at)}${cursor[at] === 'A' ? 'B' : 'A'}${cursor.slice(at + 1)}`,
+      )
+      const uses: readonly (readonly [typeof server, Face, string, unknown])[] = [
+        ...[own, '', 7, null, {}, `${cursor}A`, cursor.slice(0, -1), ...changed].map(
+          (one) => [server, face, 'tools/list', one] as const,
+        ),
+        [server, face, 'prompts/list', cursor],
+        [server, face === 'handshake, events' ? 'handshake' : 'handshake, events', 'tools/list', cursor],
+        [stranger, face, 'tools/list', cursor],
+      ]
+      for (const [to, at, method, used] of uses) {
+        const got = messageIn(await to.ask(at, method, { cursor: used }))
+        expect(got['error'], `${face}: ${JSON.stringify(used)}`).to.include({
+          code: -32_602,
+          message: 'cursor: not one of this list.',
+        })
+      }
+    }
+  })
 })
