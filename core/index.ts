@@ -16,7 +16,14 @@ export {
   servedDefinition,
   type WaitingDefinition,
 } from './call/definitions.js'
-export { type ErrorCode, isErrorCode, isRefusal, Refusal, statusOf } from './call/errors.js'
+export {
+  decisionOfRefusal,
+  type ErrorCode,
+  isErrorCode,
+  isRefusal,
+  Refusal,
+  statusOf,
+} from './call/errors.js'
 export {
   type ApprovalSet,
   defaultEscalation,
@@ -102,7 +109,9 @@ export type { Settlement } from './call/settle-handlers.js'
 export { isSideEffecting, type SideEffectKnowledge } from './call/side-effects.js'
 export { type Slot, slot } from './call/slot.js'
 export {
+  type ClientForms,
   callLabels,
+  clientForms,
   credential,
   decidingPattern,
   escalation,

@@ -4,6 +4,7 @@ import {
   type Call,
   callRequest,
   type Denied,
+  decisionOfRefusal,
   denied,
   type ErrorCode,
   type Failed,
@@ -35,7 +36,7 @@ export interface ExplainedCall {
 }
 
 interface ExplainedRefusal {
-  readonly decision: 'deny' | 'escalate'
+  readonly decision: 'deny' | 'confirm' | 'escalate'
   readonly code: ErrorCode
   readonly reason: string
   readonly stage: string
@@ -100,6 +101,7 @@ function describeVerdict(verdict: ExplainedVerdict, server: string): string {
       return `undecided: ${because.join('; ')}; otherwise it would be ${then}`
     }
     case 'deny':
+    case 'confirm':
     case 'escalate': {
       const { code, reason, stage, rule } = verdict
       return `denied with ${code} (${statusOf(code)}); reason: ${reason}; stage: ${stage}; rule: ${rule}`
@@ -177,7 +179,7 @@ class Explanation {
   /** A finding that denies wins over one that escalates. A runtime may allow what findings deny, save by a ruling. */
   #mayChange({ decision }: ExplainedRefusal, { phase }: Plugin, call: Call): boolean {
     if (this.#decided?.plugin.phase !== 'decision') return false
-    if (decision === 'escalate') return true
+    if (decision !== 'deny') return true
     return phase === 'evaluation' && !call.findings.some(({ ruling }) => ruling === 'deny')
   }
 
@@ -186,7 +188,7 @@ class Explanation {
     const denial = outcome.kind === 'denied' ? outcome.denial : undefined
     const finding = call.findings.find(({ reason }) => reason === denial?.reason)
     return {
-      decision: code === 'ESCALATION_PENDING' ? 'escalate' : 'deny',
+      decision: decisionOfRefusal(code),
       code,
       reason: denial?.reason ?? message,
       stage: finding?.stage ?? this.#decided?.plugin.name ?? 'gateway',
@@ -211,7 +213,10 @@ function callFor(requested: ExplainedCall, isInPath: boolean): CallControl {
     idempotencyKey: requested.idempotencyKey ?? null,
   })
   const { idempotencyKey: key } = requested
-  return unsentCall(request, key === undefined ? {} : { headers: { 'idempotency-key': key } })
+  return unsentCall(request, {
+    showsForms: true,
+    ...(key === undefined ? {} : { headers: { 'idempotency-key': key } }),
+  })
 }
 
 function identityOf({ tenant, user, roles }: ExplainedCall) {

@@ -64,6 +64,7 @@ export function policyCommand(io: CliIo = processIo(), env: Environment = proces
       new Option('--expect <decision>', 'judge whether this is the decision').choices([
         'allow',
         'deny',
+        'confirm',
         'escalate',
       ]),
     )

@@ -3,6 +3,8 @@ import {
   bind,
   type Call,
   type CallRequest,
+  clientForms,
+  decisionOfRefusal,
   denied,
   type Identity,
   identity,
@@ -55,7 +57,7 @@ export async function openCandidate(policy: Policy, place: PolicyPlace): Promise
       if (outcome.kind === 'failed') throw new Error(outcome.message, { cause: outcome.cause })
       if (outcome.kind === 'completed') return { decision: 'allow' }
       const { reason } = outcome.denial ?? {}
-      const decision = outcome.code === 'ESCALATION_PENDING' ? 'escalate' : 'deny'
+      const decision = decisionOfRefusal(outcome.code)
       return { decision, ...(reason === undefined ? {} : { reason }) }
     },
     close: () => pipeline.stop(),
@@ -77,5 +79,7 @@ function copyOf(call: Call, caller: Identity, request: CallRequest): CallControl
   const init = { protocol, headers, trace, agent, target, receivedAt }
   const control = new CallControl({ ...init, read: () => request })
   control.call.set(identity, caller)
+  const forms = call.get(clientForms)
+  if (forms !== undefined) control.call.set(clientForms, () => ({ isOffered: forms().isOffered }))
   return control
 }

@@ -1,5 +1,5 @@
 // What a call that was not sent asks of the person at its client, and the requests by which a client asks them.
-import type { Call, Outcome } from '@svc/core'
+import type { Call, ClientForms, Outcome } from '@svc/core'
 import { isJsonObject, type JsonObject, type JsonValue, visibleInLine } from '@svc/core/json'
 import type { ClientExchange } from '../http/client-exchange.js'
 import { modesOf } from './elicitation-modes.js'
@@ -16,12 +16,7 @@ export type Question =
     }
   | { readonly kind: 'confirmation'; readonly sha256: string; readonly message: string }
 
-/** The person's reply to a form; `none` if none came in time. */
-export interface Confirmation {
-  /** SHA-256, hex, of what was shown. */
-  readonly sha256: string
-  readonly action: 'accept' | 'decline' | 'cancel' | 'none'
-}
+type Confirmation = NonNullable<ClientForms['reply']>
 
 /** What the gateway knows when it repeats a call, or when the client does. */
 export interface Answer {

@@ -2,7 +2,9 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import {
   type Call,
+  type ClientForms,
   type Credential,
+  clientForms,
   type MaybePromise,
   type McpFacts,
   mcpFacts,
@@ -11,7 +13,7 @@ import {
 } from '@svc/core'
 import { LAST_EVENT_ID_HEADER, PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from '../http/header-names.js'
 import type { Answer } from './elicitation.js'
-import type { ElicitationModes } from './elicitation-modes.js'
+import { type ElicitationModes, modesOf } from './elicitation-modes.js'
 import type { Message, RequestId } from './message.js'
 import { revisionIn } from './meta.js'
 import { isStateless, type ProtocolError } from './protocol.js'
@@ -97,6 +99,12 @@ export const mcpExchange = slot<McpExchange>('svc-sdk/mcpExchange')
 export function attachExchange(call: Call, exchange: McpExchange): void {
   call.set(mcpExchange, exchange)
   call.set(mcpFacts, () => factsOf(exchange))
+  call.set(clientForms, () => formsOf(exchange))
+}
+
+function formsOf(exchange: McpExchange): ClientForms {
+  const { confirmation } = exchange.answer ?? {}
+  return { isOffered: modesOf(exchange).form, ...(confirmation === undefined ? {} : { reply: confirmation }) }
 }
 
 /** Revisions are dates; the header may be any text. */

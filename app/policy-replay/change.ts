@@ -8,15 +8,17 @@ export const changes = [
   'same',
   'now denied',
   'now escalated',
+  'now confirmed',
   'now allowed',
   'maybe denied',
   'maybe escalated',
+  'maybe confirmed',
   'maybe allowed',
   'unknown',
 ] as const
 export type Change = (typeof changes)[number]
 
-const PAST = { allow: 'allowed', escalate: 'escalated', deny: 'denied' } as const
+const PAST = { allow: 'allowed', confirm: 'confirmed', escalate: 'escalated', deny: 'denied' } as const
 
 /** What a rule may keep, so that the record of a later call has it. */
 const KEPT = /^(?:args|params|caller|claimed|tool|call)[.[]/

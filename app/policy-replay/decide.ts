@@ -84,6 +84,8 @@ function foundThen(
 }
 
 function strictestOf(found: RecordedVerdict['findings']): CallDecision {
-  if (found.some(({ effect }) => effect === 'deny')) return 'deny'
-  return found.some(({ effect }) => effect === 'escalate') ? 'escalate' : 'allow'
+  const strictest = (['deny', 'escalate', 'confirm'] as const).find((wanted) =>
+    found.some(({ effect }) => effect === wanted),
+  )
+  return strictest ?? 'allow'
 }

@@ -4,6 +4,7 @@ import {
   attempt,
   bind,
   type Call,
+  decisionOfRefusal,
   effectOnCall,
   type Finding,
   isUnrecorded,
@@ -186,7 +187,7 @@ function judgementOf(control: CallControl, outcome: Outcome): StageJudgement {
   const effects = (found: readonly Finding[], wanted: string) =>
     rule === undefined ? [] : found.filter((finding) => effectOnCall(finding, rule) === wanted)
   if (outcome.kind !== 'completed') {
-    const decision: CallDecision = outcome.code === 'ESCALATION_PENDING' ? 'escalate' : 'deny'
+    const decision: CallDecision = decisionOfRefusal(outcome.code)
     const found = effects(call.findings, decision).map(({ reason }) => reason)
     const own = (outcome.kind === 'denied' ? outcome.denial?.reason : undefined) ?? outcome.code
     const reasons = found.length === 0 ? [own] : [...new Set(found)]
@@ -201,7 +202,8 @@ function judgementOf(control: CallControl, outcome: Outcome): StageJudgement {
 /** A runtime may allow what findings deny, save by a ruling. */
 function mayPass({ call }: CallControl, outcome: Outcome): boolean {
   const rule = call.get(verdict)
-  if (rule === undefined || outcome.kind !== 'denied' || outcome.code === 'ESCALATION_PENDING') return false
+  if (rule === undefined || outcome.kind !== 'denied') return false
+  if (decisionOfRefusal(outcome.code) !== 'deny') return false
   return !call.findings.some((one) => one.ruling !== undefined && effectOnCall(one, rule) === 'deny')
 }
 
@@ -212,7 +214,7 @@ function possibilities({ call, judgement }: CallControl, least: CallDecision): P
     const { possible, stage, reason } = finding
     if (possible === undefined) return []
     const effect = rule === undefined ? 'deny' : effectOnCall(finding, rule)
-    const decision = effect === 'deny' || effect === 'escalate' ? effect : 'allow'
+    const decision = effect === 'reported' || effect === 'would_deny' ? 'allow' : effect
     if (!stricter(decision, least)) return []
     const { missing, basis, isPresumedAbsent = false } = possible
     return { stage, reason, decision, missing, basis, isPresumedAbsent }

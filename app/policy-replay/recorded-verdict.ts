@@ -3,7 +3,7 @@ import { emergencyReason, type RecordedFinding } from '@svc/core'
 import type { SignedEnvelope } from '@svc/plugin-audit/log'
 
 /** From the least strict on. */
-export const decisions = ['allow', 'escalate', 'deny'] as const
+export const decisions = ['allow', 'confirm', 'escalate', 'deny'] as const
 export type CallDecision = (typeof decisions)[number]
 
 export interface RecordedVerdict {
@@ -41,7 +41,7 @@ export function verdictOf(record: SignedEnvelope, later: ReadonlySet<string>): R
   const isSent = sent !== 'no'
   const before = !isSent ? findings : findings.filter(({ effect }) => effect !== 'deny')
   const ran = { decision: 'allow', reasons: [], findings: before, isWhole: true, isSent } as const
-  for (const effect of ['deny', 'escalate'] as const) {
+  for (const effect of ['deny', 'escalate', 'confirm'] as const) {
     if (effect === 'escalate' && isEmergency(record)) return ran
     const reasons = before.filter((finding) => finding.effect === effect).map(({ reason }) => reason)
     if (reasons.length > 0) return { decision: effect, reasons, findings: before, isWhole: true, isSent }

@@ -1,6 +1,6 @@
 // Counts the calls that a shadow policy judged, and those on which it decides otherwise.
 export interface ShadowDecision {
-  readonly decision: 'allow' | 'deny' | 'escalate'
+  readonly decision: 'allow' | 'deny' | 'confirm' | 'escalate'
   readonly reason?: string
 }
 

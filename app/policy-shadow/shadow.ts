@@ -147,6 +147,7 @@ export class Shadow {
     const { stages, later } = this.#candidate
     if (call.get(externalDecision) !== undefined || call.get(verdict) === undefined) return undefined
     if (call.get(escalation) !== undefined) return { decision: 'escalate' }
+    if (call.judgedFindings().some(({ effect }) => effect === 'confirm')) return { decision: 'confirm' }
     const { endedBy } = call
     if (outcome.kind !== 'denied' || endedBy === undefined || later.has(endedBy)) return { decision: 'allow' }
     const { type, reason } = outcome.denial ?? {}

@@ -2,6 +2,7 @@
 import {
   type Call,
   callRequest,
+  decisionOfRefusal,
   idempotency,
   type Outcome,
   type Plugin,
@@ -21,7 +22,7 @@ import { type At, REPLAY, type TestCall, type TestCase } from './test-file.js'
 import { type TestPipeline, testPipeline } from './test-pipeline.js'
 
 /** `error`: the gateway failed, so the policy decided nothing. */
-export type TestDecision = 'allow' | 'deny' | 'escalate' | 'error'
+export type TestDecision = 'allow' | 'deny' | 'confirm' | 'escalate' | 'error'
 
 export interface Judged {
   readonly decision: TestDecision
@@ -197,7 +198,8 @@ function judgedBy(outcome: Outcome, call: Call): Judged {
   if (outcome.kind === 'failed') return { decision: 'error', reasons: [code], message }
   const decided = outcome.denial?.reason
   const reasons = [...(decided === undefined ? [] : [decided]), code]
-  if (code !== 'ESCALATION_PENDING') return { decision: 'deny', reasons, message }
+  const decision = decisionOfRefusal(code)
+  if (decision === 'deny') return { decision, reasons, message }
   const found = call.findings.map(({ reason }) => reason)
-  return { decision: 'escalate', reasons: [...new Set([...found, ...reasons])], message }
+  return { decision, reasons: [...new Set([...found, ...reasons])], message }
 }

@@ -65,7 +65,11 @@ const call = {
     .max(100_000)
     .default(1)
     .describe('How often it is called, each with the same result.'),
-  expect: z.enum(['allow', 'deny', 'escalate']).describe('The decision that the policy has to make.'),
+  expect: z
+    .enum(['allow', 'deny', 'confirm', 'escalate'])
+    .describe(
+      'The decision that the policy has to make; `confirm` is that of an MCP client which shows forms.',
+    ),
   reason: z
     .string()
     .min(1)

@@ -1,6 +1,6 @@
 // A call that explains a policy: it has no trace of a caller, and is never sent.
 import type { IncomingHttpHeaders } from 'node:http'
-import type { CallAgent, CallRequest, Outcome } from '@svc/core'
+import { type CallAgent, type CallRequest, clientForms, type Outcome } from '@svc/core'
 import { CallControl } from '@svc/core/pipeline'
 
 const trace = {
@@ -18,14 +18,16 @@ interface UnsentCall {
   readonly headers?: IncomingHttpHeaders
   readonly agent?: CallAgent
   readonly receivedAt?: number
+  /** Whether its client shows forms. Default: over MCP. */
+  readonly showsForms?: boolean
 }
 
 export function unsentCall(
   request: CallRequest,
-  { headers = {}, agent = noAgent, receivedAt = Date.now() }: UnsentCall = {},
+  { headers = {}, agent = noAgent, receivedAt = Date.now(), showsForms }: UnsentCall = {},
 ): CallControl {
   const { server, name: tool, version, method } = request
-  return new CallControl({
+  const control = new CallControl({
     protocol: method === null ? 'invoke' : 'mcp',
     headers,
     trace,
@@ -34,6 +36,8 @@ export function unsentCall(
     receivedAt,
     read: () => request,
   })
+  control.call.set(clientForms, () => ({ isOffered: showsForms ?? method !== null }))
+  return control
 }
 
 /** The outcome for the stages in place of a response. */

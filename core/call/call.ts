@@ -139,10 +139,12 @@ export class Call {
     this.#control.judgement.addRule(rule)
   }
 
-  /** True if no rule has a finding that denies or escalates under the verdict. */
+  /** True if no rule has a finding that denies, escalates or asks to confirm under the verdict. */
   mayUse(reference: string, kind: RequestKind): boolean {
     const rule = this.get(verdict)
-    return this.#control.judgement.findingOn(reference, kind, rule, ['deny', 'escalate']) === undefined
+    return (
+      this.#control.judgement.findingOn(reference, kind, rule, ['deny', 'escalate', 'confirm']) === undefined
+    )
   }
 
   /** True if the reference may be used, or may be used after an approval. */

@@ -29,6 +29,10 @@ export const errorTable = {
     when: 'The call needs an approval; `escalation_id` is the id of the escalation.',
   },
   ESCALATION_REJECTED: { status: 403, when: 'The call was rejected.' },
+  CONFIRMATION_REQUIRED: {
+    status: 403,
+    when: 'The person at the client has to confirm the call in a form, and has not.',
+  },
   TARGET_NOT_FOUND: { status: 404, when: 'No such server in `targets`, or no such path.' },
   METHOD_NOT_ALLOWED: { status: 405, when: 'The path has other HTTP methods; `Allow` lists them.' },
   IDEMPOTENT_DUPLICATE: {
@@ -88,6 +92,12 @@ export type ErrorCode = keyof typeof errorTable
 
 export function statusOf(code: ErrorCode): number {
   return errorTable[code].status
+}
+
+/** The decision of a policy that a refusal states. */
+export function decisionOfRefusal(code: ErrorCode): 'deny' | 'confirm' | 'escalate' {
+  if (code === 'ESCALATION_PENDING') return 'escalate'
+  return code === 'CONFIRMATION_REQUIRED' ? 'confirm' : 'deny'
 }
 
 /**

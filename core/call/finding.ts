@@ -22,7 +22,7 @@ export const reasons = [
   'output_redacted',
 ] as const
 
-export type Effect = 'reported' | 'would_deny' | 'deny' | 'escalate'
+export type Effect = 'reported' | 'would_deny' | 'deny' | 'escalate' | 'confirm'
 
 export interface Finding {
   /** The reason token, for example `tool_not_in_allowlist`. */
@@ -42,11 +42,19 @@ export interface Finding {
    * The rule of its stage, in place of `deny_on` and `escalate_on`; nothing denies in observe mode. `observe` records what
    * `deny_on` would have done.
    */
-  readonly ruling?: 'report' | 'deny' | 'escalate' | 'observe'
+  readonly ruling?: 'report' | 'deny' | 'escalate' | 'confirm' | 'observe'
+  /** With the ruling `confirm`: what the person at the client is asked. */
+  readonly confirmation?: RequiredConfirmation
   /** With the ruling `escalate`: whose approval it needs, and of what. */
   readonly approval?: RequiredApproval
   /** Of recorded calls: the finding may apply. A live call counts it as one that applies. */
   readonly possible?: PossibleFinding
+}
+
+interface RequiredConfirmation {
+  readonly question: string
+  /** The ruling if the client cannot show a form. */
+  readonly otherwise: 'deny' | 'escalate'
 }
 
 export interface RequiredApproval {
@@ -65,19 +73,28 @@ export interface RecordedFinding extends Finding {
 export interface Verdict {
   readonly mode: 'observe' | 'enforce'
   effectOf(reason: string): Effect
-  /** The effect of the call's own findings in place of `escalate`, if no person may decide about the call. */
+  /** Whether the client of the call can show a form in which a person confirms it. */
+  readonly canConfirm?: true
+  /** The effect of the call's own findings in place of `escalate` and `confirm`, if no person may decide about the call. */
   readonly insteadOfEscalation?: 'reported' | 'deny'
 }
 
 /** The effect of a finding on its call. */
 export function effectOnCall(finding: Finding, rule: Verdict): Effect {
   const effect = effectOf(finding, rule)
-  return effect === 'escalate' ? (rule.insteadOfEscalation ?? effect) : effect
+  return effect === 'escalate' || effect === 'confirm' ? (rule.insteadOfEscalation ?? effect) : effect
 }
 
 /** The effect of a finding under a verdict, on a reference that the call contains. */
-export function effectOf({ reason, isLate, ruling }: Finding, rule: Verdict): Effect {
+export function effectOf(finding: Finding, rule: Verdict): Effect {
+  const { reason, isLate, ruling, confirmation } = finding
   if (ruling === 'report') return 'reported'
+  if (ruling === 'confirm') {
+    const { otherwise = 'deny' } = confirmation ?? {}
+    if (rule.mode === 'observe' || isLate === true || rule.canConfirm !== true)
+      return effectOf({ ...finding, ruling: isLate === true ? 'deny' : otherwise }, rule)
+    return 'confirm'
+  }
   const isObserved = rule.mode === 'observe'
   if (ruling === 'deny') return isObserved ? 'would_deny' : 'deny'
   // After the verdict an approval is no longer possible.

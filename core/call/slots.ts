@@ -87,6 +87,19 @@ export const externalDecision = slot<ExternalDecision>('externalDecision')
 /** The escalation that the call opened or refers to, for its record and its response. */
 export const escalation = slot<{ readonly id: string; readonly status: EscalationStatus }>('escalation')
 
+/** Forms that the client can show the person who uses it. */
+export interface ClientForms {
+  readonly isOffered: boolean
+  /** The reply to the form whose text has this hash; `none` if nobody replied in time. */
+  readonly reply?: {
+    readonly sha256: string
+    readonly action: 'accept' | 'decline' | 'cancel' | 'none'
+  }
+}
+
+/** Set by the transport. */
+export const clientForms = slot<() => ClientForms>('clientForms')
+
 /** The mandates of the call that a stage has verified. */
 export interface MandateReport {
   /** The mandates as the record shows them; null if the call presented no valid mandate. */

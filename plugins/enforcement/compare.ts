@@ -4,11 +4,18 @@ import type { EnforcementConfig } from './config.js'
 import { canonicalReason, compileVerdict } from './verdict.js'
 
 /** `would_deny` and `reported` let a call pass. */
-const STRICTNESS: Readonly<Record<Effect, number>> = { reported: 0, would_deny: 0, escalate: 1, deny: 2 }
+const STRICTNESS: Readonly<Record<Effect, number>> = {
+  reported: 0,
+  would_deny: 0,
+  confirm: 1,
+  escalate: 2,
+  deny: 3,
+}
 const WORDS: Readonly<Record<Effect, string>> = {
   reported: 'is reported',
   would_deny: 'is reported',
   escalate: 'escalates',
+  confirm: 'is confirmed',
   deny: 'denies',
 }
 

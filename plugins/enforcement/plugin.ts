@@ -122,13 +122,14 @@ export const enforcementPlugin = definePlugin({
   create(config, context) {
     const rule = ruleOf(context.container)
     const compiled = compileVerdict(config, rule !== undefined && rule.isForRulingsAlone !== true)
-    if (rule === undefined) return new EnforcementStage(compiled, [describeRule(config)])
+    const record = () => resolveOptional(context.container, services.record)
+    if (rule === undefined) return new EnforcementStage(compiled, [describeRule(config)], record)
     const store = resolve(context.container, escalationResource)
     const maxWaitMs = config.escalations.maxWaitSec * 1000
     const escalations = new Escalations(rule, store, maxWaitMs, context)
     bindDefault(context.container, services.escalations, { useCurrent: () => escalations.service })
     const description = [describeRule(config), describeEscalation(config, rule)]
-    return new EnforcementStage(compiled, description, { rule, escalations })
+    return new EnforcementStage(compiled, description, record, { rule, escalations })
   },
 
   doctor: async (_config, { container }) =>

@@ -3,10 +3,12 @@ import {
   after,
   type Call,
   type CallRequest,
+  clientForms,
   type Denied,
   denialBy,
   denied,
   describeFinding,
+  type Effect,
   type EscalationRule,
   effectOnCall,
   externalDecision,
@@ -14,11 +16,13 @@ import {
   type MaybePromise,
   type Next,
   type Outcome,
+  type RecordEvent,
   type Stage,
   type Verdict,
   verdict,
 } from '@svc/core'
 import { isJsonObject } from '@svc/core/json'
+import { confirm } from './confirmation.js'
 import type { Escalations } from './escalation/escalations.js'
 import { describeStrategy, findingOf, withExternalDecision } from './verdict.js'
 
@@ -29,12 +33,19 @@ interface EscalationPart {
 }
 
 export class EnforcementStage implements Stage {
+  #record: () => RecordEvent | undefined
   #verdict: Verdict
   #description: readonly string[]
   #escalation: EscalationPart | undefined
 
-  /** `description` is the policy's rule for `svc policy explain`; without `escalation` nothing escalates. */
-  constructor(compiled: Verdict, description: readonly string[], escalation?: EscalationPart) {
+  /** `description` is the policy's rule for `svc policy explain`; `record` is that of the running stages. */
+  constructor(
+    compiled: Verdict,
+    description: readonly string[],
+    record: () => RecordEvent | undefined,
+    escalation?: EscalationPart,
+  ) {
+    this.#record = record
     this.#verdict = compiled
     this.#description = description
     this.#escalation = escalation
@@ -62,7 +73,9 @@ export class EnforcementStage implements Stage {
       if (call.findings.length === 0) return next()
       const denial = judge(call.findings, rule, this.#escalation !== undefined)
       if (denial !== undefined) return denial
-      return this.#escalation === undefined ? next() : this.#escalate(this.#escalation, call, rule, next)
+      const confirming = withEffect(call.findings, rule, 'confirm')
+      const sent = confirming === undefined ? next : () => this.#confirm(call, confirming, next)
+      return this.#escalation === undefined ? sent() : this.#escalate(this.#escalation, call, rule, sent)
     })
   }
 
@@ -75,30 +88,41 @@ export class EnforcementStage implements Stage {
       say(`${effectOnCall(finding, rule)}: ${describeFinding(finding)}`)
     }
     const denial = judge(call.findings, rule, this.#escalation !== undefined)
-    if (denial !== undefined || this.#escalation === undefined) return denial ?? next()
-    const found = escalating(call.findings, rule)
+    if (denial !== undefined) return denial
+    if (this.#escalation === undefined) return confirmed(call, rule, next, say)
+    const found = withEffect(call.findings, rule, 'escalate')
+    if (found === undefined) return confirmed(call, rule, next, say)
     const [first] = found
-    if (first === undefined) return next()
     const { rule: escalationRule } = this.#escalation
     for (const approvalSetId of new Set(found.map(({ approval }) => approval?.setId))) {
       const ofSet = approvalSetId === undefined ? escalationRule : { ...escalationRule, approvalSetId }
       say(`would escalate: ${describeStrategy(ofSet)}`)
     }
-    if (escalationRule.strategy === 'auto_allow') return next()
+    if (escalationRule.strategy === 'auto_allow') return confirmed(call, rule, next, say)
     return denied('ESCALATION_PENDING', 'A person would have to decide.', { denial: denialOf(first) })
   }
 
   async #escalate({ escalations }: EscalationPart, call: Call, rule: Verdict, next: Next): Promise<Outcome> {
-    const findings = escalating(call.findings, rule)
-    const refusal = findings.length === 0 ? undefined : await escalations.admit(call, findings)
+    const findings = withEffect(call.findings, rule, 'escalate')
+    const refusal = findings === undefined ? undefined : await escalations.admit(call, findings)
     return refusal ?? next()
+  }
+
+  /** After the approvals, so that the person confirms what is sent. */
+  async #confirm(call: Call, findings: Findings, next: Next): Promise<Outcome> {
+    return (await confirm(call, findings, this.#record())) ?? next()
   }
 
   /** The policy's rule, changed by a runtime's decision, which is added as a finding. */
   #ruleFor(call: Call): MaybePromise<Verdict> {
+    const isOffered = call.get(clientForms)?.().isOffered === true
+    return after(this.#ruleWithoutForms(call), (rule) => (isOffered ? { ...rule, canConfirm: true } : rule))
+  }
+
+  #ruleWithoutForms(call: Call): MaybePromise<Verdict> {
     const judged = call.get(externalDecision)
     if (judged === undefined) {
-      if (this.#escalation === undefined || call.findings.length === 0) return this.#verdict
+      if (call.findings.length === 0) return this.#verdict
       return after(call.request(), (request) => withoutApproval(request, this.#verdict))
     }
     const against = findingOf(judged)
@@ -129,8 +153,28 @@ function judge(findings: readonly Finding[], rule: Verdict, canEscalate: boolean
   return first === undefined ? undefined : denialBy([first, ...others])
 }
 
-function escalating(findings: readonly Finding[], rule: Verdict): Finding[] {
-  return findings.filter((finding) => effectOnCall(finding, rule) === 'escalate')
+type Findings = readonly [Finding, ...Finding[]]
+
+/** Undefined if no finding has the effect. */
+function withEffect(findings: readonly Finding[], rule: Verdict, effect: Effect): Findings | undefined {
+  const [first, ...others] = findings.filter((finding) => effectOnCall(finding, rule) === effect)
+  return first === undefined ? undefined : [first, ...others]
+}
+
+/** What confirmations would decide. */
+async function confirmed(
+  call: Call,
+  rule: Verdict,
+  next: Next,
+  say: (line: string) => void,
+): Promise<Outcome> {
+  const findings = withEffect(call.findings, rule, 'confirm')
+  if (findings === undefined) return next()
+  for (const { confirmation } of findings) {
+    const otherwise = confirmation?.otherwise === 'escalate' ? 'escalated' : 'denied'
+    say(`would ask the person at the client to confirm; of a client without forms it is ${otherwise}`)
+  }
+  return (await confirm(call, findings, undefined)) ?? next()
 }
 
 function denialOf({ level, stage, reason }: Finding) {

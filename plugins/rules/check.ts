@@ -8,6 +8,7 @@ import {
 } from '@svc/core'
 import type { RuleConfig, RulesConfig } from './config.js'
 import { compileExpression, compilePath, ExpressionError } from './engine/index.js'
+import { compileQuestion } from './question.js'
 import { policyVars } from './variables.js'
 
 /** The JSON Schema of a tool's arguments, from its pinned definition. */
@@ -29,6 +30,8 @@ function checkRule(
   const key = rule.require !== undefined ? 'require' : 'when'
   const source = rule[key]
   if (source !== undefined) found.push(...checkCondition(source, [...path, key], rule, vars, schemaOf))
+  const { ask } = rule
+  if (ask !== undefined) found.push(...attempt([...path, 'ask'], () => compileQuestion(ask, vars)))
   for (const [index, kept] of (rule.keep ?? []).entries()) {
     found.push(...attempt([...path, 'keep', index], () => compilePath(kept, { vars })))
   }

@@ -4,7 +4,7 @@ import type { PolicyChange } from '@svc/core'
 import { findReference, type MatchedList, NotComparableError } from '@svc/core/match'
 import type { RuleConfig, RulesConfig } from './config.js'
 
-const STRICTNESS = { report: 0, escalate: 1, deny: 2 } as const
+const STRICTNESS = { report: 0, confirm: 1, escalate: 2, deny: 3 } as const
 
 export function compareRules(before: RulesConfig, after: RulesConfig): PolicyChange[] {
   const named = (rules: RulesConfig) => new Map(rules.map((rule) => [rule.name, rule]))
@@ -34,13 +34,18 @@ function changesOf(old: RuleConfig | undefined, now: RuleConfig | undefined): Po
     const effect = STRICTNESS[now.then] < STRICTNESS[old.then] ? 'wider' : 'narrower'
     changes.push({ effect, subject, detail: `${old.then} -> ${now.then}` })
   }
+  const [was, is] = [old.else ?? 'deny', now.else ?? 'deny']
+  if (old.then === 'confirm' && now.then === 'confirm' && was !== is) {
+    const effect = STRICTNESS[is] < STRICTNESS[was] ? 'wider' : 'narrower'
+    changes.push({ effect, subject, detail: `without a form ${was} -> ${is}` })
+  }
   if (old.approval_set_id !== now.approval_set_id) {
     changes.push({ effect: 'unknown', subject, detail: 'other people approve, not compared' })
   }
   changes.push(...toolChanges(subject, listOf(old), listOf(now)))
   return changes.length > 0
     ? changes
-    : [{ effect: 'none', subject, detail: 'its message or what it keeps changed' }]
+    : [{ effect: 'none', subject, detail: 'its message, its question or what it keeps changed' }]
 }
 
 function describe({ require, when, then, tools = ['*'] }: RuleConfig): string {

@@ -26,10 +26,22 @@ const ruleSchema = z
     ),
     // biome-ignore lint/suspicious/noThenProperty: the key of the policy; its value is a text.
     then: z
-      .enum(['deny', 'escalate', 'report'])
+      .enum(['deny', 'escalate', 'confirm', 'report'])
       .describe(
-        '`deny`, `escalate` (the call needs an approval) or `report`, whatever `enforcement.deny_on` and `escalate_on` say.',
+        '`deny`, `escalate` (the call needs an approval), `confirm` (the person at an MCP client confirms it in a form, which is no approval) or `report`, whatever `enforcement.deny_on` and `escalate_on` say.',
       ),
+    ask: z
+      .string()
+      .min(1)
+      .max(300)
+      .optional()
+      .describe(
+        'With `then: confirm`: the question, such as `Delete {size(args.files)} files?`, with values of expressions in braces, quoted. Default: `message`.',
+      ),
+    else: z
+      .enum(['deny', 'escalate'])
+      .optional()
+      .describe('With `then: confirm`: what happens if the client shows no forms. Default: `deny`.'),
     message: z.string().min(1).max(300).optional().describe('What the caller and reviewers are told.'),
     keep: z
       .array(z.string().min(1))
@@ -57,11 +69,19 @@ const ruleSchema = z
     if (rule.require !== undefined && rule.when !== undefined) {
       mistake('when', 'a rule has either require or when; accepted is one of them')
     }
-    if (rule.approval_set_id !== undefined && rule.then !== 'escalate') {
-      mistake('approval_set_id', 'applies only with then: escalate')
+    if (rule.approval_set_id !== undefined && !mayEscalate(rule)) {
+      mistake('approval_set_id', 'applies only with then: escalate, or else: escalate')
+    }
+    for (const key of ['ask', 'else'] as const) {
+      if (rule[key] !== undefined && rule.then !== 'confirm') mistake(key, 'applies only with then: confirm')
     }
   })
   .describe('A rule.')
+
+/** Whether calls may need an approval because of the rule. */
+export function mayEscalate(rule: { readonly then: string; readonly else?: string | undefined }): boolean {
+  return rule.then === 'escalate' || (rule.then === 'confirm' && rule.else === 'escalate')
+}
 
 export const rulesSchema = z
   .array(ruleSchema)

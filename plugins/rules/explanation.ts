@@ -1,11 +1,8 @@
 // Explains what rules decided about a call, with the values that they read.
 import { isUnrecorded } from '@svc/core'
-import { visibleInLine } from '@svc/core/json'
-import { type CallScope, evaluateBounded, Failure, type Value, type Variables } from './engine/index.js'
+import { type CallScope, evaluateBounded, Failure, shownValue, type Variables } from './engine/index.js'
 import type { ExplainedRule } from './explained-rules.js'
 import type { Rule, RuleResult } from './rule.js'
-
-const MAX_SHOWN = 80
 
 export function explainRule(
   rule: Rule,
@@ -31,17 +28,9 @@ export function explainRule(
       if (isUnrecorded(value)) return { path, shown: undefined, error: 'not recorded', isAbsent: false }
       return value instanceof Failure
         ? { path, shown: undefined, error: value.message, isAbsent: value.isAbsent }
-        : { path, shown: shown(value), error: undefined, isAbsent: false }
+        : { path, shown: shownValue(value), error: undefined, isAbsent: false }
     }),
   }
-}
-
-function shown(value: Value): string {
-  const text =
-    JSON.stringify(value, (_name, member: unknown) =>
-      typeof member === 'bigint' ? String(member) : member,
-    ) ?? ''
-  return visibleInLine(text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN).toWellFormed()}…` : text)
 }
 
 /** One line: `large-refunds: require args.amount <= 100 -> false; args.amount = 240`. */

@@ -2,7 +2,7 @@
 import { createRequire } from 'node:module'
 import { callLabels, definePlugin, identity, kept, owned, policyTokens, sideEffects } from '@svc/core'
 import { compareRules } from './compare.js'
-import { type RulesConfig, rulesSchema } from './config.js'
+import { mayEscalate, type RulesConfig, rulesSchema } from './config.js'
 import { explainedRules } from './explained-rules.js'
 
 /** Required and not imported, as policies are checked synchronously; by its name, which a bundle finds too. */
@@ -23,9 +23,12 @@ export const rulesPlugin = definePlugin({
       return labels.size === 0 ? undefined : [...labels]
     }),
     owned(policyTokens.ruleEscalations, (rules: RulesConfig) => {
-      const escalating = rules.flatMap(({ then, approval_set_id: setId }, index) =>
-        then === 'escalate' ? [{ path: ['rules', index], ...(setId === undefined ? {} : { setId }) }] : [],
-      )
+      const escalating = rules.flatMap((rule, index) => {
+        const { approval_set_id: setId } = rule
+        return mayEscalate(rule)
+          ? [{ path: ['rules', index], ...(setId === undefined ? {} : { setId }) }]
+          : []
+      })
       return escalating.length === 0 ? undefined : escalating
     }),
   ],

@@ -12,6 +12,7 @@ import {
   type ReadPath,
   type Variables,
 } from './engine/index.js'
+import { compileQuestion, type RuleQuestion } from './question.js'
 import { claimedPaths } from './variables.js'
 
 export type RuleKind = 'require' | 'when' | 'always'
@@ -28,6 +29,8 @@ export interface Rule {
   readonly message: string
   readonly labels: readonly string[]
   readonly approval: { readonly setId?: string; readonly digest: string }
+  /** With `then: confirm`. */
+  readonly confirmation?: { readonly question: RuleQuestion; readonly otherwise: 'deny' | 'escalate' }
 }
 
 /** What the condition of a rule was for a call. */
@@ -61,6 +64,17 @@ export function compilePolicyRule(config: RuleConfig, vars: Readonly<Record<stri
       ...(setId === undefined ? {} : { setId }),
       digest: sha256Hex(canonicalize(config)),
     },
+    ...(then === 'confirm'
+      ? {
+          confirmation: {
+            question:
+              config.ask === undefined
+                ? () => message ?? `Allow what the rule ${name} asks about?`
+                : compileQuestion(config.ask, vars),
+            otherwise: config.else ?? 'deny',
+          },
+        }
+      : {}),
   }
 }
 
@@ -106,14 +120,27 @@ function resultOf(kind: RuleKind, value: unknown): RuleResult {
   return { value: undefined, error, applies: true }
 }
 
-export function ruleFinding({ name, then, message, approval }: Rule, { error }: RuleResult): Finding {
+/** `read` has what the question of the rule shows; without it the finding is about a reference alone. */
+export function ruleFinding(
+  { name, then, message, approval, confirmation }: Rule,
+  { error }: RuleResult,
+  read?: { readonly variables: Variables; readonly scope: CallScope },
+): Finding {
   const detail = error === undefined ? message : `${message} (${error})`
   return {
     reason: `rule:${name}`,
     stage: 'rules',
     detail,
     ruling: then,
-    ...(then === 'escalate' ? { approval } : {}),
+    ...(then === 'escalate' || confirmation?.otherwise === 'escalate' ? { approval } : {}),
+    ...(confirmation === undefined
+      ? {}
+      : {
+          confirmation: {
+            question: read === undefined ? message : confirmation.question(read.variables, read.scope),
+            otherwise: confirmation.otherwise,
+          },
+        }),
   }
 }
 

@@ -42,7 +42,7 @@ const NO_RULES: MatchingRules = { rules: [], paths: new Map() }
 const MAX_CACHED = 256
 const MAX_CACHED_LENGTH = 256
 
-const order = ['deny', 'escalate', 'report'] as const
+const order = ['deny', 'escalate', 'confirm', 'report'] as const
 
 export class RulesStage implements Stage {
   #rules: readonly Rule[]
@@ -96,7 +96,7 @@ export class RulesStage implements Stage {
     if (rules.length === 0) return []
     const { readings, scope } = this.#read(call, request)
     const judged = rules.map((rule) => ({ rule, result: judge(rule, readings, scope) }))
-    this.#report(call, judged, readings[0].vars)
+    this.#report(call, judged, { variables: readings[0], scope })
     if (call.get(recordedCall) !== undefined) return judged
     if (paths.size > 0) call.set(kept, keptValues(paths, readings[0], scope))
     const labels = judged.flatMap(({ rule, result }) => (result.applies ? rule.labels : []))
@@ -134,12 +134,17 @@ export class RulesStage implements Stage {
   }
 
   /** Deny first, as the first finding gives the code and the reason. */
-  #report(call: Call, judged: readonly JudgedRule[], vars: Variables['vars']): void {
+  #report(
+    call: Call,
+    judged: readonly JudgedRule[],
+    read: { readonly variables: Variables; readonly scope: CallScope },
+  ): void {
     for (const then of order) {
       for (const { rule, result } of judged) {
         if (rule.then !== then) continue
-        if (result.applies) call.addFinding(ruleFinding(rule, result))
-        else if (result.missing !== undefined) call.addFinding(possibleFinding(rule, result, vars))
+        if (result.applies) call.addFinding(ruleFinding(rule, result, read))
+        else if (result.missing !== undefined)
+          call.addFinding(possibleFinding(rule, result, read.variables.vars))
       }
     }
   }

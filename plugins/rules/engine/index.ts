@@ -2,6 +2,7 @@
 // rule that has a condition.
 import { EvaluationError, ParseError, TypeError as TypeMistake } from '@marcbachmann/cel-js'
 import { isUnrecorded, type Unrecorded } from '@svc/core'
+import { visibleInLine } from '@svc/core/json'
 import { CallScope } from './call-scope.js'
 import { Compiler, type ReadPath } from './compile.js'
 import { CostBudget, type EvaluationState, Failure, type Value, type Variables } from './evaluation.js'
@@ -55,6 +56,33 @@ export function compileExpression(source: string, { vars, schema }: Declarations
     optional: schema === undefined ? [] : optionalIn(reads, schema),
     evaluate: (variables, scope) => evaluateBounded(run, variables, scope),
   }
+}
+
+export type ReadValue = (variables: Variables, scope: CallScope) => Value | Failure
+
+/** An expression of any type. @throws {ExpressionError} for a mistake in the text */
+export function compileValue(source: string, { vars }: Declarations): ReadValue {
+  if (source.length > MAX_LENGTH)
+    throw new ExpressionError(`too long; accepted are at most ${MAX_LENGTH} characters`, undefined)
+  const parsed = attemptLibrary(() => environment(typesOf(vars), 'map<string, dyn>').parse(source))
+  const checked = parsed.check()
+  if (!checked.valid) throw mistakeOf(checked.error)
+  const run = new Compiler(fieldsOf(vars), source).compile(parsed.ast)
+  return (variables, scope) => {
+    const value = evaluateBounded(run, variables, scope)
+    return isUnrecorded(value) ? new Failure('not recorded') : value
+  }
+}
+
+const MAX_SHOWN = 80
+
+/** A value as JSON, shortened, with hidden characters marked. */
+export function shownValue(value: Value): string {
+  const text =
+    JSON.stringify(value, (_name, member: unknown) =>
+      typeof member === 'bigint' ? String(member) : member,
+    ) ?? ''
+  return visibleInLine(text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN).toWellFormed()}…` : text)
 }
 
 /** The value at a path that is written out, such as `args.customer.id`. @throws {ExpressionError} for any other text */

@@ -234,7 +234,7 @@ describe('svc policy test', () => {
 `)
     expect(errors).to.deep.equal([
       'svc.test.yaml:5:32 cases[0].whoo: unknown key; did you mean "who"? known keys: name, who, at, headers, call, arguments, idempotency_key, times, expect, reason',
-      'svc.test.yaml:5:43 cases[0].expect: "maybe" is given; accepted is allow, deny or escalate',
+      'svc.test.yaml:5:43 cases[0].expect: "maybe" is given; accepted is allow, deny, confirm or escalate',
     ])
     expect(lines).to.deep.equal([])
     expect(exit).to.equal(2)

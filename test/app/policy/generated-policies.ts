@@ -74,7 +74,7 @@ const parts = {
         tools: optional(fc.constantFrom(['a/*'], ['a/get'], ['*drop'])),
         require: optional(condition),
         keep: optional(fc.subarray(['args.n', 'args.url', 'caller.client'], { minLength: 1 })),
-        then: fc.constantFrom('deny', 'escalate', 'report'),
+        then: fc.constantFrom('deny', 'escalate', 'confirm', 'report'),
       }),
       { selector: ({ name }) => name, maxLength: 2 },
     ),

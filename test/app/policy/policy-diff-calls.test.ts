@@ -7,7 +7,7 @@ import { TemporaryDir } from '../../support/temporary-dir.js'
 import { generatedCalls, loadPolicyText, policyPairs } from './generated-policies.js'
 
 /** What a call may still come to: more for a smaller number. */
-const strictness = { allow: 0, escalate: 1, deny: 2 } as const
+const strictness = { allow: 0, confirm: 1, escalate: 2, deny: 3 } as const
 
 describe('svc policy diff', () => {
   it('is refuted by no call that the stages of both policies judge', async () => {

@@ -60,7 +60,9 @@ function ruleMutants(rule: RuleText): (RuleText | undefined)[] {
   const kind = require === undefined ? 'when' : 'require'
   return [
     undefined,
-    ...['deny', 'escalate', 'report'].filter((then) => then !== rule.then).map((then) => ({ ...rule, then })),
+    ...['deny', 'escalate', 'confirm', 'report']
+      .filter((then) => then !== rule.then)
+      .map((then) => ({ ...rule, then })),
     ...[['billing/get_invoice'], ['*'], ['billing/refund'], ['billing/refund_payment@2.*']].map((tools) => ({
       ...rule,
       tools,

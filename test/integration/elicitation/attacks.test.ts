@@ -117,6 +117,28 @@ describe('a call that waits for a person, attacked', function () {
     }
   })
 
+  it('is confirmed for one call, and for the text that was shown', async () => {
+    const rule = {
+      name: 'large',
+      tools: ['*/refund'],
+      then: 'confirm',
+      ask: 'Refund {args.amount}?',
+    } as const
+    const yes = { action: 'accept', content: { confirm: true } }
+    await using gateway = await startGateway('/mcp/billing', billing.urls.stateless, { rules: [rule] })
+    const round = await roundAt(gateway.url, '/mcp/billing')
+    const first = (await round({})).result
+    const back = { requestState: first.requestState, inputResponses: { svc: yes } }
+    const results = await Promise.all(Array.from({ length: 5 }, () => round(back)))
+    expect(billing.refunds).to.deep.equal([1])
+    expect(results.filter(({ error }) => error?.message.includes('has been used'))).to.have.length(4)
+    const { requestState } = (await round({})).result
+    await gateway.reload({ ...gateway.policy, rules: [{ ...rule, ask: 'Refund {args.amount} EUR?' }] })
+    const asked = await round({ requestState, inputResponses: { svc: yes } })
+    expect(asked.result.inputRequests.svc.params.message).to.contain('Refund 1 EUR?')
+    expect(billing.refunds).to.deep.equal([1])
+  })
+
   it('does not open a state of another caller or call, nor take more responses than it asked for', async () => {
     await using gateway = await startGateway('/mcp/billing', billing.urls.stateless, oidc())
     const round = await roundAt(gateway.url, '/mcp/billing', { authorization: await bearer('ada') })

@@ -89,6 +89,8 @@ export interface Gateway extends AsyncDisposable {
   admin(path: string, body?: object): Promise<HttpResponse>
   vote(id: string, vote: 'approve' | 'reject'): Promise<HttpResponse>
   reload(policy: Record<string, unknown>): Promise<void>
+  /** The policy for `reload`. */
+  readonly policy: Record<string, unknown>
   close(): Promise<void>
 }
 
@@ -125,6 +127,8 @@ const adminOf = (adminUrl: string): Pick<Gateway, 'adminUrl' | 'admin' | 'vote'>
 }
 
 async function startHttp(route: Route, target: string, settings: object): Promise<Gateway> {
+  const { env: _, ...sections } = settings as GatewaySettings
+  const policy = { targets: { billing: target }, authn: { allowUnauthenticated: true }, ...sections }
   const gateway = await startTestGateway({ targets: { billing: target }, ...settings } as GatewaySettings)
   const { adminUrl = '' } = await gateway.handle.ready()
   const url = `${gateway.url}${route}`
@@ -133,7 +137,8 @@ async function startHttp(route: Route, target: string, settings: object): Promis
     ...adminOf(adminUrl),
     connect: (person, options) => connect(url, tool(route), person, options),
     records: () => gateway.records() as unknown as Record<string, unknown>[],
-    reload: (policy) => gateway.handle.reload(policy),
+    policy,
+    reload: (next) => gateway.handle.reload(next),
     close: () => gateway.handle.close(),
     [Symbol.asyncDispose]: () => gateway[Symbol.asyncDispose](),
   }
@@ -245,6 +250,7 @@ async function startStdio(target: string, settings: object): Promise<Gateway> {
       }
     },
     records: () => records,
+    policy: {},
     reload: () => Promise.reject(new Error('not reloaded here')),
     close: () => gateway.close(),
     [Symbol.asyncDispose]: () => gateway.close(),

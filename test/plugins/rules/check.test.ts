@@ -68,7 +68,10 @@ describe('a rule, when a policy is loaded', () => {
         ['require: "true"', 'when: "true"'],
         '5:5 rules[0].when: a rule has either require or when; accepted is one of them',
       ],
-      [['approval_set_id: x'], '4:5 rules[0].approval_set_id: applies only with then: escalate'],
+      [
+        ['approval_set_id: x'],
+        '4:5 rules[0].approval_set_id: applies only with then: escalate, or else: escalate',
+      ],
       [['keep: [args.n > 1]'], '4:12 rules[0].keep[0]: accepted is a path such as args.amount'],
       [['keep: [vars.nope]'], '4:17 rules[0].keep[0]: no such key: nope'],
     ]

@@ -1,0 +1,88 @@
+// Calls that the person at the client confirms in a form. It is no vote and no approval: a program can answer forms by itself.
+import {
+  type Call,
+  type CallRequest,
+  canonicalInput,
+  clientForms,
+  type Denied,
+  denied,
+  type Finding,
+  identity,
+  type RecordEvent,
+  repeatableInput,
+} from '@svc/core'
+import { sha256Hex, visibleInLine } from '@svc/core/json'
+
+/** Characters of the input that a form shows. */
+const MAX_INPUT = 2000
+
+/** Undefined if the person has confirmed exactly this, which is recorded; else the refusal, which may ask. */
+export async function confirm(
+  call: Call,
+  findings: readonly [Finding, ...Finding[]],
+  record: RecordEvent | undefined,
+): Promise<Denied | undefined> {
+  const request = await call.request()
+  const message = confirmationText(request, findings)
+  const sha256 = sha256Hex(message)
+  const [{ reason, stage, level }] = findings
+  const denial = { ...(level === undefined ? {} : { level }), type: stage, reason }
+  const subject = `${request.server}/${request.name}`
+  const reply = call.get(clientForms)?.().reply
+  // A form with another text, as the rule has changed meanwhile, says nothing about this call.
+  if (reply?.sha256 !== sha256) {
+    const text = `The person at the client has to confirm ${subject}, which was not sent: ${describe(findings)}.`
+    return denied('CONFIRMATION_REQUIRED', text, { denial, confirmation: { message, sha256 } })
+  }
+  const isConfirmed = reply.action === 'accept'
+  if (reply.action !== 'none') {
+    const principal = call.get(identity)
+    await record?.({
+      name: `confirmations/${reply.action}`,
+      ...(principal === undefined ? {} : { tenant: principal.tenant, principal }),
+      traceId: call.trace.traceId,
+      causeSpanId: call.trace.spanId,
+      decision: isConfirmed ? 'allow' : 'deny',
+      findings: findings.map(({ reason, stage, detail }) => ({
+        reason,
+        stage,
+        effect: 'confirm',
+        ...(detail === undefined ? {} : { detail }),
+      })),
+      inputSha256: sha256Hex(canonicalInput(request)),
+      facts: { shown_sha256: sha256 },
+    })
+  }
+  if (isConfirmed) return undefined
+  const done = reply.action === 'none' ? 'did not respond in time' : 'did not confirm'
+  return denied('CONFIRMATION_REQUIRED', `The person at the client ${done}: ${subject} was not sent.`, {
+    denial,
+  })
+}
+
+/** What the person is shown: the questions of the rules, then the call as it would be sent. */
+function confirmationText(request: CallRequest, findings: readonly Finding[]): string {
+  const questions = findings.map(
+    ({ confirmation, detail, reason }) => confirmation?.question ?? detail ?? reason,
+  )
+  const input = repeatableInput(request)
+  const shown =
+    input.length <= MAX_INPUT
+      ? input
+      : `${input.slice(0, MAX_INPUT).toWellFormed()}… (${MAX_INPUT} of ${input.length} characters)`
+  const rules = findings.map(({ reason }) => reason).join(', ')
+  return [
+    ...questions,
+    '',
+    `${request.server}/${request.name} with ${shown}`,
+    `Asked by ${rules} of the policy. The call is sent only if you confirm.`,
+  ]
+    .map(visibleInLine)
+    .join('\n')
+}
+
+function describe(findings: readonly Finding[]): string {
+  return findings
+    .map(({ reason, detail }) => (detail === undefined ? reason : `${reason}, ${detail}`))
+    .join('; ')
+}
