@@ -8,6 +8,8 @@ export function isGatewayEvent({ server, gateway, tool }: SignedEnvelope): boole
 
 /** Why a call was denied: the reason tokens of the findings that denied it; its error code if none did. */
 export function refusalReasons({ findings = [], error = 'unstated' }: SignedEnvelope): ReadonlySet<string> {
-  const denying = findings.filter(({ effect }) => effect === 'deny' || effect === 'escalate' || effect === 'confirm')
+  const denying = findings.filter(
+    ({ effect }) => effect === 'deny' || effect === 'escalate' || effect === 'confirm',
+  )
   return new Set(denying.length > 0 ? denying.map(({ reason }) => reason) : [error])
 }
