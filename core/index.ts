@@ -32,6 +32,7 @@ export {
   type EscalationInput,
   type EscalationRule,
   type EscalationService,
+  type EscalationStanding,
   type EscalationStatus,
   emergencyReason,
   type GivenVote,

@@ -40,7 +40,7 @@ export type Theme = 'light' | 'dark'
 export interface PageRequest extends Omit<PageState, 'data' | 'error' | 'status'> {
   readonly theme: Theme | undefined
   /** What the API has for the client. */
-  ask(path: string): Promise<{ readonly status: number; readonly value: unknown }>
+  ask(path: string): Promise<{ readonly status: number; readonly text: string }>
   readonly assets: { readonly script: Asset; readonly style: Asset; readonly icon: Asset }
 }
 

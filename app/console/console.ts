@@ -92,7 +92,7 @@ export class Console implements AdminConsole {
       async ask(path) {
         if (client === undefined) throw new Error('a page asked the API for nobody')
         const { status, body } = await exchange.ask(client, path)
-        return { status, value: JSON.parse(String(body)) }
+        return { status, text: String(body) }
       },
     })
     const cookie = session && this.#sessions.rotated(session)

@@ -143,8 +143,24 @@ function quorumView({
   }
 }
 
+/** What callers may know: no reviewers, no comments. */
+export const callerViewSchema = escalationSchema
+  .pick({
+    reference: true,
+    reason: true,
+    severity: true,
+    created_at: true,
+    expires_at: true,
+    decided_at: true,
+    decided_by: true,
+    used: true,
+  })
+  .extend({ escalation_id: z.string(), escalation_status: z.enum(statuses) })
+
+export type CallerView = z.output<typeof callerViewSchema>
+
 /** The view for callers: without reviewers and principals, as every caller of the tenant may read it. */
-export function callerView(escalation: Escalation): object {
+export function callerView(escalation: Escalation): CallerView {
   const { id, status, reference, reason, severity } = escalation
   return { escalation_id: id, escalation_status: status, reference, reason, severity, ...outcome(escalation) }
 }

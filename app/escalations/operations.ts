@@ -2,8 +2,15 @@
 import { type GivenVote, resolveOptional, services } from '@svc/core'
 import { z } from 'zod'
 import { type Operation, type OperationRequest, operation, PlainResponse } from '../admin/operation.js'
-import { escalationListSchema, escalationQuery, escalationSchema } from './escalation-json.js'
-import { notFound, ReviewerEscalations, type VoteResult } from './reviewer-escalations.js'
+import {
+  type CallerView,
+  callerView,
+  callerViewSchema,
+  escalationListSchema,
+  escalationQuery,
+  escalationSchema,
+} from './escalation-json.js'
+import { notFound, ReviewerEscalations, type VoteResult, withStoreRefusal } from './reviewer-escalations.js'
 
 /** UTF-16 units. */
 const maxComment = 1000
@@ -71,6 +78,24 @@ export const escalationOperations: readonly Operation[] = [
       const { text, sha256 } = await requireEscalations(request).input(request.id ?? '')
       const headers = { 'content-type': 'application/json', etag: `"${sha256}"` }
       return new PlainResponse({ status: 200, headers, body: text })
+    },
+  }),
+  operation({
+    method: 'GET',
+    path: '/api/escalations/:id/state',
+    name: 'show_state',
+    idOf: 'escalation',
+    summary:
+      'Returns the state of an escalation to the caller whose call opened it; to others it does not exist.',
+    access: 'signed-in',
+    response: callerViewSchema,
+    async run({ client, policy, id = '' }): Promise<CallerView> {
+      const service = resolveOptional(policy.container, services.escalations)
+      const [standing, found] = await withStoreRefusal(() =>
+        Promise.all([service?.standing(id, client), service?.find(id)]),
+      )
+      if (found === undefined || standing?.isCaller !== true) throw notFound()
+      return callerView(found)
     },
   }),
   operation({

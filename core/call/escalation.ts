@@ -167,6 +167,13 @@ export interface EscalationFilter {
   readonly limit: number
 }
 
+/** How somebody stands to an escalation. */
+export interface EscalationStanding {
+  readonly isCaller: boolean
+  /** Why they may not vote; absent if they may. */
+  readonly voteRefusal?: string
+}
+
 /** Finds escalations, casts votes and waits for decisions. Every method rejects when the store is not available. */
 export interface EscalationService {
   find(id: string): Promise<Escalation | undefined>
@@ -180,6 +187,8 @@ export interface EscalationService {
    * @throws {VoteError} when the vote may not be cast
    */
   vote(id: string, reviewer: Reviewer, vote: GivenVote): Promise<Escalation>
+  /** Undefined for an escalation that does not exist. */
+  standing(id: string, client: Reviewer): Promise<EscalationStanding | undefined>
   /** Resolves when the escalation is decided, or unchanged after `withinMs` or when `signal` aborts. */
   wait(id: string, withinMs: number, signal: AbortSignal): Promise<Escalation | undefined>
 }

@@ -1,15 +1,24 @@
 // A gateway in front of a billing service, whose refunds above 100 wait for approval: what the pictures of the console show.
 
+import type { BrowserContextOptions, Page } from 'playwright-core'
 import type { Chromium } from '../support/chromium.js'
 import { TestIssuer } from '../support/issuer.js'
 import { startUpstream, type TestUpstream } from '../support/upstream.js'
-import { type ConsoleRig, startConsole } from './rig.js'
+import { type ConsoleRig, signIn, startConsole } from './rig.js'
 
 export interface Payments extends ConsoleRig {
   readonly issuer: TestIssuer
   readonly upstream: TestUpstream
   /** A call of `user` through agent-7. */
   call(tool: string, args: object, given?: CallOptions): Promise<Response>
+  /** A page of a user who is signed in; default: a reviewer of acme. */
+  pageOf(
+    user: string,
+    path: string,
+    options?: BrowserContextOptions,
+    roles?: readonly string[],
+    tenant?: string,
+  ): Promise<Page>
   /** A call that waits; resolves to the id of its escalation. */
   waits(tool: string, args: object, given?: CallOptions): Promise<string>
 }
@@ -76,6 +85,12 @@ export async function startPayments(browser: Chromium, more = admin): Promise<Pa
     issuer,
     upstream,
     call,
+    async pageOf(user, path, options = {}, roles = ['approver'], tenant = 'acme') {
+      const page = await browser.open({ baseURL: rig.origin, ...options })
+      await page.goto(path)
+      await signIn(page, await issuer.sign({ email: user, sub: user, org: tenant, roles }))
+      return page
+    },
     async waits(tool, args, options) {
       const response = await call(tool, args, options)
       const { escalation_id: id } = (await response.json()) as { escalation_id?: string }

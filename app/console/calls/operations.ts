@@ -3,6 +3,7 @@ import { resolveOptional, services } from '@svc/core'
 import { z } from 'zod'
 import { type Operation, type OperationRequest, operation } from '../../admin/operation.js'
 import { requireEscalations } from '../../escalations/operations.js'
+import { withStoreRefusal } from '../../escalations/reviewer-escalations.js'
 import { callRowSchema } from './call-row.js'
 
 const MAX_LISTED = 500
@@ -17,6 +18,7 @@ const contextSchema = z.object({
     .optional()
     .describe('The entry of the policy that escalated the call; absent if the policy is not kept.'),
   agent: z.string().optional().describe('The agent, as the caller names it.'),
+  vote_refusal: z.string().optional().describe('Why you may not vote; absent if you may.'),
   agent_reason: z.string().optional().describe('What the agent says its reason is; nothing verifies it.'),
   caller_calls: z.array(callRowSchema),
   tool_calls: z.array(callRowSchema),
@@ -70,9 +72,15 @@ export const callOperations: readonly Operation[] = [
     response: contextSchema,
     async run(request): Promise<ContextJson> {
       const found = await requireEscalations(request).show(request.id ?? '')
+      const service = resolveOptional(request.policy.container, services.escalations)
+      const standing = await withStoreRefusal(
+        () => service?.standing(found.id, request.client) ?? Promise.resolve(undefined),
+      )
+      const refusal = standing?.voteRefusal === undefined ? {} : { vote_refusal: standing.voteRefusal }
       const dir = logDirectoryOf(request.policy)
       // Someone who sees outlines alone does not see what else happened.
-      if (dir === undefined || found.args === undefined) return { caller_calls: [], tool_calls: [] }
+      if (dir === undefined || found.args === undefined)
+        return { ...refusal, caller_calls: [], tool_calls: [] }
       const { callsAround } = await import('./find-calls.js')
       const { Explainer } = await import('../../explain/explainer.js')
       const { opener, outcome, byCaller, byTool } = await callsAround(dir, found)
@@ -80,6 +88,7 @@ export const callOperations: readonly Operation[] = [
       const reason = opener?.agentMetadata?.['reason']
       const agent = opener?.agentRef
       return {
+        ...refusal,
         ...(place === undefined ? {} : { rule: { ...place, lines: [...place.lines] } }),
         ...(typeof agent === 'string' ? { agent } : {}),
         ...(typeof reason === 'string' ? { agent_reason: reason } : {}),

@@ -4,6 +4,7 @@ import { useMemo } from 'preact/hooks'
 import type { PageState } from '../api.js'
 import type { Api } from './kit/api.js'
 import { ErrorBanner } from './kit/error-banner.js'
+import type { GatewayEvents } from './kit/events.js'
 import { Page } from './kit/page.js'
 import { Login } from './login.js'
 import { Shell } from './shell.js'
@@ -12,11 +13,12 @@ import { viewAt } from './views.js'
 interface AppProps {
   readonly state: PageState
   readonly api: Api
+  readonly events?: GatewayEvents
 }
 
-export function App({ state, api }: AppProps): JSX.Element {
+export function App({ state, api, events }: AppProps): JSX.Element {
   const { session, now, login } = state
-  const page = useMemo(() => ({ api, session, now, login }), [api, session, now, login])
+  const page = useMemo(() => ({ api, events, session, now, login }), [api, events, session, now, login])
   return (
     <Page.Provider value={page}>
       {session === undefined ? <Login login={login} /> : <Shell state={state}>{contentOf(state)}</Shell>}

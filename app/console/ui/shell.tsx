@@ -1,9 +1,10 @@
 // The frame of every page: rail, header, help.
 import type { ComponentChildren, JSX } from 'preact'
-import { useRef } from 'preact/hooks'
+import { useRef, useState } from 'preact/hooks'
 import type { PageState, Theme } from '../api.js'
 import type { StatusJson } from '../status-operation.js'
 import { Copy } from './kit/copy.js'
+import { type EventsConnection, useConnection, useEvents } from './kit/events.js'
 import { ThemeIcon } from './kit/icons.js'
 import { useKeys } from './kit/keys.js'
 import { usePage } from './kit/page.js'
@@ -16,7 +17,10 @@ interface ShellProps {
 }
 
 export function Shell({ state, children }: ShellProps): JSX.Element {
-  const { session, status, location } = state
+  const { session, location } = state
+  const [status, setStatus] = useState(state.status)
+  useEvents({ status: setStatus })
+  const connection = useConnection()
   const help = useRef<HTMLDialogElement>(null)
   const current = viewAt(location.path)
   useKeys({ '?': () => help.current?.showModal() })
@@ -53,6 +57,7 @@ export function Shell({ state, children }: ShellProps): JSX.Element {
       </nav>
       <header class="top">
         {status !== undefined && <State status={status} />}
+        <ConnectionState connection={connection} />
         <Account onHelp={() => help.current?.showModal()} />
       </header>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reached by keys */}
@@ -93,6 +98,19 @@ function State({ status }: { readonly status: StatusJson }): JSX.Element {
         <span class={`dot ${level}`} aria-hidden="true" /> {text}
       </li>
     </ul>
+  )
+}
+
+function ConnectionState({ connection }: { readonly connection: EventsConnection }): JSX.Element {
+  return (
+    <span class="connection" role="status">
+      {connection === 'lost' && <span class="badge warn">reconnecting</span>}
+      {connection === 'ended' && (
+        <a class="badge bad" href="/console">
+          signed out
+        </a>
+      )}
+    </span>
   )
 }
 

@@ -5,6 +5,7 @@ import {
   type DependencyContainer,
   type EscalationFilter,
   type EscalationService,
+  type EscalationStanding,
   type GivenVote,
   hostOf,
   type Identity,
@@ -81,6 +82,18 @@ export class VotingService implements EscalationService {
       await repository.removeInput(value)
     }
     return publicView(value)
+  }
+
+  async standing(id: string, client: Reviewer): Promise<EscalationStanding | undefined> {
+    const { repository, container } = this.#parts
+    const { value } = (await repository.find(id)) ?? {}
+    if (value === undefined) return undefined
+    const names = client.kind === 'admin' ? [] : personOf(id, client)
+    const voteRefusal = errorOf(value, client, container)
+    return {
+      isCaller: names.some((name) => value.caller.includes(name)),
+      ...(voteRefusal === undefined ? {} : { voteRefusal }),
+    }
   }
 
   async wait(id: string, withinMs: number, signal: AbortSignal) {

@@ -103,6 +103,12 @@ export class TestEscalationService implements EscalationService {
     return next
   }
 
+  async standing(id: string, client: Reviewer) {
+    const found = await this.find(id)
+    const who = client.kind === 'admin' ? 'admin' : `${client.identity.user}`
+    return found && { isCaller: found.principal === `user:${who}` }
+  }
+
   async wait(id: string): Promise<Escalation | undefined> {
     return this.find(id)
   }

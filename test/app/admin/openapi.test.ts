@@ -38,6 +38,7 @@ const elsewhere = [
   'get /api/records/{id}',
   'get /api/records/{id}/proof',
   'get /api/escalations/{id}/context',
+  'get /api/escalations/{id}/state',
   'get /api/events',
   'get /api/definitions',
   'get /api/policy/shadow',

@@ -1,8 +1,11 @@
 // The view of escalations: what waits for a decision.
+
+import type { CallerView } from '../../../escalations/escalation-json.js'
 import { ApprovalsIcon } from '../kit/icons.js'
-import { defineView } from '../kit/view.js'
+import { defineView, type ViewProps } from '../kit/view.js'
 import { Approvals } from './approvals.js'
-import { loadApprovals } from './load.js'
+import { CallerPage } from './caller-page.js'
+import { type ApprovalsData, loadApprovals } from './load.js'
 
 export const approvalsView = defineView({
   id: 'approvals',
@@ -11,5 +14,7 @@ export const approvalsView = defineView({
   isFor: () => true,
   count: (status) => status.pending,
   load: loadApprovals,
-  View: Approvals,
+  View({ data }: ViewProps<ApprovalsData | CallerView>) {
+    return 'escalation_id' in data ? <CallerPage initial={data} /> : <Approvals initial={data} />
+  },
 })

@@ -12,25 +12,28 @@ export class ApiError extends Error {
 export interface Api {
   /** Rejects with `ApiError`. */
   get<T>(path: string): Promise<T>
+  /** The text of a response as it is. */
+  text(path: string): Promise<string>
   send<T>(method: 'POST' | 'DELETE', path: string, body?: object): Promise<T>
 }
 
 interface ApiResponse {
   readonly status: number
-  readonly value: unknown
+  readonly text: string
 }
 
 /** For the first view of a page, rendered on the server; nothing is changed there. */
 export function readOnlyApi(ask: (path: string) => Promise<ApiResponse>): Api {
   return {
     get: async <T>(path: string) => resultOf(await ask(path)) as T,
+    text: async (path) => textOf(await ask(path)),
     send: () => Promise.reject(new Error('a page changes nothing while it is rendered')),
   }
 }
 
 /** `csrf` is the token of the session. */
 export function browserApi(csrf: string): Api {
-  const ask = async (path: string, init: RequestInit): Promise<unknown> => {
+  const ask = async (path: string, init: RequestInit): Promise<ApiResponse> => {
     let response: Response
     try {
       response = await fetch(path, { ...init, credentials: 'same-origin', redirect: 'error' })
@@ -38,23 +41,30 @@ export function browserApi(csrf: string): Api {
       const message = 'The gateway does not respond.'
       throw Object.assign(new ApiError({ status: 0, error: 'UNREACHABLE', message }), { cause })
     }
-    const text = await response.text()
-    return resultOf({ status: response.status, value: text === '' ? {} : JSON.parse(text) })
+    return { status: response.status, text: await response.text() }
   }
   return {
-    get: async <T>(path: string) => (await ask(path, {})) as T,
+    get: async <T>(path: string) => resultOf(await ask(path, {})) as T,
+    text: async (path) => textOf(await ask(path, {})),
     send: async <T>(method: 'POST' | 'DELETE', path: string, body: object = {}) =>
-      (await ask(path, {
-        method,
-        headers: { 'content-type': 'application/json', 'x-svc-csrf': csrf },
-        body: JSON.stringify(body),
-      })) as T,
+      resultOf(
+        await ask(path, {
+          method,
+          headers: { 'content-type': 'application/json', 'x-svc-csrf': csrf },
+          body: JSON.stringify(body),
+        }),
+      ) as T,
   }
 }
 
-function resultOf({ status, value }: ApiResponse): unknown {
-  if (status === 200) return value
-  const { error = 'INTERNAL', message = `HTTP status ${status}`, ...rest } = value as Partial<ApiRefusal>
+function resultOf(response: ApiResponse): unknown {
+  return JSON.parse(textOf(response))
+}
+
+function textOf({ status, text }: ApiResponse): string {
+  if (status === 200) return text
+  const value: Partial<ApiRefusal> = JSON.parse(text)
+  const { error = 'INTERNAL', message = `HTTP status ${status}`, ...rest } = value
   throw new ApiError({ ...rest, status, error, message })
 }
 

@@ -24,13 +24,8 @@ export function Copy({ value, label, children = value }: CopyProps): JSX.Element
       () => setState('not copied'),
     )
   return (
-    <button
-      type="button"
-      class="copy"
-      title={`Copy ${label}`}
-      aria-label={`Copy ${label}: ${value.slice(0, 80)}`}
-      onClick={copy}
-    >
+    <button type="button" class="copy" title={`Copy ${label}`} onClick={copy}>
+      <span class="sr">Copy {label}: </span>
       <span class="mono">{children}</span>
       <span class="copied" role="status">
         {state}

@@ -72,7 +72,7 @@ export function ErrorBanner({ error, since, onRetry, children }: ErrorBannerProp
           )}
         </div>
       )}
-      {error === undefined ? children : <div class="stale">{children}</div>}
+      <div class={error === undefined ? 'loaded' : 'loaded stale'}>{children}</div>
     </>
   )
 }

@@ -3,9 +3,12 @@ import { createContext } from 'preact'
 import { useContext, useEffect, useState } from 'preact/hooks'
 import type { Location, PageState } from '../../api.js'
 import type { Api } from './api.js'
+import type { GatewayEvents } from './events.js'
 
 export interface PageContext extends Pick<PageState, 'session' | 'now' | 'login'> {
   readonly api: Api
+  /** Undefined on the server. */
+  readonly events: GatewayEvents | undefined
 }
 
 export const Page = createContext<PageContext | undefined>(undefined)

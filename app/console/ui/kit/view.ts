@@ -21,7 +21,7 @@ export interface ViewParts<Data> {
   /** The number beside its name in the rail; 0 for none. */
   count?(status: StatusJson): number
   /** What the page begins with. Runs on the server; in the browser a view calls it again as it likes. */
-  load(api: Pick<Api, 'get'>, location: Location): Promise<Data>
+  load(api: Pick<Api, 'get' | 'text'>, location: Location): Promise<Data>
   readonly View: ComponentType<ViewProps<Data>>
 }
 

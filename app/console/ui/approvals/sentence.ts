@@ -1,0 +1,52 @@
+// One sentence about a call that waits: who wants what.
+import type { ApprovalDetail } from './load.js'
+
+const MAX_VALUES = 3
+const MAX_VALUE = 40
+
+export interface Sentence {
+  readonly agent: string | undefined
+  readonly caller: string
+  readonly tool: string
+  /** The first short values of the input, such as `amount 240`. */
+  readonly values: readonly (readonly [name: string, value: string])[]
+}
+
+export function callSentenceOf({ escalation, input, context }: ApprovalDetail): Sentence {
+  const { principal, tool } = escalation
+  const agent = context.agent === principal ? undefined : context.agent
+  return { agent, caller: principal, tool, values: input === undefined ? [] : valuesIn(input) }
+}
+
+/** Numbers first, as they are what most rules are about. */
+function valuesIn(input: string): [string, string][] {
+  const value = parsed(input)
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return []
+  const whole = 'arguments' in value && isObject(value.arguments) ? value.arguments : value
+  const short = Object.entries(whole).flatMap(([name, one]): [string, string][] => {
+    const text = typeof one === 'string' ? one : JSON.stringify(one)
+    const isScalar = ['string', 'number', 'boolean'].includes(typeof one)
+    return isScalar && text.length <= MAX_VALUE && name.length <= MAX_VALUE ? [[name, text]] : []
+  })
+  const isNumber = ([name]: [string, string]) => typeof Reflect.get(whole, name) === 'number'
+  return [...short.filter(isNumber), ...short.filter((one) => !isNumber(one))].slice(0, MAX_VALUES)
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    // A redacted input may be no JSON; it is shown as it is.
+    return undefined
+  }
+}
+
+/** The input with line breaks, or as it is if it is no JSON. */
+export function indented(text: string): string {
+  const value = parsed(text)
+  return value === undefined ? text : JSON.stringify(value, null, 2)
+}

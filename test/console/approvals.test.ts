@@ -1,0 +1,207 @@
+import { expect } from 'chai'
+import type { Page } from 'playwright-core'
+import { accessibilityViolations, type Chromium, needsChromium, startChromium } from '../support/chromium.js'
+import { type Payments, startPayments } from './payments.js'
+import { ready, screenshot } from './rig.js'
+
+const phone = { viewport: { width: 390, height: 844 }, hasTouch: true }
+
+describe('the view of approvals', () => {
+  let browser: Chromium
+  let rig: Payments
+
+  before(async function () {
+    needsChromium(this)
+    browser = await startChromium()
+  })
+
+  beforeEach(async () => {
+    rig = await startPayments(browser)
+  })
+
+  afterEach(() => rig[Symbol.asyncDispose]())
+
+  after(() => browser?.[Symbol.asyncDispose]())
+
+  const rowOf = (page: Page, tool: string) => page.locator('.waiting li', { hasText: tool })
+
+  it('shows what waits, why and for whom, and lets a reviewer decide by keys', async () => {
+    await rig.call('billing/get_invoice', { invoice: 'INV-1001' })
+    await rig.call('billing/refund_payment', { invoice: 'INV-0988', amount: 40 })
+    await rig.call('crm/delete_contact', { id: 77 })
+    await rig.call(
+      'billing/refund_payment',
+      { invoice: 'INV-0990', amount: 75 },
+      { user: 'dana@example.com' },
+    )
+    const id = await rig.waits(
+      'billing/refund_payment',
+      { invoice: 'INV-1001', amount: 240, currency: 'EUR', note: 'charged twice\u202e' },
+      { reason: 'The customer was charged twice for invoice INV-1001, so I refund the second payment.' },
+    )
+    await rig.waits('crm/export_contacts', { segment: 'all', format: 'csv' }, { user: 'dana@example.com' })
+    await rig.waits(
+      'billing/refund_payment',
+      { invoice: 'INV-1017', amount: 180 },
+      { user: 'li@example.com' },
+    )
+    const page = await rig.pageOf('bo@example.com', '/console')
+    await page
+      .getByRole('heading', { name: /agent-7 for bob@example\.com wants refund_payment, amount 240/ })
+      .waitFor()
+    await page.getByText('args.amount > 100').waitFor()
+    await page.getByText('1 hidden character').waitFor()
+    await page
+      .getByRole('button', { name: /Approve/ })
+      .and(page.locator(':enabled'))
+      .waitFor()
+    expect(await accessibilityViolations(page)).to.deep.equal([])
+    await screenshot(page, 'approvals')
+    await page.keyboard.press('a')
+    await page.getByLabel(/Approve with a comment/).fill('Seen the invoice')
+    await page.keyboard.press('Control+Enter')
+    await page.getByText('approved', { exact: true }).first().waitFor()
+    expect(await rowOf(page, '240').count()).to.equal(0)
+    const response = await rig.call('billing/refund_payment', {
+      invoice: 'INV-1001',
+      amount: 240,
+      currency: 'EUR',
+      note: 'charged twice\u202e',
+    })
+    expect(response.status).to.equal(200)
+    await page
+      .locator('.steps')
+      .getByText(/^ok, \d+ ms$/)
+      .waitFor()
+    expect(await page.locator('.steps li').allTextContents()).to.include.members(['approved', 'sent'])
+    await screenshot(page, 'approved')
+    expect(page.url()).to.equal(`${rig.origin}/console/approvals/${id}`)
+    expect(await accessibilityViolations(page)).to.deep.equal([])
+  })
+
+  it('says that nothing waits, and shows what comes at once', async () => {
+    const page = await rig.pageOf('bo@example.com', '/console/approvals')
+    await page.getByText('Nothing waits').waitFor()
+    expect(await accessibilityViolations(page)).to.deep.equal([])
+    await screenshot(page, 'approvals-empty')
+    await rig.waits('billing/refund_payment', { amount: 240 })
+    await rowOf(page, 'refund_payment').waitFor()
+    await page.getByRole('heading', { name: /wants refund_payment/ }).waitFor()
+    await page.locator('.rail .count', { hasText: '1' }).waitFor()
+  })
+
+  it('takes no vote in the first second of a call, nor before the end of a long input was seen', async () => {
+    await rig.waits('billing/refund_payment', { amount: 240 })
+    await rig.waits('billing/refund_payment', {
+      amount: 300,
+      lines: Array.from({ length: 400 }, (_, line) => `line ${line}`),
+    })
+    const page = await rig.pageOf('bo@example.com', '/console')
+    const approve = page.getByRole('button', { name: /^Approve/ })
+    await approve.and(page.locator(':enabled')).waitFor()
+    await page.keyboard.press('j')
+    await page.getByRole('heading', { name: /amount 300/ }).waitFor()
+    expect(await approve.isEnabled()).to.equal(false)
+    await page.keyboard.press('a')
+    expect(await page.getByLabel(/with a comment/).count()).to.equal(0)
+    await page.getByText('Scroll to the end of the input first.').waitFor()
+    await page.locator('.input').evaluate((box) => box.scrollTo(0, box.scrollHeight))
+    await approve.and(page.locator(':enabled')).waitFor()
+    await page.keyboard.press('a')
+    await page.keyboard.press('Control+Enter')
+    await page.locator('.steps').getByText('approved').waitFor()
+  })
+
+  it('says who was faster', async () => {
+    await rig.waits('billing/refund_payment', { amount: 240 })
+    const [bo, cy] = await Promise.all([
+      rig.pageOf('bo@example.com', '/console'),
+      rig.pageOf('cy@example.com', '/console'),
+    ])
+    for (const page of [bo, cy]) {
+      await page
+        .getByRole('button', { name: /^Approve/ })
+        .and(page.locator(':enabled'))
+        .waitFor()
+      await page.keyboard.press('a')
+    }
+    // Cy's page hears nothing of Bo's vote before Cy votes.
+    await cy.context().setOffline(true)
+    await bo.keyboard.press('Control+Enter')
+    await bo.locator('.steps').getByText('approved').waitFor()
+    await cy.context().setOffline(false)
+    await cy.keyboard.press('Control+Enter')
+    await cy
+      .getByText(/bo@example\.com of acme.* decided \d+ s ago/s)
+      .first()
+      .waitFor()
+  })
+
+  it('is two pages on a phone', async () => {
+    const id = await rig.waits(
+      'billing/refund_payment',
+      { invoice: 'INV-1001', amount: 240 },
+      { reason: 'Charged twice.' },
+    )
+    const page = await rig.pageOf('bo@example.com', '/console', phone)
+    await rowOf(page, 'refund_payment').waitFor()
+    expect(await page.getByRole('heading', { name: /amount 240/ }).isVisible()).to.equal(false)
+    await screenshot(page, 'approvals-phone-list')
+    await rowOf(page, 'refund_payment').click()
+    await page.getByRole('heading', { name: /amount 240/ }).waitFor()
+    expect(page.url()).to.equal(`${rig.origin}/console/approvals/${id}`)
+    await page
+      .getByRole('button', { name: /^Approve/ })
+      .and(page.locator(':enabled'))
+      .waitFor()
+    await screenshot(page, 'approvals-phone')
+    expect(await accessibilityViolations(page)).to.deep.equal([])
+    await page.getByText('All that waits').click()
+    await rowOf(page, 'refund_payment').waitFor()
+  })
+
+  it('shows a caller the state of their own call, without a vote, and nothing to anybody else', async () => {
+    const id = await rig.waits('billing/refund_payment', { amount: 240 })
+    const bob = await rig.pageOf('bob@example.com', `/console/approvals/${id}`, {}, [])
+    await bob.getByText('It waits for a decision.').waitFor()
+    expect(await bob.getByRole('button', { name: /Approve/ }).count()).to.equal(0)
+    expect(await accessibilityViolations(bob)).to.deep.equal([])
+    await screenshot(bob, 'own-call')
+    const mal = await rig.pageOf('mal@example.com', `/console/approvals/${id}`, {}, [])
+    await mal.getByText('Not found').waitFor()
+    expect((await mal.reload())?.status()).to.equal(404)
+    await ready(mal)
+    const globex = await rig.pageOf(
+      'gus@globex.example',
+      `/console/approvals/${id}`,
+      {},
+      ['approver'],
+      'globex',
+    )
+    await globex.getByText('Not found').waitFor()
+    expect(await (await rig.call('billing/refund_payment', { amount: 240 })).json()).to.include({
+      escalation_status: 'pending',
+    })
+  })
+
+  it('keeps what it showed when the gateway does not respond, and says since when', async () => {
+    await rig.waits('billing/refund_payment', { amount: 240 })
+    const page = await rig.pageOf('bo@example.com', '/console')
+    await page
+      .getByRole('button', { name: /^Approve/ })
+      .and(page.locator(':enabled'))
+      .waitFor()
+    await page.keyboard.press('r')
+    await page.context().setOffline(true)
+    await page.keyboard.press('Control+Enter')
+    await page.getByText('The gateway does not respond.').first().waitFor()
+    await page
+      .locator('.stale')
+      .getByRole('heading', { name: /wants refund_payment/ })
+      .waitFor()
+    await screenshot(page, 'approvals-lost')
+    await page.context().setOffline(false)
+    await page.getByRole('button', { name: 'Try again' }).click()
+    await page.locator('.stale').waitFor({ state: 'detached' })
+  })
+})
