@@ -70,8 +70,8 @@ export function Shell({ state, children }: ShellProps): JSX.Element {
 }
 
 const logStates = {
-  ok: ['good', 'log sealed and signed'],
-  warning: ['warn', 'log has a warning'],
+  ok: ['good', 'log writable'],
+  warning: ['warn', 'log writable, with a warning'],
   not_writable: ['bad', 'log not writable'],
 } as const
 
