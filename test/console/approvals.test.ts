@@ -108,7 +108,7 @@ describe('the view of approvals', () => {
     await page.locator('.input').evaluate((box) => box.scrollTo(0, box.scrollHeight))
     await approve.and(page.locator(':enabled')).waitFor()
     await page.keyboard.press('a')
-    await page.keyboard.press('Control+Enter')
+    await page.getByLabel(/with a comment/).press('Control+Enter')
     await page.locator('.steps').getByText('approved').waitFor()
   })
 
@@ -127,10 +127,10 @@ describe('the view of approvals', () => {
     }
     // Cy's page hears nothing of Bo's vote before Cy votes.
     await cy.context().setOffline(true)
-    await bo.keyboard.press('Control+Enter')
+    await bo.getByLabel(/with a comment/).press('Control+Enter')
     await bo.locator('.steps').getByText('approved').waitFor()
     await cy.context().setOffline(false)
-    await cy.keyboard.press('Control+Enter')
+    await cy.getByLabel(/with a comment/).press('Control+Enter')
     await cy
       .getByText(/bo@example\.com of acme.* decided \d+ s ago/s)
       .first()
@@ -193,7 +193,7 @@ describe('the view of approvals', () => {
       .waitFor()
     await page.keyboard.press('r')
     await page.context().setOffline(true)
-    await page.keyboard.press('Control+Enter')
+    await page.getByLabel(/with a comment/).press('Control+Enter')
     await page.getByText('The gateway does not respond.').first().waitFor()
     await page
       .locator('.stale')
