@@ -1,5 +1,6 @@
 // `npm start`: the billing service, the gateway in front of it, and commands to paste into another terminal.
 import { messageOf } from 'svc-sdk/core/json'
+import { sendExampleCalls } from './example-calls.js'
 import {
   type ExampleGateway,
   examplePolicy,
@@ -29,11 +30,15 @@ async function start(): Promise<void> {
     const gateway = await startExampleGateway(policyFor(tools.url, adminPort), examplePolicy, port)
     if (gateway.newKey !== undefined)
       console.log(`First run: a signing key was created.\n${gateway.newKey}\n`)
+    const calls = await sendExampleCalls(gateway.url)
     stopOnSignal(async () => {
+      calls.stop()
       await gateway.handle.close()
       await tools.close()
     })
     console.log(instructions(gateway, tools.url))
+    const refund = await calls.refund
+    if (refund !== undefined) console.log(`\n${refund}`)
   } catch (error) {
     await tools.close()
     throw error
@@ -65,6 +70,10 @@ function instructions(gateway: ExampleGateway, tools: string): string {
     `  in front of  ${tools}, the example's tool server`,
     `  with the policy  ${here(examplePolicy)}`,
     '',
+    'The console shows its calls. A refund of 86 EUR waits there for you:',
+    `  ${consoleOf(adminUrl)}`,
+    `  the token to sign in with is in  ${here(tokenFile)}`,
+    '',
     'In another terminal, in this directory:',
     '',
     '  # a call that the policy allows',
@@ -85,6 +94,11 @@ function instructions(gateway: ExampleGateway, tools: string): string {
     `An MCP client connects to ${url}/mcp/billing`,
     'Ctrl-C stops the gateway and the tool server.',
   ].join('\n')
+}
+
+/** Browsers keep the cookie of this name, and not that of an address. */
+function consoleOf(adminUrl: string): string {
+  return `http://localhost:${new URL(adminUrl).port}/console`
 }
 
 /** Once: under npm, one Ctrl-C arrives twice, from the terminal and from npm. */

@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { ask } from '../app/admin/rig.js'
 import { accessibilityViolations, type Chromium, needsChromium, startChromium } from '../support/chromium.js'
-import { ready, screenshot, signIn, startConsole } from './rig.js'
+import { ready, signIn, startConsole } from './rig.js'
 
 describe('the console', () => {
   let browser: Chromium
@@ -18,7 +18,6 @@ describe('the console', () => {
     const page = await browser.open({ baseURL: rig.origin })
     await page.goto('/console')
     expect(await page.title()).to.equal('Sign in · svc')
-    await screenshot(page, 'login')
     expect(await accessibilityViolations(page)).to.deep.equal([])
     await page.getByLabel('Admin token').fill('not-the-token-0123456789')
     await page.getByRole('button', { name: 'Sign in' }).click()
