@@ -47,6 +47,17 @@ export class AdminClient {
     return new AdminClient(base, await readToken(tokenRef, { baseDir, stateDir: baseDir, env }))
   }
 
+  get origin(): string {
+    return this.#base.origin
+  }
+
+  /** The response as it comes. `path` begins with a slash. */
+  fetch(path: string, { headers, ...init }: RequestInit): Promise<Response> {
+    const all = new Headers(headers)
+    all.set('authorization', `Bearer ${this.#token}`)
+    return fetch(new URL(path.slice(1), this.#base), { ...init, headers: all, redirect: 'error' })
+  }
+
   /** The response's JSON. Rejects with `AdminError` for every response but 200. */
   async ask(path: string, body?: object): Promise<unknown> {
     return (await this.#send(path, body)).json

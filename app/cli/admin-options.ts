@@ -12,13 +12,13 @@ export interface AdminFlags {
   readonly json?: boolean
 }
 
-export function withAdminOptions(command: Command): Command {
-  return command
+export function withAdminOptions(command: Command, { json = true } = {}): Command {
+  const connecting = command
     .option('--policy <file>', "the gateway's policy: its admin listener and admin token")
     .option('--admin <url>', 'the admin listener (default SVC_ADMIN_URL)')
     .option('--token-ref <ref>', 'your token: env:NAME or file://PATH (default env:SVC_ADMIN_TOKEN)')
     .option('--insecure-http', 'send the token over plain http to another machine')
-    .option('--json', 'print the response as JSON')
+  return json ? connecting.option('--json', 'print the response as JSON') : connecting
 }
 
 /** An option has precedence over the policy, and the policy over the environment. */

@@ -58,6 +58,10 @@ const commands: Readonly<Record<string, Entry>> = {
     description: 'refuse calls of a caller, a tool or a server at once, in every gateway',
     load: async (io) => (await import('./block.js')).blockCommand(io),
   },
+  console: {
+    description: "serve the console's pages from here, for a gateway elsewhere",
+    load: async (io) => (await import('./console.js')).consoleCommand(io),
+  },
   'control-plane': {
     description: 'receive uploaded logs (needs the package @svc/control-plane)',
     args: '[args...]',

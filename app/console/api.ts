@@ -33,6 +33,8 @@ export interface PageState {
   readonly login: { readonly token: boolean; readonly oidc: boolean }
   /** Milliseconds since the epoch, by the clock of the gateway. */
   readonly now: number
+  /** The gateway of another machine for which `svc console` serves the pages; absent: the gateway serves them. */
+  readonly servedFor?: string | undefined
 }
 
 export type Theme = 'light' | 'dark'

@@ -7,9 +7,10 @@ import type { OperationRequest } from '../admin/operation.js'
 import { sessionOf } from '../admin/session.js'
 import { requestPath } from '../http/request-errors.js'
 import type { BufferedResponse } from '../http/response.js'
-import type { Pages, Theme } from './api.js'
+import type { Pages } from './api.js'
 import { type Assets, pageHeaders, readAssets } from './assets.js'
 import { SESSION_MS, type Session, Sessions } from './sessions.js'
+import { themeOf } from './theme.js'
 
 interface ConsoleParts {
   /** 32 bytes. */
@@ -111,10 +112,4 @@ export class Console implements AdminConsole {
 
 function redirect(location: string): BufferedResponse {
   return { status: 307, headers: { location }, body: '' }
-}
-
-/** The one that the user chose on a page; else the browser's. */
-function themeOf(cookie = ''): Theme | undefined {
-  const [, theme] = /(?:^|; )svc-theme=(light|dark)(?:;|$)/.exec(cookie) ?? []
-  return theme === 'light' || theme === 'dark' ? theme : undefined
 }

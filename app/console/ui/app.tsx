@@ -17,8 +17,11 @@ interface AppProps {
 }
 
 export function App({ state, api, events }: AppProps): JSX.Element {
-  const { session, now, login } = state
-  const page = useMemo(() => ({ api, events, session, now, login }), [api, events, session, now, login])
+  const { session, now, login, servedFor } = state
+  const page = useMemo(
+    () => ({ api, events, session, now, login, servedFor }),
+    [api, events, session, now, login, servedFor],
+  )
   return (
     <Page.Provider value={page}>
       {session === undefined ? <Login login={login} /> : <Shell state={state}>{contentOf(state)}</Shell>}

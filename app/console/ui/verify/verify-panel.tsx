@@ -23,7 +23,7 @@ const levels = { ok: 'good', failed: 'bad', unchecked: '' } as const
 const verdicts = { ok: 'Proven', failed: 'NOT PROVEN', unchecked: 'Not checked' } as const
 
 export function VerifyPanel({ leaf: given, findLeaf }: VerifyPanelProps): JSX.Element {
-  const { api } = usePage()
+  const { api, servedFor } = usePage()
   const [leaf, setLeaf] = useState(given)
   const [found, setFound] = useState<VerifiedRecord | undefined>()
   const [error, setError] = useState<ApiRefusal | undefined>()
@@ -98,17 +98,20 @@ export function VerifyPanel({ leaf: given, findLeaf }: VerifyPanelProps): JSX.El
         </div>
       )}
       <p class="note">
-        Checked by code from this gateway
-        {found?.kept === undefined ? (
-          '. '
-        ) : (
+        Checked by code from {servedFor === undefined ? 'this gateway' : 'your own installation'}
+        {found?.kept !== undefined && (
           <>
             , against the head that this browser has kept since{' '}
-            <Time at={found.kept.since} show="day and time" />.{' '}
+            <Time at={found.kept.since} show="day and time" />
           </>
         )}
-        A gateway that lies could send other code: <code>svc-sdk console --admin URL</code> serves these pages
-        from your own installation.
+        .{' '}
+        {servedFor === undefined && (
+          <>
+            A gateway that lies could send other code: <code>svc-sdk console --admin URL</code> serves these
+            pages from your own installation.
+          </>
+        )}
       </p>
     </section>
   )

@@ -1,0 +1,41 @@
+// `svc console`: the pages of the console from this installation, for a gateway elsewhere.
+import { Command } from 'commander'
+import { LocalConsole } from '../console/local-console.js'
+import { type AdminFlags, adminClientOf, withAdminOptions } from './admin-options.js'
+import { type CliIo, processIo } from './io.js'
+import { withManual } from './manual.js'
+import { portOf } from './option-values.js'
+
+const DEFAULT_PORT = 8793
+
+interface ConsoleFlags extends AdminFlags {
+  readonly port: number
+}
+
+export function consoleCommand(io: CliIo = processIo(), ended: () => Promise<void> = untilSignal): Command {
+  const command = withAdminOptions(new Command('console'), { json: false })
+    .description('serve the pages of the console from this installation, until SIGTERM or SIGINT')
+    .option(
+      '--port <n>',
+      'the port on this machine, for which browsers keep heads of logs',
+      portOf,
+      DEFAULT_PORT,
+    )
+    .action(async ({ port, ...flags }: ConsoleFlags) => {
+      const client = await adminClientOf(flags, process.env)
+      const console = new LocalConsole(client)
+      const link = await console.listen(port)
+      await io.out(
+        `Open ${link}\nThe link works once. The pages are of this installation, the data of ${client.origin}.\n`,
+      )
+      await ended()
+      await console.close()
+    })
+  return withManual(command, { example: '--admin https://gateway.example.com:9090' })
+}
+
+function untilSignal(): Promise<void> {
+  return new Promise((resolve) => {
+    for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => resolve())
+  })
+}

@@ -1,0 +1,192 @@
+// The pages of the console from this installation, for the gateway of another machine: the code that a browser runs, such as
+// the verifier, is not the gateway's. Requests to the API are passed on with the operator's token, which no page gets. The
+// server listens on loopback, where other users and web pages reach it too: a page needs the secret of the link.
+import { randomBytes, timingSafeEqual } from 'node:crypto'
+import {
+  createServer,
+  type IncomingMessage,
+  type OutgoingHttpHeaders,
+  type Server,
+  type ServerResponse,
+} from 'node:http'
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { isRefusal } from '@svc/core'
+import { messageOf } from '@svc/core/json'
+import type { SessionJson } from '../admin/session.js'
+import { readBody } from '../http/body.js'
+import { listenOn } from '../http/listen.js'
+import { requestPath } from '../http/request-errors.js'
+import type { Pages } from './api.js'
+import { type Assets, pageHeaders, readAssets } from './assets.js'
+import { themeOf } from './theme.js'
+
+/** The admin API of the gateway. */
+export interface RemoteApi {
+  readonly origin: string
+  /** The response as it comes. Rejects if there is none. */
+  fetch(path: string, init: RequestInit): Promise<Response>
+}
+
+const maxBodyBytes = 65_536
+const passedOn = ['accept', 'content-type', 'last-event-id']
+const passedBack = ['content-type', 'content-disposition', 'content-security-policy', 'etag']
+
+export class LocalConsole {
+  readonly #api: RemoteApi
+  readonly #assets: Assets = readAssets()
+  readonly #server: Server
+  readonly #csrf = secret()
+  /** Of the link; it is used once. */
+  #ticket: string | undefined = secret()
+  #session = secret()
+  #port = 0
+
+  constructor(api: RemoteApi) {
+    this.#api = api
+    this.#server = createServer((message, response) => {
+      this.#handle(message, response).catch((error: unknown) => {
+        if (response.headersSent) response.destroy()
+        else if (isRefusal(error)) respond(response, 403, `${error.message}\n`)
+        else respond(response, 502, `The gateway at ${api.origin} does not respond: ${messageOf(error)}\n`)
+      })
+    })
+  }
+
+  /** Resolves with the link that opens it. */
+  async listen(port: number): Promise<string> {
+    this.#port = await listenOn(this.#server, { host: '127.0.0.1', port })
+    return `${this.#origin}/console?ticket=${this.#ticket}`
+  }
+
+  async close(): Promise<void> {
+    const closed = new Promise((resolve) => this.#server.close(resolve))
+    this.#server.closeAllConnections()
+    await closed
+  }
+
+  get #origin(): string {
+    return `http://localhost:${this.#port}`
+  }
+
+  get #cookie(): string {
+    return `svc-local-${this.#port}`
+  }
+
+  async #handle(message: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { host, origin, cookie = '' } = message.headers
+    const isOwn = host === `localhost:${this.#port}` && (origin === undefined || origin === this.#origin)
+    if (!isOwn) return respond(response, 403, 'This is for its own pages.\n')
+    const [path = '', query = ''] = requestPath(message).split('?')
+    for (const { path: asset, response: found } of Object.values(this.#assets)) {
+      if (asset === path) return respond(response, found.status, found.body, found.headers)
+    }
+    if (path === '/console' || path === '/console/') {
+      if (this.#redeem(new URLSearchParams(query).get('ticket'))) {
+        const value = `${this.#cookie}=${this.#session}; Path=/; HttpOnly; SameSite=Strict`
+        return respond(response, 307, '', { location: '/console/approvals', 'set-cookie': value })
+      }
+      if (this.#knows(cookie)) return respond(response, 307, '', { location: '/console/approvals' })
+    }
+    if (!this.#knows(cookie)) {
+      return respond(response, 401, 'Open the link that svc-sdk console printed; it works once.\n')
+    }
+    if (path.startsWith('/api/')) return this.#passOn(message, response, path)
+    if (!path.startsWith('/console/')) return respond(response, 404, 'There is no such page.\n')
+    await this.#page({ path: path.slice('/console'.length), query }, cookie, response)
+  }
+
+  #redeem(given: string | null): boolean {
+    if (this.#ticket === undefined || given === null || !isEqual(given, this.#ticket)) return false
+    this.#ticket = undefined
+    return true
+  }
+
+  #knows(cookies: string): boolean {
+    const given = cookies.split('; ').find((one) => one.startsWith(`${this.#cookie}=`))
+    return given !== undefined && isEqual(given.slice(this.#cookie.length + 1), this.#session)
+  }
+
+  async #passOn(message: IncomingMessage, response: ServerResponse, path: string): Promise<void> {
+    const { method = 'GET', headers } = message
+    const isRead = method === 'GET' || method === 'HEAD'
+    if (!isRead && headers['x-svc-csrf'] !== this.#csrf) {
+      return respond(response, 403, 'This request is not of a page of this console.\n')
+    }
+    if (path === '/api/session' && !isRead) {
+      // The token has no session there; the one here ends.
+      this.#session = secret()
+      return respond(response, 200, '{}\n', { 'content-type': 'application/json' })
+    }
+    const given = passedOn.flatMap((name) => {
+      const value = headers[name]
+      return typeof value === 'string' ? [[name, value] as const] : []
+    })
+    const ending = new AbortController()
+    response.once('close', () => ending.abort())
+    const body = isRead ? undefined : new Uint8Array(await readBody(message, maxBodyBytes))
+    const found = await this.#api.fetch(requestPath(message), {
+      method,
+      headers: Object.fromEntries(given),
+      signal: ending.signal,
+      ...(body === undefined ? {} : { body }),
+    })
+    response.writeHead(found.status, {
+      ...Object.fromEntries(
+        passedBack.flatMap((name) =>
+          found.headers.has(name) ? [[name, found.headers.get(name) ?? '']] : [],
+        ),
+      ),
+      ...fixedHeaders,
+    })
+    response.flushHeaders()
+    if (found.body === null) return void response.end()
+    await pipeline(Readable.fromWeb(found.body as Parameters<typeof Readable.fromWeb>[0]), response)
+  }
+
+  async #page(
+    location: { readonly path: string; readonly query: string },
+    cookies: string,
+    response: ServerResponse,
+  ): Promise<void> {
+    // The path of a built module: it is compiled apart, as it also runs in browsers.
+    const pages: Pages = await import(new URL('../console/ui/page.js', import.meta.url).href)
+    const ask = async (path: string) => {
+      const found = await this.#api.fetch(path, {})
+      return { status: found.status, value: await found.json() }
+    }
+    const { status: signedIn, value } = await ask('/api/session')
+    const { status, html } = await pages.render({
+      location,
+      session: signedIn === 200 ? (value as SessionJson) : undefined,
+      csrf: this.#csrf,
+      login: { token: false, oidc: false },
+      now: Date.now(),
+      theme: themeOf(cookies),
+      assets: this.#assets,
+      servedFor: this.#api.origin,
+      ask,
+    })
+    respond(response, status, html, pageHeaders(this.#assets))
+  }
+}
+
+const fixedHeaders = { 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' }
+
+function respond(
+  response: ServerResponse,
+  status: number,
+  body: string | Uint8Array,
+  headers: OutgoingHttpHeaders = { 'content-type': 'text/plain; charset=utf-8' },
+): void {
+  response.writeHead(status, { ...fixedHeaders, ...headers })
+  response.end(body)
+}
+
+function secret(): string {
+  return randomBytes(24).toString('base64url')
+}
+
+function isEqual(one: string, other: string): boolean {
+  return one.length === other.length && timingSafeEqual(Buffer.from(one), Buffer.from(other))
+}

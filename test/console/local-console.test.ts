@@ -1,0 +1,77 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect } from 'chai'
+import { consoleCommand } from 'svc-sdk/internal/cli/console'
+import { adminToken, ask } from '../app/admin/rig.js'
+import { type Chromium, needsChromium, startChromium } from '../support/chromium.js'
+import { runCommand } from '../support/command.js'
+import { ready, startConsole } from './rig.js'
+
+describe('svc console', () => {
+  let browser: Chromium
+
+  before(async function () {
+    needsChromium(this)
+    browser = await startChromium()
+  })
+
+  after(() => browser?.[Symbol.asyncDispose]())
+
+  it('serves the pages of its own installation with the data of a gateway, to who has the link', async () => {
+    await using rig = await startConsole(browser, (home) => ({
+      audit: {
+        gatewayName: 'edge',
+        gatewayVersion: '1.0.0',
+        dir: join(home, 'audit'),
+        signer: { keyRef: `file://${join(home, 'key')}` },
+        checkpointIntervalMs: 100,
+      },
+    }))
+    await rig.gateway.invoke('/mcp/billing/refund@1.0.0', {})
+    const token = join(rig.gateway.dir, 'operator-token')
+    writeFileSync(token, adminToken)
+    let end: () => void = () => undefined
+    let print: (text: string) => void = () => undefined
+    const ended = new Promise<void>((resolve) => {
+      end = resolve
+    })
+    const printed = new Promise<string>((resolve) => {
+      print = resolve
+    })
+    const out = async (text: string) => print(text)
+    const running = runCommand(
+      (io) => consoleCommand({ ...io, out }, () => ended),
+      ['--admin', rig.origin, '--token-ref', `file://${token}`, '--port', '0'],
+    )
+    const { link = '', origin = '' } =
+      /^Open (?<link>(?<origin>http:\/\/localhost:\d+)\/\S+)$/m.exec(await printed)?.groups ?? {}
+    for (const [path, headers, status] of [
+      ['/console/approvals', {}, 401],
+      ['/console?ticket=wrong', {}, 401],
+      ['/api/records', {}, 401],
+      ['/api/records', { host: 'evil.example' }, 403],
+      ['/api/records', { origin: 'https://evil.example' }, 403],
+    ] as const) {
+      expect((await ask(origin, path, { headers })).status, path).to.equal(status)
+    }
+    const page = await browser.open()
+    await page.goto(link)
+    await ready(page)
+    expect(await page.title()).to.equal('Approvals · svc')
+    await page.goto(`${origin}/console/log?tool=refund`)
+    while ((await page.locator('.records tbody a').count()) === 0) await page.reload()
+    await page.locator('.records tbody a').first().click()
+    await page.getByText(/Checked by code from your own installation/).waitFor()
+    expect(await page.content()).to.not.include(adminToken)
+    expect((await ask(origin, new URL(link).pathname + new URL(link).search, {})).status).to.equal(401)
+    const [cookie] = await page.context().cookies()
+    const headers = { cookie: `${cookie?.name}=${cookie?.value}`, 'content-type': 'application/json' }
+    const post = (more: Record<string, string>) =>
+      ask(origin, '/api/policy/reload', { method: 'POST', body: '{}', headers: { ...headers, ...more } })
+    expect((await post({})).status).to.equal(403)
+    const { csrf } = JSON.parse((await page.locator('#state').textContent()) ?? '')
+    expect((await post({ 'x-svc-csrf': csrf })).json).to.include({ error: 'BAD_REQUEST' })
+    end()
+    expect((await running).code).to.equal(0)
+  })
+})
