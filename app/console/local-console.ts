@@ -153,12 +153,12 @@ export class LocalConsole {
     const pages: Pages = await import(new URL('../console/ui/page.js', import.meta.url).href)
     const ask = async (path: string) => {
       const found = await this.#api.fetch(path, {})
-      return { status: found.status, value: await found.json() }
+      return { status: found.status, text: await found.text() }
     }
-    const { status: signedIn, value } = await ask('/api/session')
+    const { status: signedIn, text } = await ask('/api/session')
     const { status, html } = await pages.render({
       location,
-      session: signedIn === 200 ? (value as SessionJson) : undefined,
+      session: signedIn === 200 ? (JSON.parse(text) as SessionJson) : undefined,
       csrf: this.#csrf,
       login: { token: false, oidc: false },
       now: Date.now(),
