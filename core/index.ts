@@ -181,6 +181,7 @@ export {
   type GatewayEvent,
   type Identify,
   type LimitInUse,
+  type NamedCaller,
   type RecordEvent,
   type RecordOnSettle,
   type SignInIssuer,

@@ -4,9 +4,10 @@ import { formatDiagnostic } from '@svc/core/policy'
 import { Command } from 'commander'
 import { runDoctor, type SectionCheck } from '../doctor/doctor.js'
 import { clientChecks } from '../init/client-checks.js'
+import { commandContext } from '../policy-explain/command-context.js'
 import { type CliIo, type Environment, processIo } from './io.js'
 import { withManual } from './manual.js'
-import { baseDirOf, commandContext, diagnosticsOf, loadPolicyFile } from './policy-file.js'
+import { baseDirOf, diagnosticsOf, loadPolicyFile } from './policy-file.js'
 
 const FAILED = 1
 

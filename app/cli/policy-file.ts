@@ -1,10 +1,9 @@
 // Reads policy files for commands: as text, or loaded with its custom plugins and nothing bound in code.
 import { dirname, resolve } from 'node:path'
-import { bind, type ConfigConflict, type PluginContext, Resources, tokens } from '@svc/core'
+import type { ConfigConflict, PluginContext } from '@svc/core'
 import {
   type Diagnostic,
   describeDiagnostic,
-  type EffectivePolicy,
   loadPolicy,
   PolicyError,
   type PolicyResult,
@@ -19,7 +18,6 @@ import { callersOf, policyHost, policyPlace } from '../policy/facts.js'
 import { readPolicyText } from '../policy/policy-text.js'
 import { processIo } from './io.js'
 import 'reflect-metadata'
-import { pluginContext } from '../gateway/plugin-context.js'
 
 interface PolicyUse {
   /** Mistakes that were found before. */
@@ -73,21 +71,3 @@ export function reportStart(error: unknown, io = processIo()): void {
   for (const mistake of error.mistakes) io.err(`${describeDiagnostic(mistake)}\n`)
   io.exit(1)
 }
-
-/** A new container, with every plugin of the policy registered in it. */
-export function commandContext(
-  policy: EffectivePolicy<HostConfig>,
-  place: Pick<PluginContext, 'baseDir' | 'env' | 'warn'>,
-): PluginContext {
-  const container = policy.container.createChildContainer()
-  const silent = { debug: quiet, info: quiet, warn: quiet, error: quiet }
-  bind(container, tokens.Clock, { useValue: { now: () => Date.now(), monotonic: () => performance.now() } })
-  bind(container, tokens.Ids, { useValue: { traceId: () => '0'.repeat(32), spanId: () => '0'.repeat(16) } })
-  bind(container, tokens.Logger, { useValue: silent })
-  bind(container, tokens.Meter, { useValue: { count: quiet } })
-  const context = pluginContext(policy, { container, resources: new Resources(), ...place })
-  for (const plugin of policy.plugins) plugin.register?.(policy.sections.get(plugin.name), context)
-  return context
-}
-
-const quiet = () => undefined

@@ -6,12 +6,13 @@ import { toolWarnings } from '../doctor/tool-warnings.js'
 import { builtinPlugins } from '../gateway/plugins.js'
 import { isIdempotencyKey, keyExpected } from '../http/call-headers.js'
 import { type HostConfig, hostSchema } from '../policy/config.js'
-import type { ExplainedCall, ExplainedVerdict } from './explain.js'
+import { commandContext } from '../policy-explain/command-context.js'
+import type { ExplainedCall, ExplainedVerdict } from '../policy-explain/explain-call.js'
 import { type CliIo, type Environment, processIo } from './io.js'
 import { NO_VERDICT, withManual } from './manual.js'
 import { collectValue } from './option-values.js'
 import { policyDiffCommand } from './policy-diff.js'
-import { baseDirOf, commandContext, diagnosticsOf, loadPolicyFile } from './policy-file.js'
+import { baseDirOf, diagnosticsOf, loadPolicyFile } from './policy-file.js'
 import { policyReplayCommand } from './policy-replay.js'
 import { policyShadowCommand } from './policy-shadow.js'
 import { policySuggestCommand } from './policy-suggest.js'
@@ -155,7 +156,7 @@ async function explain(file: string, options: ExplainOptions, io: CliIo, env: En
   }
   const { expect, json } = options
   const call: ExplainedCall = { ...options, roles: options.role ?? [] }
-  const { explainCall } = await import('./explain.js')
+  const { explainCall } = await import('../policy-explain/explain-call.js')
   const { verdict, lines } = await explainCall(result.policy, call, baseDirOf(file))
   io.exit(exitOf(verdict, expect))
   if (json === true) return printJson({ verdict, lines: [...diagnostics, ...lines] }, io)

@@ -100,7 +100,8 @@ async function lock(
   env: Environment,
 ): Promise<void> {
   // Imported here, because they load every plugin.
-  const { baseDirOf, commandContext, loadPolicyFile } = await import('./policy-file.js')
+  const { baseDirOf, loadPolicyFile } = await import('./policy-file.js')
+  const { commandContext } = await import('../policy-explain/command-context.js')
   const { listDefinitions } = await import('../doctor/listed-definitions.js')
   const { lockFileText, readLockFile } = await import('@svc/plugin-protections')
   const result = await loadPolicyFile(file, env, false)

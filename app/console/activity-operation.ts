@@ -28,6 +28,7 @@ const activitySchema = z.object({
         caller: z.string().describe('Empty for a caller without a name.'),
         server: z.string(),
         tool: z.string(),
+        version: z.string(),
         ...counts,
       }),
     )

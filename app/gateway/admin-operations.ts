@@ -5,6 +5,7 @@ import { ActivityReader, activityOperation } from '../console/activity-operation
 import { callOperations } from '../console/calls/operations.js'
 import { eventsOperation } from '../console/events/operation.js'
 import { healthOperation } from '../console/health-operation.js'
+import { type PolicyInForce, policyOperations } from '../console/policy-operations.js'
 import { statusOperation } from '../console/status-operation.js'
 import { escalationOperations } from '../escalations/operations.js'
 import { logOperations } from '../log/operations.js'
@@ -14,6 +15,7 @@ import type { ReloadCause, ReloadedPolicy } from './reload-records.js'
 export interface OperatedGateway {
   /** The bindings of the policy in force. */
   container(): DependencyContainer
+  inForce(): PolicyInForce
   /** Undefined if the policy in force names no shadow policy. */
   shadowStatus(): Promise<object | undefined>
   reloadFile(cause: ReloadCause): Promise<ReloadedPolicy>
@@ -21,10 +23,12 @@ export interface OperatedGateway {
 
 /** `gateway` is used when an operation runs, and not before. */
 export function gatewayOperations(gateway: OperatedGateway): Operation[] {
+  const activity = new ActivityReader()
   return [
     ...escalationOperations,
     ...logOperations,
-    activityOperation(new ActivityReader()),
+    activityOperation(activity),
+    ...policyOperations(() => gateway.inForce(), activity),
     healthOperation,
     ...callOperations,
     eventsOperation,

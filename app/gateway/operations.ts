@@ -88,6 +88,30 @@ export function definitionOperations(container: () => DependencyContainer): Oper
   ]
 }
 
+const shadowSchema = z.object({
+  policy: z.string(),
+  error: z.string().optional().describe('Why it judges nothing.'),
+  policy_sha256: z.string().nullable().optional(),
+  judged: z.int().optional(),
+  of: z.int().optional(),
+  failed: z.int().optional(),
+  different: z.int().optional(),
+  differences: z
+    .array(
+      z.object({
+        tool: z.string(),
+        in_force: z.string(),
+        shadow: z.string(),
+        reason: z.string(),
+        trace_id: z.string(),
+        calls: z.int(),
+      }),
+    )
+    .optional(),
+})
+
+export type ShadowJson = z.output<typeof shadowSchema>
+
 /** `status` returns undefined if the policy in force names no shadow policy. */
 export function shadowOperation(status: () => Promise<object | undefined>): Operation {
   return operation({
@@ -96,16 +120,7 @@ export function shadowOperation(status: () => Promise<object | undefined>): Oper
     name: 'show_shadow',
     summary: 'Compares the shadow policy with the one in force.',
     access: 'auditor',
-    response: z.object({
-      policy: z.string(),
-      error: z.string().optional().describe('Why it judges nothing.'),
-      policy_sha256: z.string().nullable().optional(),
-      judged: z.int().optional(),
-      of: z.int().optional(),
-      failed: z.int().optional(),
-      different: z.int().optional(),
-      differences: z.array(z.looseObject({})).optional(),
-    }),
+    response: shadowSchema,
     async run() {
       const shadow = await status()
       if (shadow !== undefined) return shadow

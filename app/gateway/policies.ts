@@ -73,6 +73,11 @@ export class Policies {
     return this.#inForce.policy.texts[0]
   }
 
+  /** The policy in force, as it was loaded. */
+  get policy(): Policy {
+    return this.#inForce.policy
+  }
+
   /** The shadow policy beside the one in force; undefined if it names none. */
   get shadow(): GatewayShadow | undefined {
     return this.#inForce.shadow

@@ -206,6 +206,10 @@ export class Gateway implements GatewayHandle {
       operations: [
         ...gatewayOperations({
           container: () => requireStarted(this.#policies).current.container,
+          inForce: () => {
+            const { policy } = requireStarted(this.#policies)
+            return { policy, place: this.#builder.placeOf(policy.host) }
+          },
           shadowStatus: async () => this.#parts.link?.shadow() ?? this.shadowStatus(),
           reloadFile: (cause) => this.reloadFile(cause),
         }),

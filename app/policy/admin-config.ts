@@ -47,6 +47,15 @@ export const adminSchema = z
       })
       .prefault({})
       .describe("What users may do here, by the roles of their tokens: each key lists the token's roles."),
+    console: z
+      .strictObject({
+        edit: z
+          .boolean()
+          .default(false)
+          .describe('Whether operators may turn tools off and on in the console, as blocks of a tool.'),
+      })
+      .prefault({})
+      .describe('The web pages at /console.'),
     approval_sets: z
       .record(z.string().min(1), approvalSetSchema)
       .default({})

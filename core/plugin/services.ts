@@ -59,6 +59,15 @@ export type RecordEvent = (event: GatewayEvent) => Promise<void>
  */
 export type RecordOnSettle = (call: Call, inputSha256: string) => void
 
+/** Callers for whom a policy has rules of their own. */
+export interface NamedCaller {
+  readonly tenant: string
+  /** `anyone` of the tenant; or one of its users, roles or service agents by name. */
+  readonly kind: 'anyone' | 'user' | 'user_id' | 'role' | 'agent'
+  /** Empty for `anyone`. */
+  readonly name: string
+}
+
 /** What calls of today have used of a limit per day. */
 export interface LimitInUse {
   readonly tenant: string
@@ -114,6 +123,8 @@ export const services = {
   signIn: token<SignInIssuer>('SignIn'),
   /** The tenants that the policy names. Absent if rules do not differ between tenants. */
   namedTenants: token<readonly string[]>('NamedTenants'),
+  /** Absent if rules do not differ between callers. */
+  namedCallers: token<readonly NamedCaller[]>('NamedCallers'),
   /** Limits per day as calls of this process last counted them. Absent if nothing counts calls. */
   limitsInUse: token<() => readonly LimitInUse[]>('LimitsInUse'),
   describeResource: token<DescribeResource>('DescribeResource'),

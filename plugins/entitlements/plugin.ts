@@ -20,6 +20,7 @@ import {
   type TenantConfig,
 } from './config.js'
 import { sectionEntries } from './entries.js'
+import { namedCallers } from './named-callers.js'
 import { EntitlementsNarrowing } from './narrowing.js'
 import { EntitlementsStage } from './stage.js'
 import { Tenants } from './tenants.js'
@@ -38,6 +39,7 @@ export const entitlementsPlugin = definePlugin({
     owned(services.namedTenants, (config: Section) =>
       typeof config === 'string' ? undefined : Object.keys(config.tenants),
     ),
+    owned(services.namedCallers, (config: Section) => namedCallers(config)),
   ],
   check: (config, bindings) => checkSection(config, hostOf(bindings).servers),
 

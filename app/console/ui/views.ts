@@ -3,8 +3,9 @@ import { approvalsView } from './approvals/view.js'
 import type { AnyView } from './kit/view.js'
 import { logView } from './log/view.js'
 import { overviewView } from './overview/view.js'
+import { policyView } from './policy/view.js'
 
-export const views: readonly AnyView[] = [approvalsView, logView, overviewView]
+export const views: readonly AnyView[] = [approvalsView, policyView, logView, overviewView]
 
 export function viewAt(path: string): AnyView | undefined {
   const [, id] = path.split('/')

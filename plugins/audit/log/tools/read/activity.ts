@@ -25,6 +25,8 @@ export interface RouteCounts extends CallCounts {
   /** Names without versions. */
   readonly server: string
   readonly tool: string
+  /** The version of the tool in the first of them. */
+  readonly version: string
 }
 
 export interface ReasonCount {
@@ -205,12 +207,12 @@ class Tally {
     this.latency.add(record.latency_ms)
     const { tenant } = record
     const caller = callerOf(record)
-    const [server, tool] = [nameIn(record.server), nameIn(record.tool)]
+    const [[server], [tool, version]] = [partsOf(record.server), partsOf(record.tool)]
     const key = JSON.stringify([tenant, caller, server, tool])
     this.#apart(
       this.routes,
       key,
-      () => ({ tenant, caller, server, tool, allowed: 0, denied: 0, failed: 0 }),
+      () => ({ tenant, caller, server, tool, version, allowed: 0, denied: 0, failed: 0 }),
       own,
     )
     const found = new Map(
@@ -268,10 +270,10 @@ function callerOf({ principal, agentRef, nodeId }: SignedEnvelope): string {
   return user ?? userId ?? clientId ?? agentRef ?? nodeId ?? ''
 }
 
-/** `<name>` of `<name>@<version>`. */
-function nameIn(versioned: string): string {
+/** Of `<name>@<version>`. */
+function partsOf(versioned: string): [name: string, version: string] {
   const at = versioned.lastIndexOf('@')
-  return at <= 0 ? versioned : versioned.slice(0, at)
+  return at <= 0 ? [versioned, ''] : [versioned.slice(0, at), versioned.slice(at + 1)]
 }
 
 function getOrSet<Key, Value>(map: Map<Key, Value>, key: Key, create: () => Value): Value {

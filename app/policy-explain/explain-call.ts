@@ -21,7 +21,7 @@ import type { HostConfig, Policy } from '../policy/config.js'
 import { unsent, unsentCall } from '../policy/unsent-call.js'
 import { addressesOf } from '../stdio-targets/config.js'
 import { targetOf } from '../upstream/target.js'
-import { commandContext } from './policy-file.js'
+import { commandContext } from './command-context.js'
 
 export interface ExplainedCall {
   readonly tenant: string

@@ -1,0 +1,257 @@
+// The operations on the policy in force: its text and rules, who may use what by it, and what it decides about a call.
+import {
+  type NamedCaller,
+  policyTokens,
+  Refusal,
+  resolve,
+  resolveOptional,
+  services,
+  tokens,
+} from '@svc/core'
+import { z } from 'zod'
+import { type Operation, type OperationRequest, operation } from '../admin/operation.js'
+import type { Policy } from '../policy/config.js'
+import type { PolicyPlace } from '../policy/facts.js'
+import type { ActivityReader } from './activity-operation.js'
+import { KnownTools } from './known-tools.js'
+
+const MAX_CALLERS = 500
+const MAX_ARGUMENTS = 16_384
+
+const callerSchema = z.object({
+  tenant: z.string(),
+  kind: z.enum(['anyone', 'user', 'user_id', 'role', 'agent']),
+  name: z.string(),
+})
+
+const policySchema = z.object({
+  sha256: z.string().nullable(),
+  mode: z.enum(['observe', 'enforce']),
+  text: z.string().nullable().describe('As it was loaded; null if it was given in code.'),
+  stages: z
+    .array(z.object({ name: z.string(), version: z.string(), source: z.string() }))
+    .describe('In the order in which they judge a call.'),
+  rules: z.array(
+    z.object({
+      name: z.string(),
+      tools: z.array(z.string()).describe('Patterns; empty for all tools.'),
+      condition: z.string().nullable().describe('In CEL.'),
+      holds_if: z.enum(['condition', 'not_condition', 'always']).describe('When the rule has its effect.'),
+      effect: z.string(),
+      message: z.string().nullable(),
+      approval_set_id: z.string().nullable(),
+    }),
+  ),
+  callers: z.array(callerSchema).describe('Those for whom the policy has rules of their own.'),
+  edit: z.boolean().describe('Whether tools may be turned off in the console.'),
+  servers: z.array(
+    z.object({
+      server: z.string(),
+      listed: z
+        .boolean()
+        .describe('Whether the server listed its tools; else those called in the last 24 hours.'),
+      tools: z.array(z.string()),
+    }),
+  ),
+})
+
+export type PolicyJson = z.output<typeof policySchema>
+
+const judgementSchema = z.object({
+  server: z.string(),
+  tool: z.string(),
+  refused: z
+    .string()
+    .nullable()
+    .describe('Reason token; null if calls are allowed, as far as arguments do not decide.'),
+  limits: z.array(z.string()),
+})
+
+const accessSchema = z.object({
+  caller: callerSchema.optional(),
+  tools: z.array(judgementSchema.extend({ caller: callerSchema })),
+})
+
+export type AccessJson = z.output<typeof accessSchema>
+
+const accessQuery = z.strictObject({
+  tenant: z.string().min(1).max(200).optional(),
+  kind: callerSchema.shape.kind.optional(),
+  name: z.string().max(500).optional(),
+  server: z.string().min(1).max(200).optional(),
+  tool: z.string().min(1).max(500).optional(),
+})
+
+const triedSchema = z.strictObject({
+  tenant: z.string().min(1).max(200),
+  user: z.string().max(500).optional(),
+  roles: z.array(z.string().max(200)).max(50).default([]),
+  server: z.string().min(1).max(200),
+  tool: z.string().min(1).max(500),
+  arguments: z.record(z.string(), z.unknown()),
+})
+
+const explanationSchema = z.object({
+  decision: z.enum(['allow', 'deny', 'escalate', 'undecided']),
+  code: z.string().optional(),
+  reason: z.string().optional(),
+  stage: z.string().optional(),
+  rule: z.string().optional(),
+  because: z.array(z.string()).optional().describe('Why the decision is not known.'),
+  lines: z.array(z.string()).describe('What each stage says, in their order.'),
+})
+
+export type ExplanationJson = z.output<typeof explanationSchema>
+
+export interface PolicyInForce {
+  readonly policy: Policy
+  readonly place: PolicyPlace
+}
+
+/** `inForce` returns the policy in force. */
+export function policyOperations(inForce: () => PolicyInForce, reader: ActivityReader): Operation[] {
+  let known: KnownTools | undefined
+  const serversOf = async (request: OperationRequest) => {
+    known ??= new KnownTools(resolve(request.policy.container, tokens.Clock))
+    return known.of(inForce().policy.host, await routesOf(request, reader))
+  }
+  return [
+    operation({
+      method: 'GET',
+      path: '/api/policy',
+      name: 'read_policy',
+      summary: 'Returns the policy in force: its text, stages, rules, callers and tools.',
+      access: 'auditor',
+      response: policySchema,
+      async run(request): Promise<PolicyJson> {
+        const { policy } = inForce()
+        const servers = await serversOf(request)
+        return {
+          sha256: policy.sha256,
+          mode: resolveOptional(policy.container, policyTokens.denyRule)?.mode ?? 'enforce',
+          text: policy.texts[0] ?? null,
+          stages: policy.plugins.map(({ name, version }) => ({
+            name,
+            version,
+            source: policy.modules.get(name) ?? 'built in',
+          })),
+          rules: rulesOf(policy.sections.get('rules')),
+          callers: callersOf(policy).slice(0, MAX_CALLERS),
+          edit: policy.host.admin?.console.edit === true,
+          servers: servers.map(({ server, isListed, tools }) => ({
+            server,
+            listed: isListed,
+            tools: tools.map(({ name }) => name),
+          })),
+        }
+      },
+    }),
+    operation({
+      method: 'GET',
+      path: '/api/policy/access',
+      name: 'read_access',
+      summary:
+        'Returns which tools a caller may use (?tenant=&kind=&name=), or which callers may use a tool (?server=&tool=).',
+      access: 'auditor',
+      query: accessQuery,
+      response: accessSchema,
+      async run(request): Promise<AccessJson> {
+        const { tenant, kind = 'anyone', name = '', server, tool } = request.query
+        const { policy, place } = inForce()
+        const [{ EffectiveAccess }, { commandContext }] = await Promise.all([
+          import('../policy-explain/effective-access.js'),
+          import('../policy-explain/command-context.js'),
+        ])
+        const access = new EffectiveAccess(
+          policy,
+          commandContext(policy, { ...place, warn: () => undefined }),
+        )
+        const servers = (await serversOf(request)).filter(
+          (one) => server === undefined || one.server === server,
+        )
+        const asked = servers.map((one) => ({
+          ...one,
+          tools: one.tools.filter((each) => tool === undefined || each.name === tool),
+        }))
+        const callers =
+          tenant === undefined ? callersOf(policy).slice(0, MAX_CALLERS) : [{ tenant, kind, name } as const]
+        if (tenant === undefined && (server === undefined || tool === undefined))
+          throw new Refusal('BAD_REQUEST', 'Name a caller (?tenant=), or a tool (?server=&tool=).')
+        const found = await Promise.all(
+          callers.flatMap((caller) =>
+            asked.map(async (one) =>
+              (await access.judge(caller, one)).map(({ refused = null, limits, ...rest }) => ({
+                ...rest,
+                caller,
+                refused,
+                limits: [...limits],
+              })),
+            ),
+          ),
+        )
+        return { ...(tenant === undefined ? {} : { caller: { tenant, kind, name } }), tools: found.flat() }
+      },
+    }),
+    operation({
+      method: 'POST',
+      path: '/api/policy/explain',
+      name: 'explain_call',
+      summary: 'Returns what the policy in force decides about a call, and why. Nothing is sent or counted.',
+      access: 'auditor',
+      body: triedSchema,
+      response: explanationSchema,
+      async run({ body: { arguments: args, user, ...rest } }): Promise<ExplanationJson> {
+        const { policy, place } = inForce()
+        const text = JSON.stringify(args)
+        if (text.length > MAX_ARGUMENTS)
+          throw new Refusal('BAD_REQUEST', `arguments: expected at most ${MAX_ARGUMENTS} characters.`)
+        const { explainCall } = await import('../policy-explain/explain-call.js')
+        const call = { ...rest, args: text, ...(user === undefined || user === '' ? {} : { user }) }
+        const { verdict, lines } = await explainCall(policy, call, place.baseDir)
+        const { decision } = verdict
+        if (decision === 'undecided') return { decision, because: [...verdict.because], lines: [...lines] }
+        return decision === 'allow' ? { decision, lines: [...lines] } : { ...verdict, lines: [...lines] }
+      },
+    }),
+  ]
+}
+
+async function routesOf(request: OperationRequest, reader: ActivityReader) {
+  const { dir } = resolveOptional(request.policy.container, services.auditLog) ?? {}
+  return dir === undefined ? [] : (await reader.read(request, 24)).routes
+}
+
+function callersOf(policy: Policy): NamedCaller[] {
+  const named = resolveOptional(policy.container, services.namedCallers) ?? []
+  const own: NamedCaller = { tenant: policy.host.tenant, kind: 'anyone', name: '' }
+  const isNamed = named.some(({ tenant, kind }) => tenant === own.tenant && kind === 'anyone')
+  return isNamed ? [...named] : [own, ...named]
+}
+
+/** As far as the console shows them; the section has been checked by its schema. */
+const ruleShape = z.array(
+  z.object({
+    name: z.string(),
+    tools: z.array(z.string()).default([]),
+    require: z.string().optional(),
+    when: z.string().optional(),
+    // biome-ignore lint/suspicious/noThenProperty: the key of the policy; its value is a text.
+    then: z.string(),
+    message: z.string().optional(),
+    approval_set_id: z.string().optional(),
+  }),
+)
+
+function rulesOf(section: unknown): PolicyJson['rules'] {
+  return (ruleShape.safeParse(section).data ?? []).map(
+    ({ name, tools, require: required, when, then, message = null, approval_set_id = null }) => ({
+      name,
+      tools,
+      condition: required ?? when ?? null,
+      holds_if: required !== undefined ? 'not_condition' : when !== undefined ? 'condition' : 'always',
+      effect: then,
+      message,
+      approval_set_id,
+    }),
+  )
+}

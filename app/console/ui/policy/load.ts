@@ -1,0 +1,57 @@
+// What the pages of the policy begin with.
+import type { BlocksJson } from '../../../blocks/operations.js'
+import type { ShadowJson } from '../../../gateway/operations.js'
+import type { ActivityJson } from '../../activity-operation.js'
+import type { Location } from '../../api.js'
+import type { AccessJson, PolicyJson } from '../../policy-operations.js'
+import { type Api, apiRefusalOf } from '../kit/api.js'
+
+export const policyPages = ['rules', 'access', 'try', 'shadow', 'text'] as const
+export type PolicyPage = (typeof policyPages)[number]
+
+export interface PolicyData {
+  readonly policy: PolicyJson
+  readonly activity: ActivityJson | undefined
+  readonly blocks: BlocksJson['blocks']
+  readonly access: AccessJson | undefined
+  /** Undefined if the policy names no shadow policy. */
+  readonly shadow: ShadowJson | undefined
+}
+
+/** Undefined if there is no such page. */
+export function pageOf({ path }: Location): PolicyPage | undefined {
+  const [, , page = 'rules'] = path.split('/')
+  return policyPages.find((one) => one === page)
+}
+
+export async function loadPolicyView(api: Pick<Api, 'get'>, location: Location): Promise<PolicyData> {
+  const page = pageOf(location)
+  const [policy, activity, { blocks }, access, shadow] = await Promise.all([
+    api.get<PolicyJson>('/api/policy'),
+    page === 'rules' ? unlessAbsent(api.get<ActivityJson>('/api/activity')) : undefined,
+    page === 'access' ? api.get<BlocksJson>('/api/blocks') : { blocks: [] },
+    page === 'access' ? accessOf(api, location) : undefined,
+    page === 'shadow' ? unlessAbsent(api.get<ShadowJson>('/api/policy/shadow')) : undefined,
+  ])
+  return { policy, activity, blocks, access, shadow }
+}
+
+/** By the query: a caller, or a tool; by default anyone of the gateway's own tenant. */
+async function accessOf(api: Pick<Api, 'get'>, { query }: Location): Promise<AccessJson> {
+  const asked = new URLSearchParams(query)
+  if (!asked.has('tool') && !asked.has('tenant')) {
+    const { callers } = await api.get<PolicyJson>('/api/policy')
+    const [first] = callers
+    asked.set('tenant', first?.tenant ?? '')
+  }
+  return api.get<AccessJson>(`/api/policy/access?${asked}`)
+}
+
+async function unlessAbsent<Json>(asked: Promise<Json>): Promise<Json | undefined> {
+  try {
+    return await asked
+  } catch (error) {
+    if (apiRefusalOf(error).error === 'TARGET_NOT_FOUND') return undefined
+    throw error
+  }
+}

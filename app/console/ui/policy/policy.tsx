@@ -1,0 +1,126 @@
+// The policy in force, on pages: its rules, who may use what, one call tried, the shadow policy, the text.
+import type { JSX } from 'preact'
+import { ErrorBanner, useLoaded } from '../kit/error-banner.js'
+import { usePage } from '../kit/page.js'
+import { Untrusted } from '../kit/untrusted.js'
+import type { ViewProps } from '../kit/view.js'
+import { Access } from './access.js'
+import { loadPolicyView, type PolicyData, type PolicyPage, pageOf, policyPages } from './load.js'
+import { Rules } from './rules.js'
+import { TryCall } from './try-call.js'
+
+const titles: Readonly<Record<PolicyPage, string>> = {
+  rules: 'Rules',
+  access: 'Who may use what',
+  try: 'Try a call',
+  shadow: 'Shadow',
+  text: 'Text',
+}
+
+export function PolicyPages({ data: initial, location }: ViewProps<PolicyData>): JSX.Element {
+  const { api, now } = usePage()
+  const { data, error, at, reload } = useLoaded(initial, now, () => loadPolicyView(api, location))
+  const page = pageOf(location)
+  return (
+    <section class="policy">
+      <h1 class="title">Policy</h1>
+      <nav class="tabs" aria-label="Pages of the policy">
+        {policyPages.map((one) => (
+          <a key={one} href={`/console/policy/${one}`} aria-current={one === page ? 'page' : undefined}>
+            {titles[one]}
+          </a>
+        ))}
+      </nav>
+      <ErrorBanner error={error} since={at} onRetry={() => void reload()}>
+        {page === 'rules' && <Rules data={data} />}
+        {page === 'access' && <Access data={data} location={location} onChanged={() => void reload()} />}
+        {page === 'try' && <TryCall policy={data.policy} />}
+        {page === 'shadow' && <Shadow shadow={data.shadow} />}
+        {page === 'text' && <Text text={data.policy.text} />}
+        {page === undefined && <p class="empty">There is no such page.</p>}
+      </ErrorBanner>
+    </section>
+  )
+}
+
+function Shadow({ shadow }: Pick<PolicyData, 'shadow'>): JSX.Element {
+  if (shadow === undefined) {
+    return (
+      <div class="empty">
+        <h2>No shadow policy</h2>
+        <p>
+          Name a candidate with <code>{'shadow: { policy: next.yaml }'}</code>. It judges the same calls and
+          changes nothing; what it would decide otherwise is listed here.
+        </p>
+      </div>
+    )
+  }
+  const { policy, error, judged = 0, of = 0, failed = 0, differences = [] } = shadow
+  return (
+    <div class="panel">
+      <p class="lead">
+        <span class="mono">
+          <Untrusted text={policy} cut={120} />
+        </span>{' '}
+        judged {judged.toLocaleString('en')} of {of.toLocaleString('en')} calls
+        {failed > 0 && <>, {failed.toLocaleString('en')} of them with an error</>}.
+      </p>
+      {error !== undefined && (
+        <p class="banner bad">
+          <Untrusted text={error} cut={500} />
+        </p>
+      )}
+      {differences.length === 0 ? (
+        <p class="none">It would decide all of them as the policy in force does.</p>
+      ) : (
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">Tool</th>
+              <th scope="col">In force</th>
+              <th scope="col">Shadow</th>
+              <th scope="col">Why</th>
+              <th scope="col" class="number">
+                Calls
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {differences.map(({ tool, in_force: inForce, shadow: candidate, reason, calls }) => (
+              <tr key={`${tool} ${reason} ${candidate}`}>
+                <td class="mono">
+                  <Untrusted text={tool} cut={100} />
+                </td>
+                <td>
+                  <Decision decision={inForce} />
+                </td>
+                <td>
+                  <Decision decision={candidate} />
+                </td>
+                <td class="mono">
+                  <Untrusted text={reason} cut={100} />
+                </td>
+                <td class="number">{calls.toLocaleString('en')}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+    </div>
+  )
+}
+
+const tones: Readonly<Record<string, string>> = { allow: 'good', escalate: 'warn', deny: 'bad' }
+
+export function Decision({ decision }: { readonly decision: string }): JSX.Element {
+  return <span class={`badge ${tones[decision] ?? ''}`}>{decision}</span>
+}
+
+function Text({ text }: { readonly text: string | null }): JSX.Element {
+  if (text === null) return <p class="empty">The policy was given in code, so there is no text of it.</p>
+  return (
+    <div class="panel source">
+      <Untrusted text={text} cut={20_000} isBlock />
+    </div>
+  )
+}

@@ -1,0 +1,23 @@
+// What the plugins of a policy need so that its stages can be asked and never started.
+import { bind, type PluginContext, Resources, tokens } from '@svc/core'
+import type { EffectivePolicy } from '@svc/core/policy'
+import { pluginContext } from '../gateway/plugin-context.js'
+import type { HostConfig } from '../policy/config.js'
+
+/** A new container, with every plugin of the policy registered in it. */
+export function commandContext(
+  policy: EffectivePolicy<HostConfig>,
+  place: Pick<PluginContext, 'baseDir' | 'env' | 'warn'>,
+): PluginContext {
+  const container = policy.container.createChildContainer()
+  const silent = { debug: quiet, info: quiet, warn: quiet, error: quiet }
+  bind(container, tokens.Clock, { useValue: { now: () => Date.now(), monotonic: () => performance.now() } })
+  bind(container, tokens.Ids, { useValue: { traceId: () => '0'.repeat(32), spanId: () => '0'.repeat(16) } })
+  bind(container, tokens.Logger, { useValue: silent })
+  bind(container, tokens.Meter, { useValue: { count: quiet } })
+  const context = pluginContext(policy, { container, resources: new Resources(), ...place })
+  for (const plugin of policy.plugins) plugin.register?.(policy.sections.get(plugin.name), context)
+  return context
+}
+
+const quiet = () => undefined
