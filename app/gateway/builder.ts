@@ -38,13 +38,13 @@ import { AdminAuthorizer, AdminToken } from '../policy/admin-authorizer.js'
 import { checkHost } from '../policy/check-host.js'
 import { type HostConfig, hostSchema, type Policy } from '../policy/config.js'
 import { callersOf, type PolicyPlace, policyHost, policyPlace } from '../policy/facts.js'
+import { pluginContext } from '../policy/plugin-context.js'
 import { readPolicyText } from '../policy/policy-text.js'
 import type { StdioPlace } from '../stdio-targets/launcher.js'
 import { createContainer, RunningContainer } from './container.js'
 import { type ImportedPlugins, importPlugins, modulesOf } from './custom-plugins.js'
 import { bindDefaults } from './defaults.js'
 import { bindGiven, type GatewaySettings, layersOf } from './options.js'
-import { pluginContext } from './plugin-context.js'
 
 /** The changes that a special kind of gateway makes to each valid policy. */
 export interface PolicyAdaptation {

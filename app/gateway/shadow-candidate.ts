@@ -18,9 +18,9 @@ import {
 import { CallControl, Pipeline } from '@svc/core/pipeline'
 import type { Policy } from '../policy/config.js'
 import type { PolicyPlace } from '../policy/facts.js'
+import { pluginContext } from '../policy/plugin-context.js'
 import { unsent } from '../policy/unsent-call.js'
 import type { ShadowCandidate } from '../policy-shadow/shadow.js'
-import { pluginContext } from './plugin-context.js'
 import { bindBetweenPlugins } from './plugins.js'
 
 const judging: ReadonlySet<string> = new Set(['authorization', 'inspection', 'decision'])

@@ -1,8 +1,8 @@
 // What the plugins of a policy need so that its stages can be asked and never started.
 import { bind, type PluginContext, Resources, tokens } from '@svc/core'
 import type { EffectivePolicy } from '@svc/core/policy'
-import { pluginContext } from '../gateway/plugin-context.js'
 import type { HostConfig } from '../policy/config.js'
+import { pluginContext } from '../policy/plugin-context.js'
 
 /** A new container, with every plugin of the policy registered in it. */
 export function commandContext(

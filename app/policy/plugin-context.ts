@@ -3,8 +3,8 @@ import { resolve } from 'node:path'
 import type { PluginContext } from '@svc/core'
 import type { EffectivePolicy } from '@svc/core/policy'
 import { canonicalBase } from '../http/public-url.js'
-import type { HostConfig } from '../policy/config.js'
 import { addressesOf } from '../stdio-targets/config.js'
+import type { HostConfig } from './config.js'
 
 /** The parts that do not follow from the policy. Its relative paths start from `baseDir`. */
 type ContextParts = Pick<PluginContext, 'container' | 'resources' | 'baseDir' | 'env' | 'warn'>
