@@ -178,6 +178,7 @@ export {
 export type { QuotaAdapter, ResetAt } from './plugin/quota-adapter.js'
 export { type Lease, Resources } from './plugin/resources.js'
 export {
+  type DescribedRule,
   type GatewayEvent,
   type Identify,
   type LimitInUse,

@@ -13,7 +13,7 @@ import { type Operation, type OperationRequest, operation } from '../admin/opera
 import type { Policy } from '../policy/config.js'
 import type { PolicyPlace } from '../policy/facts.js'
 import type { ActivityReader } from './activity-operation.js'
-import { KnownTools } from './known-tools.js'
+import { ServerTools } from './server-tools.js'
 
 const MAX_CALLERS = 500
 const MAX_ARGUMENTS = 16_384
@@ -24,6 +24,18 @@ const callerSchema = z.object({
   name: z.string(),
 })
 
+const ruleSchema = z.object({
+  name: z.string(),
+  tools: z.array(z.string()).describe('Patterns; empty for all tools.'),
+  condition: z.string().nullable().describe('In CEL.'),
+  holds_if: z.enum(['condition', 'not_condition', 'always']).describe('When the rule has its effect.'),
+  effect: z.string(),
+  message: z.string().nullable(),
+  approval_set_id: z.string().nullable(),
+})
+
+export type RuleJson = z.output<typeof ruleSchema>
+
 const policySchema = z.object({
   sha256: z.string().nullable(),
   mode: z.enum(['observe', 'enforce']),
@@ -31,17 +43,7 @@ const policySchema = z.object({
   stages: z
     .array(z.object({ name: z.string(), version: z.string(), source: z.string() }))
     .describe('In the order in which they judge a call.'),
-  rules: z.array(
-    z.object({
-      name: z.string(),
-      tools: z.array(z.string()).describe('Patterns; empty for all tools.'),
-      condition: z.string().nullable().describe('In CEL.'),
-      holds_if: z.enum(['condition', 'not_condition', 'always']).describe('When the rule has its effect.'),
-      effect: z.string(),
-      message: z.string().nullable(),
-      approval_set_id: z.string().nullable(),
-    }),
-  ),
+  rules: z.array(ruleSchema),
   callers: z.array(callerSchema).describe('Those for whom the policy has rules of their own.'),
   edit: z.boolean().describe('Whether tools may be turned off in the console.'),
   servers: z.array(
@@ -92,7 +94,7 @@ const triedSchema = z.strictObject({
 })
 
 const explanationSchema = z.object({
-  decision: z.enum(['allow', 'deny', 'escalate', 'undecided']),
+  decision: z.enum(['allow', 'deny', 'escalate', 'confirm', 'undecided']),
   code: z.string().optional(),
   reason: z.string().optional(),
   stage: z.string().optional(),
@@ -110,9 +112,9 @@ export interface PolicyInForce {
 
 /** `inForce` returns the policy in force. */
 export function policyOperations(inForce: () => PolicyInForce, reader: ActivityReader): Operation[] {
-  let known: KnownTools | undefined
+  let known: ServerTools | undefined
   const serversOf = async (request: OperationRequest) => {
-    known ??= new KnownTools(resolve(request.policy.container, tokens.Clock))
+    known ??= new ServerTools(resolve(request.policy.container, tokens.Clock))
     return known.of(inForce().policy.host, await routesOf(request, reader))
   }
   return [
@@ -135,7 +137,7 @@ export function policyOperations(inForce: () => PolicyInForce, reader: ActivityR
             version,
             source: policy.modules.get(name) ?? 'built in',
           })),
-          rules: rulesOf(policy.sections.get('rules')),
+          rules: rulesOf(policy),
           callers: callersOf(policy).slice(0, MAX_CALLERS),
           edit: policy.host.admin?.console.edit === true,
           servers: servers.map(({ server, isListed, tools }) => ({
@@ -228,30 +230,16 @@ function callersOf(policy: Policy): NamedCaller[] {
   return isNamed ? [...named] : [own, ...named]
 }
 
-/** As far as the console shows them; the section has been checked by its schema. */
-const ruleShape = z.array(
-  z.object({
-    name: z.string(),
-    tools: z.array(z.string()).default([]),
-    require: z.string().optional(),
-    when: z.string().optional(),
-    // biome-ignore lint/suspicious/noThenProperty: the key of the policy; its value is a text.
-    then: z.string(),
-    message: z.string().optional(),
-    approval_set_id: z.string().optional(),
-  }),
-)
-
-function rulesOf(section: unknown): PolicyJson['rules'] {
-  return (ruleShape.safeParse(section).data ?? []).map(
-    ({ name, tools, require: required, when, then, message = null, approval_set_id = null }) => ({
-      name,
-      tools,
-      condition: required ?? when ?? null,
-      holds_if: required !== undefined ? 'not_condition' : when !== undefined ? 'condition' : 'always',
-      effect: then,
+function rulesOf(policy: Policy): RuleJson[] {
+  const rules = resolveOptional(policy.container, services.describedRules) ?? []
+  return rules.map(
+    ({ tools, condition = null, isRequired, message = null, approvalSetId = null, ...rest }) => ({
+      ...rest,
+      tools: [...tools],
+      condition,
+      holds_if: condition === null ? 'always' : isRequired ? 'not_condition' : 'condition',
       message,
-      approval_set_id,
+      approval_set_id: approvalSetId,
     }),
   )
 }

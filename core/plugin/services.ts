@@ -59,6 +59,21 @@ export type RecordEvent = (event: GatewayEvent) => Promise<void>
  */
 export type RecordOnSettle = (call: Call, inputSha256: string) => void
 
+/** A rule of the policy, to be shown to people. */
+export interface DescribedRule {
+  readonly name: string
+  /** Patterns; empty for all tools. */
+  readonly tools: readonly string[]
+  /** In CEL; absent for a rule that always has its effect. */
+  readonly condition?: string | undefined
+  /** Whether the rule has its effect if the condition is not true, rather than if it is. */
+  readonly isRequired: boolean
+  /** `deny`, `escalate`, `confirm` or `report`. */
+  readonly effect: string
+  readonly message?: string | undefined
+  readonly approvalSetId?: string | undefined
+}
+
 /** Callers for whom a policy has rules of their own. */
 export interface NamedCaller {
   readonly tenant: string
@@ -123,6 +138,8 @@ export const services = {
   signIn: token<SignInIssuer>('SignIn'),
   /** The tenants that the policy names. Absent if rules do not differ between tenants. */
   namedTenants: token<readonly string[]>('NamedTenants'),
+  /** Absent without conditions on calls. */
+  describedRules: token<readonly DescribedRule[]>('DescribedRules'),
   /** Absent if rules do not differ between callers. */
   namedCallers: token<readonly NamedCaller[]>('NamedCallers'),
   /** Limits per day as calls of this process last counted them. Absent if nothing counts calls. */

@@ -1,6 +1,15 @@
 // The `rules` section: conditions on calls, in the Common Expression Language.
 import { createRequire } from 'node:module'
-import { callLabels, definePlugin, identity, kept, owned, policyTokens, sideEffects } from '@svc/core'
+import {
+  callLabels,
+  definePlugin,
+  identity,
+  kept,
+  owned,
+  policyTokens,
+  services,
+  sideEffects,
+} from '@svc/core'
 import { compareRules } from './compare.js'
 import { mayEscalate, type RulesConfig, rulesSchema } from './config.js'
 import { explainedRules } from './explained-rules.js'
@@ -18,6 +27,17 @@ export const rulesPlugin = definePlugin({
   uses: [identity, sideEffects],
   provides: [kept, callLabels, explainedRules],
   owns: [
+    owned(services.describedRules, (rules: RulesConfig) =>
+      rules.map(({ name, tools = [], require: required, when, then, message, approval_set_id: setId }) => ({
+        name,
+        tools,
+        condition: required ?? when,
+        isRequired: required !== undefined,
+        effect: then,
+        message,
+        approvalSetId: setId,
+      })),
+    ),
     owned(policyTokens.ruleLabels, (rules: RulesConfig) => {
       const labels = new Set(rules.flatMap((rule) => rule.labels ?? []))
       return labels.size === 0 ? undefined : [...labels]

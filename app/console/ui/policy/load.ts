@@ -6,7 +6,7 @@ import type { Location } from '../../api.js'
 import type { AccessJson, PolicyJson } from '../../policy-operations.js'
 import { type Api, apiRefusalOf } from '../kit/api.js'
 
-export const policyPages = ['rules', 'access', 'try', 'shadow', 'text'] as const
+export const policyPages = ['in-words', 'access', 'try', 'shadow', 'text'] as const
 export type PolicyPage = (typeof policyPages)[number]
 
 export interface PolicyData {
@@ -19,16 +19,16 @@ export interface PolicyData {
 }
 
 /** Undefined if there is no such page. */
-export function pageOf({ path }: Location): PolicyPage | undefined {
-  const [, , page = 'rules'] = path.split('/')
+export function policyPageOf({ path }: Location): PolicyPage | undefined {
+  const [, , page = 'in-words'] = path.split('/')
   return policyPages.find((one) => one === page)
 }
 
 export async function loadPolicyView(api: Pick<Api, 'get'>, location: Location): Promise<PolicyData> {
-  const page = pageOf(location)
+  const page = policyPageOf(location)
   const [policy, activity, { blocks }, access, shadow] = await Promise.all([
     api.get<PolicyJson>('/api/policy'),
-    page === 'rules' ? unlessAbsent(api.get<ActivityJson>('/api/activity')) : undefined,
+    page === 'in-words' ? unlessAbsent(api.get<ActivityJson>('/api/activity')) : undefined,
     page === 'access' ? api.get<BlocksJson>('/api/blocks') : { blocks: [] },
     page === 'access' ? accessOf(api, location) : undefined,
     page === 'shadow' ? unlessAbsent(api.get<ShadowJson>('/api/policy/shadow')) : undefined,

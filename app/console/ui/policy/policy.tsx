@@ -5,12 +5,12 @@ import { usePage } from '../kit/page.js'
 import { Untrusted } from '../kit/untrusted.js'
 import type { ViewProps } from '../kit/view.js'
 import { Access } from './access.js'
-import { loadPolicyView, type PolicyData, type PolicyPage, pageOf, policyPages } from './load.js'
+import { loadPolicyView, type PolicyData, type PolicyPage, policyPageOf, policyPages } from './load.js'
 import { Rules } from './rules.js'
 import { TryCall } from './try-call.js'
 
 const titles: Readonly<Record<PolicyPage, string>> = {
-  rules: 'Rules',
+  'in-words': 'Rules',
   access: 'Who may use what',
   try: 'Try a call',
   shadow: 'Shadow',
@@ -20,7 +20,7 @@ const titles: Readonly<Record<PolicyPage, string>> = {
 export function PolicyPages({ data: initial, location }: ViewProps<PolicyData>): JSX.Element {
   const { api, now } = usePage()
   const { data, error, at, reload } = useLoaded(initial, now, () => loadPolicyView(api, location))
-  const page = pageOf(location)
+  const page = policyPageOf(location)
   return (
     <section class="policy">
       <h1 class="title">Policy</h1>
@@ -32,7 +32,7 @@ export function PolicyPages({ data: initial, location }: ViewProps<PolicyData>):
         ))}
       </nav>
       <ErrorBanner error={error} since={at} onRetry={() => void reload()}>
-        {page === 'rules' && <Rules data={data} />}
+        {page === 'in-words' && <Rules data={data} />}
         {page === 'access' && <Access data={data} location={location} onChanged={() => void reload()} />}
         {page === 'try' && <TryCall policy={data.policy} />}
         {page === 'shadow' && <Shadow shadow={data.shadow} />}
@@ -92,10 +92,10 @@ function Shadow({ shadow }: Pick<PolicyData, 'shadow'>): JSX.Element {
                   <Untrusted text={tool} cut={100} />
                 </td>
                 <td>
-                  <Decision decision={inForce} />
+                  <DecisionBadge decision={inForce} />
                 </td>
                 <td>
-                  <Decision decision={candidate} />
+                  <DecisionBadge decision={candidate} />
                 </td>
                 <td class="mono">
                   <Untrusted text={reason} cut={100} />
@@ -112,7 +112,7 @@ function Shadow({ shadow }: Pick<PolicyData, 'shadow'>): JSX.Element {
 
 const tones: Readonly<Record<string, string>> = { allow: 'good', escalate: 'warn', deny: 'bad' }
 
-export function Decision({ decision }: { readonly decision: string }): JSX.Element {
+export function DecisionBadge({ decision }: { readonly decision: string }): JSX.Element {
   return <span class={`badge ${tones[decision] ?? ''}`}>{decision}</span>
 }
 

@@ -1,10 +1,8 @@
 // The rules of the policy in words, each with how often it decided in the last 24 hours.
 import type { JSX } from 'preact'
-import type { PolicyJson } from '../../policy-operations.js'
+import type { RuleJson } from '../../policy-operations.js'
 import { Untrusted } from '../kit/untrusted.js'
 import type { PolicyData } from './load.js'
-
-type Rule = PolicyJson['rules'][number]
 
 export function Rules({ data: { policy, activity } }: { readonly data: PolicyData }): JSX.Element {
   const decided = (name: string) =>
@@ -17,7 +15,7 @@ export function Rules({ data: { policy, activity } }: { readonly data: PolicyDat
         <h2>Rules, and how often each decided in 24 hours</h2>
         {policy.rules.length === 0 && (
           <p class="none">
-            The policy has no <code>rules</code>; its lists and limits are under “Who may use what”.
+            The policy has no conditions on calls; its lists and limits are under “Who may use what”.
           </p>
         )}
         <ol class="rules">
@@ -68,7 +66,7 @@ const effects: Readonly<Record<string, readonly [tone: string, words: string]>> 
 function Words({
   rule: { tools, condition, holds_if: holds, effect, approval_set_id: set },
 }: {
-  readonly rule: Rule
+  readonly rule: RuleJson
 }) {
   const [tone, words] = effects[effect] ?? ['', effect]
   return (

@@ -7,7 +7,7 @@ import { apiRefusalOf } from '../kit/api.js'
 import { ErrorBanner } from '../kit/error-banner.js'
 import { usePage } from '../kit/page.js'
 import { Untrusted } from '../kit/untrusted.js'
-import { Decision } from './policy.js'
+import { DecisionBadge } from './policy.js'
 
 export function TryCall({ policy }: { readonly policy: PolicyJson }): JSX.Element {
   const { api } = usePage()
@@ -93,7 +93,7 @@ export function TryCall({ policy }: { readonly policy: PolicyJson }): JSX.Elemen
           ) : (
             <>
               <p class="lead">
-                <Decision decision={result.decision} />{' '}
+                <DecisionBadge decision={result.decision} />{' '}
                 {result.reason !== undefined && (
                   <span class="mono">
                     <Untrusted text={result.reason} cut={120} />

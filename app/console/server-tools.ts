@@ -18,7 +18,7 @@ export interface KnownServer extends NamedTools {
 
 type Listed = Map<string, string> | undefined
 
-export class KnownTools {
+export class ServerTools {
   readonly #clock: Pick<Clock, 'monotonic'>
   readonly #lists = new Map<string, { readonly at: number; readonly tools: Promise<Listed> }>()
 
