@@ -10,7 +10,7 @@ import {
   tokens,
 } from '@svc/core'
 import type { DependencyContainer } from 'tsyringe'
-import { Admin } from '../admin/admin.js'
+import type { Admin } from '../admin/admin.js'
 import type { Operation } from '../admin/operation.js'
 import type { Blocks } from '../blocks/blocks.js'
 import type { SessionBinding } from '../mcp/session-binding.js'
@@ -19,7 +19,6 @@ import { gatewayMetrics } from '../metrics/gateway-metrics.js'
 import { GatewayState } from '../metrics/gateway-state.js'
 import type { HostConfig, Policy } from '../policy/config.js'
 import { settingsRequiringRestart } from '../policy/facts.js'
-import { gatewayOperations } from './admin-operations.js'
 import { GatewayBuilder } from './builder.js'
 import { type CallListenerParts, type Listener, openCallListener } from './call-listener.js'
 import { gatewayBlocks } from './gateway-blocks.js'
@@ -148,7 +147,7 @@ export class Gateway implements GatewayHandle {
     this.#host = host
     const { stateDir } = this.#builder.stdioPlace(policy)
     const blocking = gatewayBlocks(this.#builder, stateDir, () => requireStarted(this.#policies))
-    const admin = this.#createAdmin(host, blocking.operations)
+    const admin = await this.#createAdmin(host, blocking.operations)
     this.#metrics = this.#createMetrics()
     const memory = { state: this.#state, sessions: () => this.#sessionBinding(host) }
     const upstream = createDispatcher(bindings, server)
@@ -198,8 +197,13 @@ export class Gateway implements GatewayHandle {
     return new GatewayState(metrics, resolve(bindings, tokens.Clock), isReady)
   }
 
-  #createAdmin(host: HostConfig, blockOperations: readonly Operation[]): Admin | undefined {
+  /** Its code is loaded if the policy has such a listener. */
+  async #createAdmin(host: HostConfig, blockOperations: readonly Operation[]): Promise<Admin | undefined> {
     if (host.admin === undefined) return undefined
+    const [{ Admin }, { gatewayOperations }] = await Promise.all([
+      import('../admin/admin.js'),
+      import('./admin-operations.js'),
+    ])
     return new Admin(host.admin, this.#builder.bindings, {
       activePolicy: () => requireStarted(this.#policies).current,
       draining: () => this.#closing !== undefined,
