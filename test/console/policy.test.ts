@@ -54,7 +54,6 @@ describe('the policy in the console', () => {
         name: 'large-refunds',
         tools: ['billing/refund_payment'],
         require: 'args.amount <= 500',
-        // biome-ignore lint/suspicious/noThenProperty: the key of the policy; its value is a text.
         then: 'deny',
         message: 'refunds above 500 are made by the finance team',
       },
