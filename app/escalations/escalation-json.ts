@@ -51,6 +51,7 @@ export const escalationSchema = z.object({
     .optional()
     .describe('What decides under human_quorum.'),
   approval_set_id: z.string().optional(),
+  requires: z.literal('passkey').optional().describe('What each vote needs.'),
   second_set_id: z.string().optional().describe('The set that may vote too, as nobody decided in time.'),
   emergency: z
     .object({ reason: z.string().optional(), review: z.enum(reviews) })
@@ -63,7 +64,7 @@ export const escalationSchema = z.object({
       roles: z.array(z.string()).readonly(),
       vote: z.enum(['approve', 'reject']),
       comment: z.string().optional(),
-      proof: z.enum(['admin_token', 'user_token']).describe('What the vote proves possession of.'),
+      proof: z.enum(['admin_token', 'user_token', 'passkey']).describe('What the vote proves possession of.'),
       at: instantSchema,
     }),
   ),
@@ -101,7 +102,7 @@ const tokenNote =
 export function reviewerView(escalation: ShownEscalation, tokenVotes: boolean): EscalationJson {
   const { id, status, tenant, server, tool, reference, principal, votes, traceId } = escalation
   const { reason, detail, args, severity, strategy, approvalSetId, isTruncated } = escalation
-  const { secondSetId, emergency } = escalation
+  const { secondSetId, emergency, requiresPasskey } = escalation
   return {
     id,
     status,
@@ -119,6 +120,7 @@ export function reviewerView(escalation: ShownEscalation, tokenVotes: boolean): 
     strategy,
     ...(escalation.quorum === undefined ? {} : { quorum: quorumView(escalation.quorum) }),
     ...(approvalSetId === undefined ? {} : { approval_set_id: approvalSetId }),
+    ...(requiresPasskey === undefined ? {} : { requires: 'passkey' }),
     ...(secondSetId === undefined ? {} : { second_set_id: secondSetId }),
     ...(emergency === undefined ? {} : { emergency }),
     ...(tokenVotes ? { approval_note: tokenNote } : {}),

@@ -21,7 +21,27 @@ const given = {
 }
 const input_sha256 = z.string().optional()
 
-const voteSchema = z.strictObject({ ...given, input_sha256 })
+const challengeSchema = z.strictObject({ ...given, input_sha256 })
+
+const base64url = z
+  .string()
+  .max(4096)
+  .regex(/^[A-Za-z0-9_-]+$/, 'expected base64url')
+
+const voteSchema = z.strictObject({
+  ...given,
+  input_sha256,
+  passkey: z
+    .strictObject({
+      nonce: z.string().max(64),
+      credential_id: base64url,
+      authenticator_data: base64url,
+      client_data_json: base64url,
+      signature: base64url,
+    })
+    .optional()
+    .describe('The response of the authenticator to the challenge of this vote.'),
+})
 
 const maxVotes = 50
 
@@ -112,6 +132,23 @@ export const escalationOperations: readonly Operation[] = [
   }),
   operation({
     method: 'POST',
+    path: '/api/escalations/:id/challenge',
+    name: 'challenge_vote',
+    idOf: 'escalation',
+    summary: 'Returns what the passkey of the client has to sign for this vote.',
+    access: 'reader',
+    isUnrecorded: true,
+    body: challengeSchema,
+    response: z.object({
+      challenge: z.string().describe('Base64url.'),
+      nonce: z.string(),
+      rp_id: z.string(),
+      credentials: z.array(z.string()).readonly(),
+    }),
+    run: (request) => requireEscalations(request).challenge(request.id ?? '', voteOf(request.body)),
+  }),
+  operation({
+    method: 'POST',
     path: '/api/escalations/votes',
     name: 'vote_on_several',
     idOf: 'escalation',
@@ -158,9 +195,21 @@ function resultJson(result: VoteResult): z.output<typeof voteResultSchema> {
   return { id: result.id, refused: { error: code, message, ...reason } }
 }
 
-function voteOf({ vote, comment, input_sha256: inputSha256 }: z.output<typeof voteSchema>): GivenVote {
+function voteOf(body: z.output<typeof voteSchema>): GivenVote {
+  const { vote, comment, input_sha256: inputSha256, passkey } = body
   return {
     vote,
+    ...(passkey === undefined
+      ? {}
+      : {
+          passkey: {
+            nonce: passkey.nonce,
+            credentialId: passkey.credential_id,
+            authenticatorData: passkey.authenticator_data,
+            clientDataJson: passkey.client_data_json,
+            signature: passkey.signature,
+          },
+        }),
     ...(comment === undefined ? {} : { comment }),
     ...(inputSha256 === undefined ? {} : { inputSha256 }),
   }

@@ -12,6 +12,7 @@ import {
   isVoteError,
   Refusal,
   type Reviewer,
+  type VoteChallenge,
   type VoteErrorCode,
 } from '@svc/core'
 import type { AdminAccess, AdminAuthorizer } from '../policy/admin-authorizer.js'
@@ -30,6 +31,7 @@ const voteErrors: Record<VoteErrorCode, { readonly code: ErrorCode; readonly rea
   NOT_FOUND: { code: 'TARGET_NOT_FOUND', reason: 'not_found' },
   DECIDED: { code: 'IDEMPOTENT_DUPLICATE', reason: 'decided' },
   ALREADY_VOTED: { code: 'IDEMPOTENT_DUPLICATE', reason: 'already_voted' },
+  PASSKEY_REQUIRED: { code: 'TOOL_NOT_ALLOWED', reason: 'passkey_required' },
   INPUT_NOT_SEEN: { code: 'BAD_REQUEST', reason: 'input_not_seen' },
   NOT_A_REVIEWER: { code: 'TOOL_NOT_ALLOWED', reason: 'not_a_reviewer' },
 }
@@ -87,6 +89,18 @@ export class ReviewerEscalations {
   }
 
   async vote(id: string, vote: GivenVote): Promise<EscalationJson | Denied> {
+    return this.#asVoter(id, async () => this.#view(await this.#service.vote(id, this.#reviewer, vote)))
+  }
+
+  /** What the reviewer's passkey has to sign for the vote. */
+  async challenge(id: string, vote: GivenVote): Promise<ChallengeJson | Denied> {
+    return this.#asVoter(id, async () => {
+      const { rpId, ...challenge } = await this.#service.challenge(id, this.#reviewer, vote)
+      return { ...challenge, rp_id: rpId }
+    })
+  }
+
+  async #asVoter<T>(id: string, ask: () => Promise<T>): Promise<T | Denied> {
     const found = await this.#find(id)
     const { status } = found
     if (this.#reviewer.kind === 'admin' && !this.#authorizer.tokenVotes) {
@@ -98,7 +112,7 @@ export class ReviewerEscalations {
       return denied('TOOL_NOT_ALLOWED', message, refusalOf(id, status, 'not_a_reviewer'))
     }
     try {
-      return this.#view(await withStoreRefusal(() => this.#service.vote(id, this.#reviewer, vote)))
+      return await withStoreRefusal(ask)
     } catch (error) {
       if (!isVoteError(error)) throw error
       const { code, reason } = voteErrors[error.code]
@@ -162,6 +176,8 @@ export class ReviewerEscalations {
     return reviewerView({ ...outline, ...review }, tokenVotes)
   }
 }
+
+type ChallengeJson = Omit<VoteChallenge, 'rpId'> & { readonly rp_id: string }
 
 /** What became of one of several votes. */
 export type VoteResult = { readonly id: string } & (

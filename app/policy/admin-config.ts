@@ -1,4 +1,6 @@
 // The `admin` section of a policy: the admin listener, its token and its reviewers.
+import { isIP } from 'node:net'
+import { publicKeyOf } from '@svc/core/passkey'
 import { keyRefSchema } from '@svc/core/policy'
 import { z } from 'zod'
 import { allowedHostsSchema, isLocalAddress } from '../http/allowed-hosts.js'
@@ -62,6 +64,41 @@ export const adminSchema = z
       .describe(
         'Approval sets by id: only the members of a set vote on escalations that name it (approval_set_id).',
       ),
+    passkeys: z
+      .array(
+        z.strictObject({
+          user: z
+            .string()
+            .min(1)
+            .optional()
+            .describe("The reviewer, by the token's user or subject; absent: the holder of the admin token."),
+          id: z
+            .string()
+            .regex(/^[A-Za-z0-9_-]{16,}$/, 'expected base64url')
+            .describe('Id of the credential.'),
+          public_key: z
+            .string()
+            .superRefine((text, context) => {
+              try {
+                publicKeyOf(text)
+              } catch {
+                context.addIssue({
+                  code: 'custom',
+                  message: 'expected a DER public key of ES256, EdDSA or RS256 in base64',
+                })
+              }
+            })
+            .describe('Its public key: DER SubjectPublicKeyInfo in base64.'),
+        }),
+      )
+      .default([])
+      .describe('Passkeys of reviewers, for rules with `require: passkey`.'),
+  })
+  .superRefine(({ passkeys, publicUrl }, context) => {
+    if (passkeys.length === 0 || publicUrl === undefined || !URL.canParse(publicUrl)) return
+    if (isIP(new URL(publicUrl).hostname.replace(/^\[(.*)\]$/, '$1')) === 0) return
+    const message = 'passkeys do not work on an IP address; accepted is a name'
+    context.addIssue({ code: 'custom', path: ['publicUrl'], message })
   })
   .superRefine(({ host, tokenRef }, context) => {
     if (tokenRef === undefined && !isLocalAddress(host)) {

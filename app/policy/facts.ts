@@ -30,7 +30,12 @@ export function policyHost(
       { users, roles },
     ]),
   )
-  return { ...known, reviewers: { roles: admin.roles.reviewer, approvalSets } }
+  const passkeys = admin.passkeys.map(({ user, id, public_key: publicKey }) => ({
+    ...(user === undefined ? {} : { user }),
+    id,
+    publicKey,
+  }))
+  return { ...known, reviewers: { roles: admin.roles.reviewer, approvalSets, passkeys } }
 }
 
 /** Who can send calls to the listener of a policy. Not known if clients need a certificate. */

@@ -39,6 +39,8 @@ export interface EscalationRule {
     /** Emergency calls of one person whose review may be open. */
     readonly maxOpenReviews: number
   }
+  /** Every vote is signed by a passkey of the reviewer. */
+  readonly requiresPasskey?: true
   /** Only what a stage rules to escalate does: `escalate_on` and a runtime's decision have no effect. */
   readonly isForRulingsAlone?: true
 }
@@ -79,12 +81,43 @@ export interface Reviewers {
   /** `admin.roles.reviewer`; absent: no user may vote. */
   readonly roles?: readonly string[]
   readonly approvalSets: Readonly<Record<string, ApprovalSet>>
+  readonly passkeys?: readonly Passkey[]
+}
+
+/** A reviewer's credential (W3C Web Authentication). */
+export interface Passkey {
+  /** The user or subject whose it is; absent: that of the holder of the admin token. */
+  readonly user?: string
+  /** The credential's id, base64url. */
+  readonly id: string
+  /** DER SubjectPublicKeyInfo in base64. */
+  readonly publicKey: string
+}
+
+/** What a reviewer's passkey is to sign. */
+export interface VoteChallenge {
+  /** Base64url of the SHA-256 of the canonical vote. */
+  readonly challenge: string
+  readonly nonce: string
+  /** The relying party: the host of the console. */
+  readonly rpId: string
+  /** The ids of the reviewer's credentials. */
+  readonly credentials: readonly string[]
+}
+
+/** The signature of a passkey; binary members are base64url. */
+export interface PasskeySignature {
+  readonly nonce: string
+  readonly credentialId: string
+  readonly authenticatorData: string
+  readonly clientDataJson: string
+  readonly signature: string
 }
 
 type EscalationSeverity = 'low' | 'medium' | 'high'
 
 /** What shows that the reviewer cast the vote. */
-export type VoteProof = 'admin_token' | 'user_token'
+export type VoteProof = 'admin_token' | 'user_token' | 'passkey'
 
 interface EscalationVote {
   /** The reviewer: the admin token, or a user of a tenant. */
@@ -122,6 +155,8 @@ export interface Escalation {
   /** What votes decide it, under the strategy `human_quorum`. */
   readonly quorum?: Pick<EscalationRule, 'minApprovals' | 'minRejections' | 'requiredRoles' | 'vetoRoles'>
   readonly approvalSetId?: string
+  /** Whether each vote needs a passkey. */
+  readonly requiresPasskey?: true
   /** The set that may vote too, once its time has come. */
   readonly secondSetId?: string
   readonly status: EscalationStatus
@@ -155,6 +190,7 @@ export interface GivenVote {
   readonly comment?: string
   /** `sha256` of the input that the reviewer has read. */
   readonly inputSha256?: string
+  readonly passkey?: PasskeySignature
 }
 
 /** A reviewer. The admin token counts as one reviewer without roles or tenant. */
@@ -189,6 +225,12 @@ export interface EscalationService {
   vote(id: string, reviewer: Reviewer, vote: GivenVote): Promise<Escalation>
   /** Undefined for an escalation that does not exist. */
   standing(id: string, client: Reviewer): Promise<EscalationStanding | undefined>
+  /**
+   * What the reviewer's passkey has to sign for this vote.
+   *
+   * @throws {VoteError} when the vote may not be cast
+   */
+  challenge(id: string, reviewer: Reviewer, vote: GivenVote): Promise<VoteChallenge>
   /** Resolves when the escalation is decided, or unchanged after `withinMs` or when `signal` aborts. */
   wait(id: string, withinMs: number, signal: AbortSignal): Promise<Escalation | undefined>
 }
@@ -201,6 +243,8 @@ export type VoteErrorCode =
   | 'ALREADY_VOTED'
   /** The voter is the caller, of another tenant, not in the approval set, or without a reviewer role. */
   | 'NOT_A_REVIEWER'
+  /** The rule requires a passkey, and the vote has no valid signature of one of the reviewer's. */
+  | 'PASSKEY_REQUIRED'
   /** `inputSha256` is not the hash of the input, or is missing although the preview is truncated. */
   | 'INPUT_NOT_SEEN'
 

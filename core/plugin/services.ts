@@ -102,6 +102,8 @@ export interface AuditLog {
   readonly policySha256: string | null
   /** The directory of the built-in log; undefined if code writes the records. */
   readonly dir: string | undefined
+  /** `log_id` of its records; undefined without one. */
+  logId(): string | undefined
 }
 
 /** The issuer at which users of this gateway sign in. */

@@ -107,6 +107,8 @@ export interface Appender {
   close?(): Promise<void>
   /** False, with the reason, while the log cannot be written. */
   status?(): AppenderHealth
+  /** `log_id` of its records, if they have one. */
+  readonly logId?: string | undefined
 }
 
 export const tokens = {

@@ -43,6 +43,7 @@ const appenderMembers: LateBoundMembers<Appender> = {
   flush: 'property',
   close: 'property',
   status: 'property',
+  logId: 'property',
 }
 
 export const auditPlugin = definePlugin({
@@ -102,7 +103,9 @@ export const auditPlugin = definePlugin({
     const recordContext = recordContextOf(config, context)
     const dir = log.isExternal ? undefined : logDirectory(config, context)
     const { gateway, policySha256 } = recordContext
-    bindDefault(container, services.auditLog, { useValue: { gateway, policySha256, dir } })
+    bindDefault(container, services.auditLog, {
+      useValue: { gateway, policySha256, dir, logId: () => log.current?.appender.logId },
+    })
     const stage = new AuditStage({
       clock: resolve(container, tokens.Clock),
       ids: resolve(container, tokens.Ids),

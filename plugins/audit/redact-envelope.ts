@@ -37,12 +37,14 @@ export function redactEnvelope(
   }
 }
 
-/** The hash of a policy stays: it is looked up. */
+/** The hash of a policy stays: it is looked up. So does the signature of a vote, which names nobody. */
 function redactFacts(facts: JsonObject, redactor: Redactor): JsonObject {
   return Object.fromEntries(
     Object.entries(facts).map(([name, value]) => [
       name,
-      typeof value === 'string' && /^[0-9a-f]{64}$/.test(value) ? value : redactedValue(value, redactor),
+      name === 'passkey' || (typeof value === 'string' && /^[0-9a-f]{64}$/.test(value))
+        ? value
+        : redactedValue(value, redactor),
     ]),
   )
 }

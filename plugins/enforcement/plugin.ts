@@ -160,6 +160,7 @@ function checkTogether(
           ...unsatisfiableRulings(rule, bindings),
           ...unknownSecondSet(rule, bindings),
           ...impossibleEmergency(rule, bindings),
+          ...missingPasskeys(rule, bindings),
         ]
   if (rule !== undefined && rule.isForRulingsAlone !== true) {
     const found = [
@@ -286,6 +287,19 @@ function impossibleEmergency({ emergency }: EscalationRule, bindings: Dependency
     found.push({ path, message: 'there is no admin section, so nobody could review an emergency call' })
   }
   return found
+}
+
+function missingPasskeys(
+  { requiresPasskey }: EscalationRule,
+  bindings: DependencyContainer,
+): ConfigConflict[] {
+  const { reviewers } = hostOf(bindings)
+  if (requiresPasskey === undefined || reviewers === undefined) return []
+  const knowsUsers = resolveOptional(bindings, policyTokens.knowsUsers) === true
+  const usable = (reviewers.passkeys ?? []).some(({ user }) => (user !== undefined) === knowsUsers)
+  if (usable) return []
+  const whose = knowsUsers ? 'a user' : 'the holder of the admin token, which is one without a user'
+  return [{ path: [...section, 'require'], message: `admin.passkeys lists no passkey of ${whose}` }]
 }
 
 function unknownSecondSet({ secondSet }: EscalationRule, bindings: DependencyContainer): ConfigConflict[] {

@@ -48,6 +48,10 @@ export const humanEscalationSchema = z
       .describe(
         'People who may vote too, beside those above, if nobody has decided after a time; the notice is `escalation.second_set`.',
       ),
+    require: z
+      .literal('passkey')
+      .optional()
+      .describe('Each vote has to be signed by a passkey of the reviewer that `admin.passkeys` lists.'),
     emergency: z
       .strictObject({
         roles: roles.min(1).describe("Roles whose users may do so, of the caller's token."),
@@ -130,6 +134,7 @@ export function escalationRule(section: Section | undefined): EscalationRule | u
     ...(second === undefined
       ? {}
       : { secondSet: { afterMs: second.after_sec * 1000, setId: second.approval_set_id } }),
+    ...(rule.require === undefined ? {} : { requiresPasskey: true }),
     ...(emergency === undefined
       ? {}
       : { emergency: { roles: emergency.roles, maxOpenReviews: emergency.max_open_reviews } }),

@@ -9,6 +9,7 @@ import type {
   Reviewer,
   VoteError,
 } from '@svc/core'
+import type { ProvenVote } from './passkeys.js'
 import type { StoredEscalation, StoredVote } from './stored-escalation.js'
 
 type Step =
@@ -51,14 +52,27 @@ export class EscalationEvents {
   }
 
   /** `error` if the vote came too late to be counted. */
-  voted(value: StoredEscalation, vote: StoredVote, reviewer: Reviewer, error?: VoteError): Promise<void> {
+  voted(
+    value: StoredEscalation,
+    vote: StoredVote,
+    reviewer: Reviewer,
+    { error, passkey }: { readonly error?: VoteError; readonly passkey?: ProvenVote | undefined } = {},
+  ): Promise<void> {
     const comment = vote.comment === undefined ? '' : `: ${vote.comment}`
     const by = reviewer.kind === 'admin' ? ' by the admin token' : ''
     return this.#write('vote', value, `${vote.vote}${by}${comment}`, {
       decision: vote.vote === 'approve' ? 'allow' : 'deny',
       ...(reviewer.kind === 'admin' ? {} : { principal: reviewer.identity }),
       ...(error === undefined ? {} : { error: error.code }),
-      facts: { vote: vote.vote, proof: vote.proof, fingerprint: value.fingerprint },
+      facts: {
+        vote: vote.vote,
+        ...(vote.comment === undefined ? {} : { comment: vote.comment }),
+        reviewer: vote.reviewer,
+        // A vote that came too late has its assertion in the record before.
+        proof: error === undefined ? vote.proof : 'late',
+        fingerprint: value.fingerprint,
+        ...(passkey === undefined ? {} : { passkey }),
+      },
     })
   }
 

@@ -19,7 +19,7 @@ const voteSchema = z.strictObject({
   roles: z.array(z.string()).readonly(),
   vote: z.enum(['approve', 'reject']),
   comment: z.string().optional(),
-  proof: z.enum(['admin_token', 'user_token']),
+  proof: z.enum(['admin_token', 'user_token', 'passkey']),
   at: z.number(),
 })
 
@@ -33,6 +33,7 @@ const ruleSchema = z.strictObject({
   requiredRoles: z.array(z.string()).readonly(),
   vetoRoles: z.array(z.string()).readonly(),
   approvalSetId: z.string().optional(),
+  requiresPasskey: z.literal(true).optional(),
   remindAfterMs: z.number().optional(),
   secondSet: z.strictObject({ afterMs: z.number(), setId: z.string() }).optional(),
   emergency: z.strictObject({ roles: z.array(z.string()).readonly(), maxOpenReviews: z.number() }).optional(),
@@ -161,6 +162,7 @@ export function publicView(value: StoredEscalation): Escalation {
     strategy: rule.strategy,
     ...(rule.strategy === 'human_quorum' ? { quorum: quorumOf(rule) } : {}),
     ...(rule.approvalSetId === undefined ? {} : { approvalSetId: rule.approvalSetId }),
+    ...(rule.requiresPasskey === undefined ? {} : { requiresPasskey: rule.requiresPasskey }),
     ...(value.step === 'second_set' && rule.secondSet !== undefined
       ? { secondSetId: rule.secondSet.setId }
       : {}),

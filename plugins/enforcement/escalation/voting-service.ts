@@ -1,5 +1,7 @@
 // The escalation service: looks escalations up, lists them, casts votes, waits for decisions. A person is identified by the
 // names in their token; only hashes are stored, salted with the id of the escalation.
+
+import { randomBytes } from 'node:crypto'
 import {
   type ApprovalSet,
   type DependencyContainer,
@@ -17,7 +19,9 @@ import {
   VoteError,
 } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
+import { adminToken } from '@svc/core/passkey'
 import type { EscalationEvents } from './events.js'
+import { Passkeys } from './passkeys.js'
 import type { EscalationRepository, Waiters } from './repository.js'
 import {
   awaitsVotes,
@@ -41,9 +45,11 @@ interface ServiceParts {
 
 export class VotingService implements EscalationService {
   #parts: ServiceParts
+  #passkeys: Passkeys
 
   constructor(parts: ServiceParts) {
     this.#parts = parts
+    this.#passkeys = new Passkeys(parts.container)
   }
 
   async find(id: string) {
@@ -72,10 +78,13 @@ export class VotingService implements EscalationService {
     if (found === undefined) throw new VoteError('NOT_FOUND', 'There is no such escalation.')
     checkMayVote(found.value, reviewer, container)
     checkInputSeen(found.value, given)
-    const vote = this.#voteOf(id, reviewer, given)
+    const stated = this.#voteOf(id, reviewer, given)
+    const needsPasskey = found.value.rule.requiresPasskey === true || given.passkey !== undefined
+    const passkey = needsPasskey ? this.#passkeys.proven(found.value, reviewer, stated, given) : undefined
+    const vote: StoredVote = passkey === undefined ? stated : { ...stated, proof: 'passkey' }
     withVote(found.value, vote)
     // A vote that cannot be recorded has no effect.
-    await events.voted(found.value, vote, reviewer)
+    await events.voted(found.value, vote, reviewer, { passkey })
     const { value, before } = await this.#cast(found.value, vote, reviewer)
     if (!awaitsVotes(value)) {
       await this.#recordDecision(value, before)
@@ -94,6 +103,16 @@ export class VotingService implements EscalationService {
       isCaller: names.some((name) => value.caller.includes(name)),
       ...(voteRefusal === undefined ? {} : { voteRefusal }),
     }
+  }
+
+  async challenge(id: string, reviewer: Reviewer, given: GivenVote) {
+    const found = await this.#parts.repository.find(id)
+    if (found === undefined) throw new VoteError('NOT_FOUND', 'There is no such escalation.')
+    checkMayVote(found.value, reviewer, this.#parts.container)
+    checkInputSeen(found.value, given)
+    const vote = this.#voteOf(id, reviewer, given)
+    withVote(found.value, vote)
+    return this.#passkeys.challenge(found.value, reviewer, vote, randomBytes(16).toString('hex'))
   }
 
   async wait(id: string, withinMs: number, signal: AbortSignal) {
@@ -124,7 +143,7 @@ export class VotingService implements EscalationService {
       if (value === undefined) throw new VoteError('NOT_FOUND', 'The escalation no longer exists.')
       return { value, before }
     } catch (error) {
-      if (isVoteError(error)) await events.voted(seen, vote, reviewer, error)
+      if (isVoteError(error)) await events.voted(seen, vote, reviewer, { error })
       throw error
     }
   }
@@ -158,7 +177,7 @@ export class VotingService implements EscalationService {
   }
 
   #nameOf(reviewer: Reviewer): string {
-    if (reviewer.kind === 'admin') return 'the admin token'
+    if (reviewer.kind === 'admin') return adminToken
     const { user = '', tenant } = reviewer.identity
     return `${this.#parts.redactor()?.pseudonym(user) ?? user} of ${tenant}`
   }

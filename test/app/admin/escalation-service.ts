@@ -10,6 +10,7 @@ import {
   type Reviewer,
   type Stage,
   services,
+  type VoteChallenge,
   VoteError,
   type VoteProof,
 } from '@svc/core'
@@ -107,6 +108,12 @@ export class TestEscalationService implements EscalationService {
     const found = await this.find(id)
     const who = client.kind === 'admin' ? 'admin' : `${client.identity.user}`
     return found && { isCaller: found.principal === `user:${who}` }
+  }
+
+  async challenge(id: string): Promise<VoteChallenge> {
+    this.#reach()
+    if (!this.cases.has(id)) throw new VoteError('NOT_FOUND', 'There is no such escalation.')
+    return { challenge: 'Y2hhbGxlbmdl', nonce: '00', rpId: 'localhost', credentials: [] }
   }
 
   async wait(id: string): Promise<Escalation | undefined> {

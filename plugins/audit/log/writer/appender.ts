@@ -13,6 +13,7 @@ import { AuditError } from '../format/errors.js'
 import { coverFile, dayOfDailyLog, rawLog } from '../format/paths.js'
 import { withTimeLimit } from '../keys/signed-json.js'
 import { canUseThread, SigningThread } from '../signing/signing-thread.js'
+import { shortLogId } from '../tree/record-place.js'
 import { uploadWarning } from '../upload/upload-status.js'
 import { Uploader } from '../upload/uploader.js'
 import {
@@ -53,6 +54,12 @@ export class SvcAppender {
   readonly #exporter: Exporter | undefined
   #closing: Promise<void> | undefined
   #probe: NodeJS.Timeout | undefined
+
+  /** `log_id` of its records; undefined without a journal, and before the directory is open. */
+  get logId(): string | undefined {
+    const id = this.#directory.opened?.logId
+    return id === undefined ? undefined : shortLogId(id)
+  }
 
   /** @throws {AuditError} `bad_config`. The directory itself is opened by `ready` or the first record. */
   constructor(options: AppenderOptions) {

@@ -45,7 +45,13 @@ describe('the steps of an escalation', () => {
     ])
     const [, vote] = rig.events
     const fingerprint = (await rig.service.find(id))?.fingerprint
-    expect(vote?.facts).to.deep.equal({ vote: 'approve', proof: 'user_token', fingerprint })
+    expect(vote?.facts).to.deep.equal({
+      vote: 'approve',
+      comment: 'fine by me',
+      reviewer: 'ann@acme.example of acme',
+      proof: 'user_token',
+      fingerprint,
+    })
     for (const event of rig.events) {
       expect(event).to.include({ tenant: 'acme', escalationId: id, traceId: '1'.padStart(32, '0') })
       expect(event.findings[0]).to.include({

@@ -16,6 +16,7 @@ import {
   redactor,
   type Stage,
   services,
+  type Token,
   tokens,
 } from '@svc/core'
 import { enforcementPlugin } from '@svc/plugin-enforcement'
@@ -68,6 +69,7 @@ export interface RigOptions {
   /** Called with each event before it counts as recorded. */
   readonly record?: (event: GatewayEvent) => Promise<void> | void
   readonly redactor?: Redactor
+  readonly bindings?: readonly (readonly [Token<unknown>, unknown])[]
 }
 
 interface CallOptions extends CallOverrides {
@@ -110,6 +112,7 @@ export async function startRig(options: RigOptions = {}): Promise<EscalationRig>
     events.push(event)
   })
   rig.bind(tokens.Notices, { send: (notice) => void notices.push(notice) })
+  for (const [token, value] of options.bindings ?? []) rig.bind(token, value)
   if (options.redactor !== undefined) rig.bind(services.redactor, options.redactor)
   rig.bind(tokens.Ids, { traceId: () => hex(16), spanId: () => hex(8) })
   if (options.store !== undefined) rig.bind(tokens.EscalationStore, options.store)

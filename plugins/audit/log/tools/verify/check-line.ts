@@ -1,6 +1,7 @@
 // Checks one stored line by itself: canonical JSON, of its file's day, signed by a known key.
 
 import { CanonicalJsonError, canonicalize, parseBase64, parseJsonObject } from '@svc/core/json'
+import { recordedVoteError } from '@svc/core/passkey'
 import { utcDayOf } from '../../format/day.js'
 import { lineText } from '../../format/stored-record.js'
 import { SIGNATURE_BYTES } from '../../keys/ed25519.js'
@@ -45,7 +46,17 @@ export function checkLine(bytes: Uint8Array, context: LineContext, leaf: number 
   if (text === undefined) return { failure: { kind: 'not_json', message: 'not UTF-8' } }
   const record = parseJsonObject(text)
   if (record === undefined) return { failure: { kind: 'not_json', message: 'not a JSON object' } }
-  return { record, failure: checkSigned(bytes, text, record, context, leaf) ?? checkPlace(record, context) }
+  return {
+    record,
+    failure:
+      checkSigned(bytes, text, record, context, leaf) ?? checkPlace(record, context) ?? checkVote(record),
+  }
+}
+
+/** Whoever has the key of the log can sign another vote, but not with the reviewer's passkey. */
+function checkVote(record: Record<string, unknown>): LineFailure | undefined {
+  const message = record['tool'] === 'escalations/vote@1' ? recordedVoteError(record) : undefined
+  return message === undefined ? undefined : { kind: 'bad_vote', message }
 }
 
 /** Bytes with a valid signature are canonical; only others are serialised again, which costs as much as the signature. */

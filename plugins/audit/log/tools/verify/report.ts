@@ -14,6 +14,8 @@ export type FailureKind =
   | 'foreign'
   /** The sequence number is missing or malformed. */
   | 'bad_sequence'
+  /** A vote that its passkey does not prove. */
+  | 'bad_vote'
   /** Sequence numbers before this line are missing; their records were never sealed. */
   | 'missing'
   | 'unreadable'

@@ -1,0 +1,169 @@
+// A vote that a real browser signs, with Chromium's virtual authenticator.
+import { createHash, generateKeyPairSync } from 'node:crypto'
+import { assertionError, challengeOf } from '@svc/core/passkey'
+import { expect } from 'chai'
+import type { Page } from 'playwright-core'
+import { adminToken, ask } from '../app/admin/rig.js'
+import { type Chromium, needsChromium, startChromium } from '../support/chromium.js'
+import { startConsole } from './rig.js'
+
+interface Credential {
+  readonly id: string
+  readonly response: {
+    readonly authenticatorData: ArrayBuffer
+    readonly clientDataJSON: ArrayBuffer
+    readonly signature: ArrayBuffer
+    getPublicKey(): ArrayBuffer
+  }
+}
+
+/** What these tests use of a page. */
+interface PageWindow {
+  readonly navigator: {
+    readonly credentials: {
+      get(options: object): Promise<Credential>
+      create(options: object): Promise<Credential>
+    }
+  }
+}
+
+/** A page of the console whose authenticator has this credential. */
+async function withPasskey(page: Page, credentialId: string, privateKey?: string): Promise<void> {
+  const session = await page.context().newCDPSession(page)
+  await session.send('WebAuthn.enable')
+  const { authenticatorId } = await session.send('WebAuthn.addVirtualAuthenticator', {
+    options: {
+      protocol: 'ctap2',
+      transport: 'internal',
+      hasResidentKey: true,
+      hasUserVerification: true,
+      isUserVerified: true,
+      automaticPresenceSimulation: true,
+    },
+  })
+  if (privateKey === undefined) return
+  const credential = {
+    credentialId,
+    isResidentCredential: false,
+    rpId: 'localhost',
+    privateKey,
+    signCount: 0,
+  }
+  await session.send('WebAuthn.addCredential', { authenticatorId, credential })
+}
+
+/** What the browser signs, as the API takes it. */
+function sign(page: Page, given: { challenge: string; rp_id: string; credentials: readonly string[] }) {
+  return page.evaluate(async ({ challenge, rp_id: rpId, credentials }) => {
+    const bytes = (text: string) =>
+      Uint8Array.from(atob(text.replaceAll('-', '+').replaceAll('_', '/')), (one) => one.charCodeAt(0))
+    const text = (buffer: ArrayBuffer) =>
+      btoa(String.fromCharCode(...new Uint8Array(buffer)))
+        .replaceAll('+', '-')
+        .replaceAll('/', '_')
+        .replaceAll('=', '')
+    const { navigator } = globalThis as unknown as PageWindow
+    const credential = await navigator.credentials.get({
+      publicKey: {
+        challenge: bytes(challenge),
+        rpId,
+        userVerification: 'required',
+        allowCredentials: credentials.map((id) => ({ type: 'public-key', id: bytes(id) })),
+      },
+    })
+    const { response } = credential
+    return {
+      credential_id: credential.id,
+      authenticator_data: text(response.authenticatorData),
+      client_data_json: text(response.clientDataJSON),
+      signature: text(response.signature),
+    }
+  }, given)
+}
+
+describe('a passkey in a browser', () => {
+  let browser: Chromium
+
+  before(async function () {
+    needsChromium(this)
+    browser = await startChromium()
+  })
+
+  after(() => browser?.[Symbol.asyncDispose]())
+
+  it('signs a vote on the page of the console, and no other browser does', async () => {
+    const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'prime256v1' })
+    const credentialId = createHash('sha256').update('a passkey').digest()
+    const id = credentialId.toString('base64url')
+    const public_key = publicKey.export({ format: 'der', type: 'spki' }).toString('base64')
+    await using rig = await startConsole(browser, {
+      admin: { port: 0, tokenRef: 'env:SVC_ADMIN', passkeys: [{ id, public_key }] },
+      security: {
+        egress_allowlist: [],
+        side_effects: { approve_high_risk: true, human_escalation: { require: 'passkey' } },
+      },
+      enforcement: { escalate_on: ['egress_violation'], escalations: { adapter: 'memory' } },
+    })
+    const held = await rig.gateway.invoke('/mcp/billing/pay@1', { url: 'https://elsewhere.example/' })
+    const { escalation_id: escalation } = (await held.json()) as { escalation_id: string }
+    const post = async (path: string, body: object) =>
+      ask(rig.origin, `/api/escalations/${escalation}/${path}`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${adminToken}`, 'content-type': 'application/json' },
+        body: JSON.stringify(body),
+      })
+    const given = { vote: 'approve', comment: 'seen' }
+    const challenge = (await post('challenge', given)).json as unknown as Parameters<typeof sign>[1] & {
+      nonce: string
+    }
+    const agents = await rig.page()
+    await withPasskey(agents, '')
+    const denied = await sign(agents, challenge).catch((error: unknown) => String(error))
+    expect(denied).to.match(/NotAllowedError/)
+    const page = await rig.page()
+    const key = privateKey.export({ format: 'der', type: 'pkcs8' }).toString('base64')
+    await withPasskey(page, credentialId.toString('base64'), key)
+    const passkey = { nonce: challenge.nonce, ...(await sign(page, challenge)) }
+    const elsewhere = await post('votes', { ...given, comment: 'not seen', passkey })
+    expect(elsewhere.json).to.include({ denial_reason: 'passkey_required' })
+    const { status, json } = await post('votes', { ...given, passkey })
+    expect([status, json['status']]).to.deep.equal([200, 'approved'])
+  })
+
+  it('is enrolled with the public key that browsers return', async () => {
+    await using rig = await startConsole(browser)
+    const page = await rig.page()
+    await withPasskey(page, '')
+    const { id, public_key } = await page.evaluate(async () => {
+      const { navigator } = globalThis as unknown as PageWindow
+      const credential = await navigator.credentials.create({
+        publicKey: {
+          challenge: new Uint8Array(32),
+          rp: { id: 'localhost', name: 'svc' },
+          user: { id: new Uint8Array(16), name: 'ann', displayName: 'ann' },
+          pubKeyCredParams: [{ type: 'public-key', alg: -7 }],
+          authenticatorSelection: { userVerification: 'required' },
+        },
+      })
+      const key = credential.response.getPublicKey()
+      return {
+        id: credential.id,
+        public_key: btoa(String.fromCharCode(...new Uint8Array(key))),
+      }
+    })
+    const vote = {
+      escalation: 'esc_1',
+      fingerprint: 'f',
+      input_sha256: 'a',
+      vote: 'approve',
+      comment: null,
+      reviewer: 'ann of acme',
+      log_id: null,
+      nonce: '1',
+    }
+    const signed = await sign(page, { challenge: challengeOf(vote), rp_id: 'localhost', credentials: [id] })
+    const assertion = { public_key, origin: rig.origin, ...signed }
+    expect(assertionError(vote, assertion)).to.equal(undefined)
+    expect(assertionError({ ...vote, reviewer: 'eve of acme' }, assertion)).to.contain('challenge')
+  })
+})
