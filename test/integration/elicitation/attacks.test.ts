@@ -2,7 +2,7 @@
 import { expect } from 'chai'
 import { TestIssuer } from '../../support/issuer.js'
 import { until } from '../../support/stdio-target.js'
-import { startHandClient } from './hand-client.js'
+import { type Round, roundAt, startHandClient } from './hand-client.js'
 import { adminToken, type Billing, bothModes, idIn, startBilling, startGateway, waiting } from './rig.js'
 
 const accept = { action: 'accept' }
@@ -100,7 +100,7 @@ describe('a call that waits for a person, attacked', function () {
       billing.refunds.length = 0
       await using gateway = await startGateway(path, billing.urls.stateless)
       const states: string[] = []
-      const round = await roundAt(gateway.url, path)
+      const round = roundAt(gateway.url, path)
       const first = await round({})
       const { requestState, inputRequests } = first.result
       states.push(requestState)
@@ -126,7 +126,7 @@ describe('a call that waits for a person, attacked', function () {
     } as const
     const yes = { action: 'accept', content: { confirm: true } }
     await using gateway = await startGateway('/mcp/billing', billing.urls.stateless, { rules: [rule] })
-    const round = await roundAt(gateway.url, '/mcp/billing')
+    const round = roundAt(gateway.url, '/mcp/billing')
     const first = (await round({})).result
     const back = { requestState: first.requestState, inputResponses: { svc: yes } }
     const results = await Promise.all(Array.from({ length: 5 }, () => round(back)))
@@ -141,8 +141,8 @@ describe('a call that waits for a person, attacked', function () {
 
   it('does not open a state of another caller or call, nor take more responses than it asked for', async () => {
     await using gateway = await startGateway('/mcp/billing', billing.urls.stateless, oidc())
-    const round = await roundAt(gateway.url, '/mcp/billing', { authorization: await bearer('ada') })
-    const bob = await roundAt(gateway.url, '/mcp/billing', { authorization: await bearer('bob') })
+    const round = roundAt(gateway.url, '/mcp/billing', { authorization: await bearer('ada') })
+    const bob = roundAt(gateway.url, '/mcp/billing', { authorization: await bearer('bob') })
     const { requestState } = (await round({})).result
     const inputResponses = { svc: accept }
     const attacks: Readonly<Record<string, Promise<Round>>> = {
@@ -167,47 +167,3 @@ describe('a call that waits for a person, attacked', function () {
     expect(JSON.stringify(call.messages)).not.to.contain(adminToken)
   })
 })
-
-interface Round {
-  readonly result: {
-    readonly requestState: string
-    readonly inputRequests: { readonly svc: { readonly params: { message: string; url: string } } }
-  }
-  readonly error?: { readonly code: number; readonly message: string }
-}
-
-/** Sends `refund` of 1 as a client of 2026-07-28 does, with these params. */
-async function roundAt(
-  url: string,
-  path: '/mcp' | '/mcp/billing',
-  headers: Record<string, string> = {},
-): Promise<(params: object) => Promise<Round>> {
-  const name = path === '/mcp' ? 'billing__refund' : 'refund'
-  const _meta = {
-    'io.modelcontextprotocol/protocolVersion': '2026-07-28',
-    'io.modelcontextprotocol/clientCapabilities': bothModes,
-  }
-  return async (params) => {
-    const response = await fetch(url, {
-      method: 'POST',
-      headers: {
-        'content-type': 'application/json',
-        accept: 'application/json, text/event-stream',
-        'mcp-protocol-version': '2026-07-28',
-        'mcp-method': 'tools/call',
-        'mcp-name': name,
-        ...headers,
-      },
-      body: JSON.stringify({
-        jsonrpc: '2.0',
-        id: 1,
-        method: 'tools/call',
-        params: { name, arguments: { amount: 1 }, ...params, _meta },
-      }),
-    })
-    const lines = (await response.text())
-      .split('\n')
-      .flatMap((line) => /^(?:data: )?(\{.*)$/.exec(line)?.[1] ?? [])
-    return JSON.parse(lines.at(-1) ?? '{}') as Round
-  }
-}

@@ -1,6 +1,6 @@
 // A client of 2025-11-25 that does nothing by itself: the test reads each message and writes each response.
 import { EventEmitter, on } from 'node:events'
-import type { Elicited } from './rig.js'
+import { bothModes, type Elicited } from './rig.js'
 
 interface Message {
   readonly id?: string
@@ -24,7 +24,8 @@ interface HandCall {
 export interface HandClient {
   readonly sessionId: string
   call(name: string, args: object, meta?: object): Promise<HandCall>
-  post(message: object, sessionId?: string): Promise<Response>
+  /** `at` is the URL of another gateway. */
+  post(message: object, sessionId?: string, at?: string): Promise<Response>
 }
 
 export async function startHandClient(
@@ -38,8 +39,13 @@ export async function startHandClient(
     'mcp-protocol-version': '2025-11-25',
     ...more,
   }
-  const send = (message: object, session: Record<string, string>, signal?: AbortSignal): Promise<Response> =>
-    fetch(url, {
+  const send = (
+    message: object,
+    session: Record<string, string>,
+    signal?: AbortSignal,
+    at = url,
+  ): Promise<Response> =>
+    fetch(at, {
       method: 'POST',
       headers: { ...headers, ...session },
       body: JSON.stringify(message),
@@ -54,8 +60,8 @@ export async function startHandClient(
   let ids = 0
   return {
     sessionId,
-    async post(message, other = sessionId) {
-      const response = await send(message, { 'mcp-session-id': other })
+    async post(message, other = sessionId, at = url) {
+      const response = await send(message, { 'mcp-session-id': other }, undefined, at)
       await response.text()
       return response
     },
@@ -104,5 +110,49 @@ export async function startHandClient(
         leave: () => left.abort(),
       }
     },
+  }
+}
+
+export interface Round {
+  readonly result: {
+    readonly requestState: string
+    readonly inputRequests: { readonly svc: { readonly params: { message: string; url: string } } }
+  }
+  readonly error?: { readonly code: number; readonly message: string }
+}
+
+/** Sends `refund` of 1 as a client of 2026-07-28 does, with these params. */
+export function roundAt(
+  url: string,
+  path: '/mcp' | '/mcp/billing',
+  headers: Record<string, string> = {},
+): (params: object) => Promise<Round> {
+  const name = path === '/mcp' ? 'billing__refund' : 'refund'
+  const _meta = {
+    'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+    'io.modelcontextprotocol/clientCapabilities': bothModes,
+  }
+  return async (params) => {
+    const response = await fetch(url, {
+      method: 'POST',
+      headers: {
+        'content-type': 'application/json',
+        accept: 'application/json, text/event-stream',
+        'mcp-protocol-version': '2026-07-28',
+        'mcp-method': 'tools/call',
+        'mcp-name': name,
+        ...headers,
+      },
+      body: JSON.stringify({
+        jsonrpc: '2.0',
+        id: 1,
+        method: 'tools/call',
+        params: { name, arguments: { amount: 1 }, ...params, _meta },
+      }),
+    })
+    const lines = (await response.text())
+      .split('\n')
+      .flatMap((line) => /^(?:data: )?(\{.*)$/.exec(line)?.[1] ?? [])
+    return JSON.parse(lines.at(-1) ?? '{}') as Round
   }
 }

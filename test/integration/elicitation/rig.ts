@@ -145,7 +145,7 @@ async function startHttp(route: Route, target: string, settings: object): Promis
 }
 
 /** A client of the SDK that declares elicitation. */
-async function connect(
+export async function connect(
   url: string,
   name: string,
   person: Person,

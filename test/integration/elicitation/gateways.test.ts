@@ -1,0 +1,117 @@
+// Several gateways of one deployment: what one asks is answered, voted on and resumed at another.
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { generateKeyFile } from '@svc/plugin-audit/log'
+import { expect } from 'chai'
+import { startGatewayServer } from 'svc-sdk'
+import { ask } from '../../app/admin/rig.js'
+import { type RedisServer, startRedis } from '../../support/redis.js'
+import { TemporaryDir } from '../../support/temporary-dir.js'
+import { roundAt, startHandClient } from './hand-client.js'
+import {
+  adminToken,
+  type Billing,
+  bothModes,
+  connect,
+  idIn,
+  startBilling,
+  startGateway,
+  waiting,
+} from './rig.js'
+
+const quickStart = new URL('../../../../examples/quick-start/', import.meta.url)
+
+describe('a call that waits for a person, at several gateways', function () {
+  this.timeout(60_000)
+  let billing: Billing
+  let redis: RedisServer
+
+  before(async () => {
+    billing = await startBilling()
+    redis = await startRedis()
+  })
+  after(async () => {
+    await billing[Symbol.asyncDispose]()
+    await redis[Symbol.asyncDispose]()
+  })
+  beforeEach(() => {
+    billing.refunds.length = 0
+  })
+
+  const shared = () => ({
+    ...waiting,
+    quotas: { adapter: 'redis', redisUrl: redis.url },
+    enforcement: { escalations: { adapter: 'redis', redisUrl: redis.url } },
+  })
+
+  for (const route of ['/mcp/billing', '/mcp'] as const) {
+    const name = route === '/mcp' ? 'billing__refund' : 'refund'
+
+    it(`is decided, and its elicitation answered, at another gateway: ${route}, with a session`, async () => {
+      await using first = await startGateway(route, billing.urls.handshake, shared())
+      await using second = await startGateway(route, billing.urls.handshake, shared())
+      const client = await startHandClient(first.url, {}, bothModes)
+      const approved = await client.call(name, { amount: 1 })
+      const { params } = await approved.request('elicitation/create')
+      await second.vote(idIn(params), 'approve')
+      expect(JSON.stringify(await approved.response())).to.contain('refunded 1')
+      const declined = await client.call(name, { amount: 2 })
+      const { id } = await declined.request('elicitation/create')
+      const reply = { jsonrpc: '2.0', id, result: { action: 'decline' } }
+      expect((await client.post(reply, client.sessionId, second.url)).status).to.equal(202)
+      expect(JSON.stringify(await declined.response())).to.contain('ESCALATION_PENDING')
+      expect(billing.refunds).to.deep.equal([1])
+    })
+
+    it(`is resumed at another gateway: ${route}, without a session`, async () => {
+      await using first = await startGateway(route, billing.urls.stateless, shared())
+      await using second = await startGateway(route, billing.urls.stateless, shared())
+      const { requestState, inputRequests } = (await roundAt(first.url, route)({})).result
+      await first.vote(idIn(inputRequests.svc.params), 'approve')
+      const back = { requestState, inputResponses: { svc: { action: 'accept' } } }
+      expect(JSON.stringify(await roundAt(second.url, route)(back))).to.contain('refunded 1')
+      expect((await roundAt(first.url, route)(back)).error?.message).to.contain(
+        'The approval was for one call',
+      )
+      expect(billing.refunds).to.deep.equal([1])
+    })
+  }
+
+  it('completes the refund of the quick start in one call', async () => {
+    using folder = new TemporaryDir()
+    const { startToolServer } = (await import(new URL('dist/tool-server.js', quickStart).href)) as {
+      startToolServer(): Promise<{ url: string; refunds: string[]; close(): Promise<void> }>
+    }
+    const server = await startToolServer()
+    generateKeyFile(join(folder.path, 'signing.key'))
+    writeFileSync(join(folder.path, 'admin.token'), `${adminToken}\n`)
+    const policyYaml = readFileSync(fileURLToPath(new URL('policy.yaml', quickStart)), 'utf8')
+      .replace('http://127.0.0.1:8788/billing', server.url)
+      .replace('port: 8789', 'port: 0')
+      .replaceAll('file://.svc/', 'file://')
+    const handle = startGatewayServer({
+      policyYaml,
+      policyFile: join(folder.path, 'policy.yaml'),
+      port: 0,
+      sec0Dir: folder.path,
+    })
+    try {
+      const { url, adminUrl = '' } = await handle.ready()
+      const headers = { authorization: `Bearer ${adminToken}`, 'content-type': 'application/json' }
+      await using one = await connect(`${url}/mcp/billing`, 'refund_payment', async (request) => {
+        const path = `/api/escalations/${idIn(request)}/votes`
+        await ask(adminUrl, path, { method: 'POST', headers, body: '{"vote":"approve"}' })
+        return { action: 'accept' }
+      })
+      const args = { invoice: 'INV-1001', amount: 420, reason: 'charged twice' }
+      const { content, isError } = await one.client.callTool({ name: 'refund_payment', arguments: args })
+      expect(isError).to.not.equal(true)
+      expect(JSON.stringify(content)).to.contain('refunded')
+      expect(server.refunds).to.deep.equal(['INV-1001'])
+    } finally {
+      await handle.close()
+      await server.close()
+    }
+  })
+})
