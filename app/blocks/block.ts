@@ -1,5 +1,5 @@
 // What operators block: callers, tools or servers, by a pattern, for a time.
-import { type Call, type Identity, identity } from '@svc/core'
+import { type Call, type Identity, identity, type RequestKind } from '@svc/core'
 import { compilePatternSet, foldName, type Glob, globMatches, globOf, type PatternSet } from '@svc/core/match'
 import { z } from 'zod'
 
@@ -47,16 +47,17 @@ export class BlockList {
     if (this.blocks.length === 0) return undefined
     const { server } = call.target
     const names = namesOf(call.get(identity))
-    const readings = call.parsedRequest?.readings
+    const { kind, readings } = call.parsedRequest ?? {}
     return (
       this.#principals.find(([, glob]) => names.some((name) => globMatches(glob, name)))?.[0] ??
       this.#servers.find(([, set]) => set.coversServer(server))?.[0] ??
-      (readings === undefined ? undefined : this.findReference(readings))
+      (kind === undefined || readings === undefined ? undefined : this.findReference(readings, kind))
     )
   }
 
-  /** The block on one of these readings of a reference. */
-  findReference(readings: readonly string[]): Block | undefined {
+  /** The block on one of these readings of a reference. A request of the open part of a protocol names no tool. */
+  findReference(readings: readonly string[], kind: RequestKind): Block | undefined {
+    if (kind === 'protocol') return undefined
     return this.#tools.find(([, set]) => set.findReading(readings) !== undefined)?.[0]
   }
 }

@@ -18,7 +18,7 @@ export function blockStage(current: () => BlockList): Stage {
   return {
     handle(call, next): MaybePromise<Outcome> {
       // Lists show no blocked tool.
-      call.addReferenceRule((reference) => findingOf(current().findReference([reference])))
+      call.addReferenceRule((reference, kind) => findingOf(current().findReference([reference], kind)))
       const find = () => current().find(call)
       const found = current().needsRequest ? after(call.request(), find) : find()
       return after(found, (block) => {

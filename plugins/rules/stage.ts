@@ -67,7 +67,11 @@ export class RulesStage implements Stage {
           : this.#matching(parsedRequest).rules.flatMap((rule) => entryOf.get(rule) ?? []),
     }
     const unconditional = rules.filter(({ kind, then }) => kind === 'always' && then !== 'report')
-    if (unconditional.length > 0) this.#referenceRule = (reference) => findingOn(reference, unconditional)
+    if (unconditional.length > 0) {
+      // The reference of a server is not one of a tool, prompt or resource, which rules are about.
+      this.#referenceRule = (reference, kind) =>
+        kind === 'protocol' ? undefined : findingOn(reference, unconditional)
+    }
   }
 
   handle(call: Call, next: Next): MaybePromise<Outcome> {

@@ -13,7 +13,9 @@ import { Running } from '../../support/gateway-process.js'
 import { heldUpstream } from '../../support/held-upstream.js'
 import { TestIssuer } from '../../support/issuer.js'
 import { type RedisServer, startRedis, until } from '../../support/redis.js'
+import { connect1 } from '../../support/sdk-clients.js'
 import { TemporaryDir } from '../../support/temporary-dir.js'
+import { startSessionServer } from '../../support/tool-servers.js'
 import { startUpstream, type TestUpstream } from '../../support/upstream.js'
 import { startWebhook } from '../../support/webhook.js'
 import { adminToken, trusting } from '../admin/rig.js'
@@ -52,6 +54,22 @@ describe('svc block', () => {
     (await gateway.invoke(`/mcp/${path}`)).status
 
   const forTwoHours = ['--for', '2h', '--reason', 'stolen token'] as const
+
+  it('leaves handshakes and the lists of other tools, at one server and at several', async () => {
+    await using server = await startSessionServer('files', (one) => {
+      for (const name of ['read', 'write']) one.registerTool(name, {}, () => ({ content: [] }))
+    })
+    await using gateway = await start({ targets: { files: server.url, other: server.url } })
+    await block(gateway, '--tool', 'files/write', ...forTwoHours)
+    for (const [path, expected] of [
+      ['/mcp/files', ['read']],
+      ['/mcp', ['files__read', 'other__read', 'other__write']],
+    ] as const) {
+      const client = await connect1(`${gateway.url}${path}`)
+      expect((await client.listTools()).tools.map(({ name }) => name)).to.deep.equal(expected)
+      await client.close()
+    }
+  })
 
   for (const adapter of ['redis', 'lmdb'] as const) {
     describe(`with ${adapter}`, () => {

@@ -175,6 +175,7 @@ describe('the stage of rules', () => {
     ])
     const may = (tool: string) => call.mayUse(`mcp://billing/${tool}@1`, 'tool')
     expect([may('delete_all'), may('refund'), may('list')]).to.deep.equal([false, true, true])
+    expect(call.mayRequest('mcp://billing/', 'protocol')).to.equal(true)
   })
 
   it('leaves the requests of the protocol alone', async () => {
