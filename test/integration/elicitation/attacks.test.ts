@@ -100,7 +100,7 @@ describe('a call that waits for a person, attacked', function () {
       billing.refunds.length = 0
       await using gateway = await startGateway(path, billing.urls.stateless)
       const states: string[] = []
-      const round = roundAt(gateway.url, path)
+      const round = roundAt(gateway.url, path === '/mcp' ? 'billing__refund' : 'refund')
       const first = await round({})
       const { requestState, inputRequests } = first.result
       states.push(requestState)
@@ -126,7 +126,7 @@ describe('a call that waits for a person, attacked', function () {
     } as const
     const yes = { action: 'accept', content: { confirm: true } }
     await using gateway = await startGateway('/mcp/billing', billing.urls.stateless, { rules: [rule] })
-    const round = roundAt(gateway.url, '/mcp/billing')
+    const round = roundAt(gateway.url, 'refund')
     const first = (await round({})).result
     const back = { requestState: first.requestState, inputResponses: { svc: yes } }
     const results = await Promise.all(Array.from({ length: 5 }, () => round(back)))
@@ -141,8 +141,8 @@ describe('a call that waits for a person, attacked', function () {
 
   it('does not open a state of another caller or call, nor take more responses than it asked for', async () => {
     await using gateway = await startGateway('/mcp/billing', billing.urls.stateless, oidc())
-    const round = roundAt(gateway.url, '/mcp/billing', { authorization: await bearer('ada') })
-    const bob = roundAt(gateway.url, '/mcp/billing', { authorization: await bearer('bob') })
+    const round = roundAt(gateway.url, 'refund', { authorization: await bearer('ada') })
+    const bob = roundAt(gateway.url, 'refund', { authorization: await bearer('bob') })
     const { requestState } = (await round({})).result
     const inputResponses = { svc: accept }
     const attacks: Readonly<Record<string, Promise<Round>>> = {

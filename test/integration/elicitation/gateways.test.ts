@@ -67,11 +67,11 @@ describe('a call that waits for a person, at several gateways', function () {
     it(`is resumed at another gateway: ${route}, without a session`, async () => {
       await using first = await startGateway(route, billing.urls.stateless, shared())
       await using second = await startGateway(route, billing.urls.stateless, shared())
-      const { requestState, inputRequests } = (await roundAt(first.url, route)({})).result
+      const { requestState, inputRequests } = (await roundAt(first.url, name)({})).result
       await first.vote(idIn(inputRequests.svc.params), 'approve')
       const back = { requestState, inputResponses: { svc: { action: 'accept' } } }
-      expect(JSON.stringify(await roundAt(second.url, route)(back))).to.contain('refunded 1')
-      expect((await roundAt(first.url, route)(back)).error?.message).to.contain(
+      expect(JSON.stringify(await roundAt(second.url, name)(back))).to.contain('refunded 1')
+      expect((await roundAt(first.url, name)(back)).error?.message).to.contain(
         'The approval was for one call',
       )
       expect(billing.refunds).to.deep.equal([1])

@@ -121,13 +121,13 @@ export interface Round {
   readonly error?: { readonly code: number; readonly message: string }
 }
 
-/** Sends `refund` of 1 as a client of 2026-07-28 does, with these params. */
+/** Sends calls of the tool as a client of 2026-07-28 does, with these params; without a tool it asks for the list. */
 export function roundAt(
   url: string,
-  path: '/mcp' | '/mcp/billing',
+  name: string | undefined,
   headers: Record<string, string> = {},
 ): (params: object) => Promise<Round> {
-  const name = path === '/mcp' ? 'billing__refund' : 'refund'
+  const method = name === undefined ? 'tools/list' : 'tools/call'
   const _meta = {
     'io.modelcontextprotocol/protocolVersion': '2026-07-28',
     'io.modelcontextprotocol/clientCapabilities': bothModes,
@@ -139,15 +139,15 @@ export function roundAt(
         'content-type': 'application/json',
         accept: 'application/json, text/event-stream',
         'mcp-protocol-version': '2026-07-28',
-        'mcp-method': 'tools/call',
-        'mcp-name': name,
+        'mcp-method': method,
+        ...(name === undefined ? {} : { 'mcp-name': name }),
         ...headers,
       },
       body: JSON.stringify({
         jsonrpc: '2.0',
         id: 1,
-        method: 'tools/call',
-        params: { name, arguments: { amount: 1 }, ...params, _meta },
+        method,
+        params: { ...(name === undefined ? {} : { name, arguments: { amount: 1 } }), ...params, _meta },
       }),
     })
     const lines = (await response.text())

@@ -28,25 +28,33 @@ export interface Billing extends AsyncDisposable {
   readonly urls: Readonly<Record<Era, string>>
   /** The amounts that were refunded. */
   readonly refunds: number[]
+  /** Changes the description of the tool, in open sessions too. */
+  describe(description: string): void
 }
 
 const input = { amount: z.number(), note: z.string().optional() }
 
 export async function startBilling(): Promise<Billing> {
   const refunds: number[] = []
+  const registered: { update(changes: { description: string }): void }[] = []
+  let description = 'Refunds.'
   const refund = ({ amount }: { amount: number }) => {
     refunds.push(amount)
     return { content: [{ type: 'text' as const, text: `refunded ${amount}` }] }
   }
   const handshake = await startSessionServer('billing', (server) => {
-    server.registerTool('refund', { inputSchema: input }, refund)
+    registered.push(server.registerTool('refund', { description, inputSchema: input }, refund))
   })
   const stateless = await startStatelessServer('billing', (server) => {
-    server.registerTool('refund', { inputSchema: z.object(input) }, refund)
+    server.registerTool('refund', { description, inputSchema: z.object(input) }, refund)
   })
   return {
     urls: { handshake: handshake.url, stateless: stateless.url },
     refunds,
+    describe(changed) {
+      description = changed
+      for (const tool of registered) tool.update({ description })
+    },
     async [Symbol.asyncDispose]() {
       await handshake[Symbol.asyncDispose]()
       await stateless[Symbol.asyncDispose]()
