@@ -52,6 +52,29 @@ async function withPasskey(page: Page, credentialId: string, privateKey?: string
   await session.send('WebAuthn.addCredential', { authenticatorId, credential })
 }
 
+/** A credential by a name; its members are base64. */
+function passkeyOf(name: string) {
+  const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'prime256v1' })
+  return {
+    credentialId: createHash('sha256').update(name).digest('base64'),
+    publicKey: publicKey.export({ format: 'der', type: 'spki' }).toString('base64'),
+    privateKey: privateKey.export({ format: 'der', type: 'pkcs8' }).toString('base64'),
+  }
+}
+
+/** A gateway whose votes need this passkey. */
+function guarded({ credentialId, publicKey: public_key }: ReturnType<typeof passkeyOf>) {
+  const id = Buffer.from(credentialId, 'base64').toString('base64url')
+  return {
+    admin: { port: 0, tokenRef: 'env:SVC_ADMIN', passkeys: [{ id, public_key }] },
+    security: {
+      egress_allowlist: [],
+      side_effects: { approve_high_risk: true, human_escalation: { require: 'passkey' as const } },
+    },
+    enforcement: { escalate_on: ['egress_violation'], escalations: { adapter: 'memory' as const } },
+  }
+}
+
 /** What the browser signs, as the API takes it. */
 function sign(page: Page, given: { challenge: string; rp_id: string; credentials: readonly string[] }) {
   return page.evaluate(async ({ challenge, rp_id: rpId, credentials }) => {
@@ -92,18 +115,8 @@ describe('a passkey in a browser', () => {
   after(() => browser?.[Symbol.asyncDispose]())
 
   it('signs a vote on the page of the console, and no other browser does', async () => {
-    const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'prime256v1' })
-    const credentialId = createHash('sha256').update('a passkey').digest()
-    const id = credentialId.toString('base64url')
-    const public_key = publicKey.export({ format: 'der', type: 'spki' }).toString('base64')
-    await using rig = await startConsole(browser, {
-      admin: { port: 0, tokenRef: 'env:SVC_ADMIN', passkeys: [{ id, public_key }] },
-      security: {
-        egress_allowlist: [],
-        side_effects: { approve_high_risk: true, human_escalation: { require: 'passkey' } },
-      },
-      enforcement: { escalate_on: ['egress_violation'], escalations: { adapter: 'memory' } },
-    })
+    const own = passkeyOf('a passkey')
+    await using rig = await startConsole(browser, guarded(own))
     const held = await rig.gateway.invoke('/mcp/billing/pay@1', { url: 'https://elsewhere.example/' })
     const { escalation_id: escalation } = (await held.json()) as { escalation_id: string }
     const post = async (path: string, body: object) =>
@@ -121,13 +134,28 @@ describe('a passkey in a browser', () => {
     const denied = await sign(agents, challenge).catch((error: unknown) => String(error))
     expect(denied).to.match(/NotAllowedError/)
     const page = await rig.page()
-    const key = privateKey.export({ format: 'der', type: 'pkcs8' }).toString('base64')
-    await withPasskey(page, credentialId.toString('base64'), key)
+    await withPasskey(page, own.credentialId, own.privateKey)
     const passkey = { nonce: challenge.nonce, ...(await sign(page, challenge)) }
     const elsewhere = await post('votes', { ...given, comment: 'not seen', passkey })
     expect(elsewhere.json).to.include({ denial_reason: 'passkey_required' })
     const { status, json } = await post('votes', { ...given, passkey })
     expect([status, json['status']]).to.deep.equal([200, 'approved'])
+  })
+
+  it('is asked for by the view of approvals, which says what an approval does not prove', async () => {
+    const own = passkeyOf('a reviewer')
+    await using rig = await startConsole(browser, guarded(own))
+    await rig.gateway.invoke('/mcp/billing/pay@1', { url: 'https://elsewhere.example/' })
+    const page = await rig.page()
+    await withPasskey(page, own.credentialId, own.privateKey)
+    await page.getByText(/proves possession of the admin token/).waitFor()
+    await page.getByText('Needs your passkey.').waitFor()
+    await page.keyboard.press('a')
+    await page.getByLabel(/Approve with a comment/).fill('seen')
+    await page.keyboard.press('Control+Enter')
+    await page.getByText('approved', { exact: true }).first().waitFor()
+    const { event } = rig.gateway.records().find(({ tool }) => tool === 'escalations/vote@1') ?? {}
+    expect(event).to.include({ proof: 'passkey', comment: 'seen' })
   })
 
   it('is enrolled with the public key that browsers return', async () => {

@@ -5,6 +5,7 @@ import type { ApiRefusal } from '../../api.js'
 import { apiRefusalOf } from '../kit/api.js'
 import { useKeys } from '../kit/keys.js'
 import { useIsLive, usePage } from '../kit/page.js'
+import { castVote } from '../kit/passkey.js'
 import type { ApprovalDetail } from './load.js'
 
 type Choice = 'approve' | 'reject'
@@ -38,7 +39,7 @@ export function Ballot({ detail, hasSeenInput, onVoted }: BallotProps): JSX.Elem
     try {
       const { escalation, input } = detail
       const text = comment.current?.value.trim() ?? ''
-      await api.send('POST', `/api/escalations/${escalation.id}/votes`, {
+      await castVote(api, escalation, {
         vote: choice,
         ...(text === '' ? {} : { comment: text }),
         ...(input === undefined ? {} : { input_sha256: await sha256Of(input) }),
@@ -78,7 +79,7 @@ export function Ballot({ detail, hasSeenInput, onVoted }: BallotProps): JSX.Elem
             Reject <kbd>r</kbd>
           </button>
           <span class="hint" role="status">
-            {wait}
+            {wait ?? (detail.escalation.requires === undefined ? '' : 'Needs your passkey.')}
           </span>
         </div>
       ) : (

@@ -8,7 +8,7 @@ import { Time } from '../kit/time.js'
 import { hiddenCharacters, Untrusted } from '../kit/untrusted.js'
 import { Ballot } from './ballot.js'
 import { DecidedBanner } from './decided-banner.js'
-import type { ApprovalDetail } from './load.js'
+import { type ApprovalDetail, isUndecided } from './load.js'
 import { callSentenceOf, indented } from './sentence.js'
 import { Votes } from './votes.js'
 import { Left, ruleOf } from './waiting-list.js'
@@ -24,12 +24,14 @@ export function Detail({ detail, onChange, onVoted }: DetailProps): JSX.Element 
   const { escalation, input, context } = detail
   const [hasSeenAll, setSeenAll] = useState(false)
   const isPending = escalation.status === 'pending'
+  const isOpen = isUndecided(escalation)
   const refusal = context.vote_refusal
   return (
     <article class="approval">
       <div class="approval-body">
         <Headline detail={detail} />
         {!isPending && <DecidedBanner detail={detail} onChange={onChange} />}
+        {escalation.emergency !== undefined && <Emergency emergency={escalation.emergency} />}
         <Why detail={detail} />
         <section>
           <h3>
@@ -67,11 +69,39 @@ export function Detail({ detail, onChange, onVoted }: DetailProps): JSX.Element 
           <History title="Last calls to" name={escalation.tool} calls={context.tool_calls} show="caller" />
         </div>
       </div>
-      {isPending && refusal === undefined && (
+      {isOpen && refusal === undefined && (
         <Ballot detail={detail} hasSeenInput={hasSeenAll || input === undefined} onVoted={onVoted} />
       )}
-      {isPending && refusal !== undefined && <p class="ballot hint">You have no vote here. {refusal}</p>}
+      {isOpen && refusal !== undefined && <p class="ballot hint">You have no vote here. {refusal}</p>}
     </article>
+  )
+}
+
+const reviews = {
+  open: 'Its review is open: approve confirms the emergency, reject objects.',
+  confirmed: 'Reviewers confirmed the emergency.',
+  objected: 'Reviewers objected.',
+} as const
+
+interface EmergencyProps {
+  readonly emergency: NonNullable<ApprovalDetail['escalation']['emergency']>
+}
+
+function Emergency({ emergency }: EmergencyProps): JSX.Element {
+  const { reason, review } = emergency
+  return (
+    <section>
+      <h3>
+        It ran in an emergency, before it was approved{' '}
+        <span class={review === 'confirmed' ? 'badge' : 'badge bad'}>review {review}</span>
+      </h3>
+      {reason !== undefined && (
+        <blockquote>
+          <Untrusted text={reason} isBlock cut={600} />
+        </blockquote>
+      )}
+      <p>{reviews[review]}</p>
+    </section>
   )
 }
 

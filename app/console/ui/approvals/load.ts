@@ -59,7 +59,12 @@ export async function loadDetail(api: Reads, id: string): Promise<ApprovalDetail
     api.get<EscalationJson>(path),
     api.get<ContextJson>(`${path}/context`),
   ])
-  const { args, args_truncated: isCut, status } = escalation
-  const input = isCut === true && status === 'pending' ? await api.text(`${path}/input`) : args
+  const { args, args_truncated: isCut } = escalation
+  const input = isCut === true && isUndecided(escalation) ? await api.text(`${path}/input`) : args
   return { escalation, input, context }
+}
+
+/** Whether people have to vote: on the call, or on the review of an emergency call. */
+export function isUndecided({ status, emergency }: Pick<EscalationJson, 'status' | 'emergency'>): boolean {
+  return status === 'pending' || emergency?.review === 'open'
 }

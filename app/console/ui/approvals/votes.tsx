@@ -36,6 +36,7 @@ export function Votes({ escalation }: { readonly escalation: EscalationJson }): 
           <Untrusted text={missingOf(escalation)} />
         </p>
       )}
+      {escalation.approval_note !== undefined && <p class="hint">{escalation.approval_note}</p>}
     </section>
   )
 }

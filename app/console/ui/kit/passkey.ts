@@ -1,0 +1,63 @@
+// Casts a vote. If it needs a passkey, the browser asks its user first, on what the gateway says is to be signed.
+import type { EscalationJson } from '../../../escalations/escalation-json.js'
+import type { Api } from './api.js'
+
+interface Challenge {
+  readonly challenge: string
+  readonly nonce: string
+  readonly rp_id: string
+  readonly credentials: readonly string[]
+}
+
+interface Vote {
+  readonly vote: 'approve' | 'reject'
+  readonly comment?: string
+  readonly input_sha256?: string
+}
+
+/** Rejects with `ApiError`, or with the browser's error if its user gives no signature. */
+export async function castVote(
+  api: Pick<Api, 'send'>,
+  { id, requires }: Pick<EscalationJson, 'id' | 'requires'>,
+  vote: Vote,
+): Promise<void> {
+  const path = `/api/escalations/${encodeURIComponent(id)}`
+  const passkey =
+    requires === undefined
+      ? undefined
+      : await sign(await api.send<Challenge>('POST', `${path}/challenge`, vote))
+  await api.send('POST', `${path}/votes`, { ...vote, ...(passkey === undefined ? {} : { passkey }) })
+}
+
+async function sign({ challenge, nonce, rp_id: rpId, credentials }: Challenge): Promise<object> {
+  const credential = await navigator.credentials.get({
+    publicKey: {
+      challenge: bytesOf(challenge),
+      rpId,
+      userVerification: 'required',
+      allowCredentials: credentials.map((id) => ({ type: 'public-key', id: bytesOf(id) })),
+    },
+  })
+  if (!(credential instanceof PublicKeyCredential))
+    throw new Error('The browser has no passkey for this vote.')
+  const { response } = credential
+  if (!(response instanceof AuthenticatorAssertionResponse))
+    throw new Error('The passkey did not sign the vote.')
+  return {
+    nonce,
+    credential_id: credential.id,
+    authenticator_data: base64urlOf(response.authenticatorData),
+    client_data_json: base64urlOf(response.clientDataJSON),
+    signature: base64urlOf(response.signature),
+  }
+}
+
+function bytesOf(base64url: string): Uint8Array<ArrayBuffer> {
+  const text = atob(base64url.replaceAll('-', '+').replaceAll('_', '/'))
+  return Uint8Array.from(text, (one) => one.charCodeAt(0))
+}
+
+function base64urlOf(bytes: ArrayBuffer): string {
+  const text = btoa(String.fromCharCode(...new Uint8Array(bytes)))
+  return text.replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', '')
+}
