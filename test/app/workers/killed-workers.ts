@@ -1,0 +1,178 @@
+// A gateway of two workers, of which one is killed at an exact file operation of a start, of calls, of a seal or of a reload.
+import { existsSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { request } from 'node:http'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { generateKeyFile } from '@svc/plugin-audit/log'
+import { expect } from 'chai'
+import { runSvc } from '../../support/command.js'
+import { Running } from '../../support/gateway-process.js'
+import { until } from '../../support/redis.js'
+import { startUpstream, type TestUpstream } from '../../support/upstream.js'
+import type { KillOrder, KillPoint } from './kill-at.js'
+
+export interface Kill extends KillPoint {
+  readonly when: 'before' | 'after'
+}
+
+export const phases = ['start', 'calls', 'reload'] as const
+
+/** Calls that a tenant has; the long form sends more. */
+const LIMIT = 150
+const SERVING = 'worker started'
+const ENDED = 'a worker has ended'
+
+export class KilledWorkers implements AsyncDisposable {
+  readonly #home: string
+  readonly #upstream: TestUpstream
+  readonly #gateway: Running
+  readonly #url: string
+  /** The traces of calls with a response. */
+  readonly #traces: string[] = []
+  #policies = 0
+
+  private constructor(home: string, upstream: TestUpstream, gateway: Running, url: string) {
+    this.#home = home
+    this.#upstream = upstream
+    this.#gateway = gateway
+    this.#url = url
+    void gateway.allLines()
+  }
+
+  static async start(): Promise<KilledWorkers> {
+    const home = mkdtempSync(join(tmpdir(), 'svc-test-'))
+    generateKeyFile(join(home, 'key'))
+    const upstream = await startUpstream()
+    writeFileSync(join(home, 'policy.yaml'), policyOf(upstream.url, 0))
+    const gateway = new Running(['--policy', join(home, 'policy.yaml'), '--workers', '2'], {
+      NODE_OPTIONS: `--import=${new URL('./kill-at.js', import.meta.url).href}`,
+      SVC_TEST_KILL: join(home, 'kill'),
+      SVC_TEST_DIR: join(home, '.svc'),
+    })
+    const { url = '' } = await gateway.line('listening')
+    return new KilledWorkers(home, upstream, gateway, url)
+  }
+
+  /** The file operations of each phase. */
+  async points(): Promise<KillPoint[]> {
+    for (const phase of phases) {
+      await this.#act({ phase })
+      rmSync(this.#file('kill'))
+    }
+    const lines = readFileSync(this.#file('kill.seen'), 'utf8').trim().split('\n')
+    return [...new Set(lines)].map((line) => JSON.parse(line) as KillPoint)
+  }
+
+  /** Kills a worker there, and waits for its replacement. Resolves with false if no worker came there. */
+  async kill(at: Kill): Promise<boolean> {
+    const ends = this.#count(ENDED) + (at.phase === 'start' ? 1 : 0)
+    await this.#act({ phase: at.phase, at })
+    const isKilled = !existsSync(this.#file('kill'))
+    if (isKilled) await until(async () => this.#count(ENDED) > ends && this.#isWhole)
+    else rmSync(this.#file('kill'))
+    for (let i = 0; i < 2; i++) expect(await this.#call(), 'a call after it').to.be.oneOf([200, 429])
+    return isKilled
+  }
+
+  /** Ends the gateway, and compares its log with the responses and the calls that were sent. */
+  async count(): Promise<{ readonly responses: number; readonly records: number; readonly sent: number }> {
+    this.#gateway.child.kill('SIGTERM')
+    expect(await this.#gateway.exit).to.equal(0)
+    const log = this.#file('.svc/audit')
+    const { out, code } = await runSvc('audit', 'verify', log, '--json')
+    expect(code, out).to.equal(0)
+    const shown = await runSvc('audit', 'show', log, '--tool', 'read', '--format', 'ndjson')
+    const lines = shown.out.trim().split('\n')
+    const records = lines.map((line) => (JSON.parse(line) as { trace_id: string }).trace_id)
+    const kept = new Set(records)
+    const unrecorded = this.#traces.filter((trace) => !kept.has(trace))
+    expect(unrecorded, 'responses without a record').to.deep.equal([])
+    expect(records.length - kept.size, 'calls with two records').to.equal(0)
+    const { length: sent } = this.#upstream.calls
+    expect(sent, 'calls sent beyond the limit').to.be.at.most(LIMIT)
+    return { responses: this.#traces.length, records: records.length, sent }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#gateway[Symbol.asyncDispose]()
+    await this.#upstream[Symbol.asyncDispose]()
+    rmSync(this.#home, { recursive: true, force: true })
+  }
+
+  #file(name: string): string {
+    return join(this.#home, name)
+  }
+
+  #count(...messages: string[]): number {
+    return this.#gateway.lines.filter(({ msg }) => messages.includes(msg)).length
+  }
+
+  /** The last line about a worker. */
+  #last(worker: number) {
+    return this.#gateway.lines.findLast(
+      (line) => line.worker === worker && [SERVING, ENDED].includes(line.msg),
+    )
+  }
+
+  get #isWhole(): boolean {
+    return [0, 1].every((worker) => this.#last(worker)?.msg === SERVING)
+  }
+
+  /** Does what the phase is named after until a worker is killed, or it is over. */
+  async #act(order: KillOrder): Promise<void> {
+    await until(async () => this.#isWhole)
+    writeFileSync(this.#file('kill.new'), JSON.stringify(order))
+    renameSync(this.#file('kill.new'), this.#file('kill'))
+    const isOver = (): boolean => !existsSync(this.#file('kill'))
+    switch (order.phase) {
+      case 'start': {
+        const ends = this.#count(ENDED)
+        process.kill(this.#last(ends % 2)?.pid ?? 0, 'SIGKILL')
+        await until(async () => isOver() || (this.#count(ENDED) > ends && this.#isWhole))
+        break
+      }
+      case 'calls':
+        for (let sent = 0; sent < 40 && !isOver(); sent++) await this.#call()
+        break
+      default: {
+        const results = ['policy reloaded', 'policy not reloaded; the old one stays in force']
+        const before = this.#count(...results)
+        writeFileSync(this.#file('policy.yaml'), policyOf(this.#upstream.url, ++this.#policies))
+        this.#gateway.child.kill('SIGHUP')
+        await until(async () => isOver() || this.#count(...results) > before)
+      }
+    }
+  }
+
+  /** On a connection of its own. Resolves with the status; undefined if the worker ended meanwhile. */
+  #call(): Promise<number | undefined> {
+    return new Promise((resolve, reject) => {
+      const to = `${this.#url}/mcp/files/read@1`
+      const sending = request(to, { method: 'POST', agent: false, timeout: 20_000 }, (response) => {
+        response.resume().once('end', () => {
+          if (response.complete) this.#traces.push(String(response.headers['x-trace-id']))
+          resolve(response.statusCode)
+        })
+        response.once('error', () => resolve(undefined))
+      })
+      sending.once('timeout', () => sending.destroy(new Error('no response in time')))
+      sending.once('error', (error: NodeJS.ErrnoException) =>
+        error.code === 'ECONNRESET' ? resolve(undefined) : reject(error),
+      )
+      sending.end('{}')
+    })
+  }
+}
+
+/** A seal every 100 ms, and an intent before each call. `number` tells policies apart. */
+function policyOf(target: string, number: number): string {
+  return `tenant: acme
+port: 0
+targets: { files: "${target}" }
+audit: { gatewayName: gw, gatewayVersion: 1.0.0, signer: { keyRef: file://./key }, checkpointIntervalMs: 100, intent: all }
+entitlements: { default_plan: free, tenants: { acme: { plan: free, allowlist: [files/read] } }, plans: { free: { calls_per_day: ${LIMIT} } } }
+quotas: { adapter: lmdb }
+authn: { allowUnauthenticated: true }
+vars: { number: ${number} }
+`
+}
