@@ -43,7 +43,7 @@ export function gatewayBlocks(
       if (board === undefined) return new MemoryBoard(clock)
       if (typeof board === 'function') return board()
       const { LmdbBoard } = await import('@svc/core/lmdb')
-      return new LmdbBoard(board.dir, () => clock.now())
+      return new LmdbBoard(board.dir, clock)
     },
     changed(list) {
       for (const call of policies().calls()) stopIfBlocked(call, list)

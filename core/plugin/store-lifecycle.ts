@@ -11,6 +11,8 @@ export interface StoreLifecycle {
   ready?(): string | undefined
   /** A problem for the operator while the store is available. For `/readyz`. */
   warning?(): string | undefined
+  /** The time by which what is kept ends, in milliseconds since the epoch; without it, that of the wall clock. */
+  now?(): number
   /** Idempotent. */
   close?(): Promise<void>
 }
@@ -21,5 +23,6 @@ export const lifecycleMembers: LateBoundMembers<StoreLifecycle> = {
   connect: 'property',
   ready: 'property',
   warning: 'property',
+  now: 'property',
   close: 'property',
 }

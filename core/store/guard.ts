@@ -108,7 +108,8 @@ export function guarded<T extends StoreLifecycle>(
     if (last === undefined || clock.monotonic() - last.at >= WARNING_MS) return store.warning?.()
     return `the ${name} fails: ${last.message}; ${whileDown}`
   }
-  return Object.assign(own, { ready, warning })
+  const time = store.now === undefined ? {} : { now: () => store.now?.() }
+  return Object.assign(own, { ready, warning }, time)
 }
 
 /**

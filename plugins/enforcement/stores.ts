@@ -15,10 +15,10 @@ export function escalationStore(
       section: 'escalations',
       kind: config.adapter,
       kinds: {
-        memory: async () => new MemoryEscalationStore(),
-        async lmdb({ dir }) {
+        memory: async ({ clock }) => new MemoryEscalationStore({ clock }),
+        async lmdb({ dir, clock }) {
           const { LmdbEscalationStore } = await import('./store/lmdb/store.js')
-          return new LmdbEscalationStore(dir)
+          return new LmdbEscalationStore(dir, clock)
         },
         async redis({ redis }) {
           const { RedisEscalationStore } = await import('./store/redis/store.js')

@@ -1,13 +1,15 @@
 // A board in a directory, for the processes of one host.
 import { randomUUID } from 'node:crypto'
 import type { Board, BoardEntry, BoardReader, BoardState, SeenReader } from '../../plugin/board.js'
+import type { Clock } from '../../plugin/tokens.js'
+import { StoreTime } from './host-time.js'
 import { LmdbStore } from './store.js'
 
-type Key = ['version'] | ['entry', id: string] | ['reader', id: string]
+type Key = ['time'] | ['version'] | ['entry', id: string] | ['reader', id: string]
 
 interface Stored {
   readonly value: string
-  /** Milliseconds since the epoch. */
+  /** Milliseconds of the store's time. */
   readonly end: number
 }
 
@@ -25,12 +27,12 @@ const READER_MS = 3_600_000
 
 export class LmdbBoard implements Board {
   #store: LmdbStore<Key>
-  #now: () => number
+  #time: StoreTime
 
-  /** Throws when the directory cannot be opened. `now` is the wall clock, which all processes of a host share. */
-  constructor(dir: string, now: () => number = Date.now) {
+  /** Throws when the directory cannot be opened. */
+  constructor(dir: string, clock: Pick<Clock, 'now' | 'monotonic'>) {
     this.#store = new LmdbStore({ dir, name: 'the board', isSecret: true })
-    this.#now = now
+    this.#time = new StoreTime(this.#store.db, clock)
   }
 
   async read(known: string): Promise<BoardState> {
@@ -39,7 +41,7 @@ export class LmdbBoard implements Board {
     const stored = this.#get<Version>(['version'])
     const version = stored === undefined ? '' : textOf(stored)
     if (version === known) return { version, entries: undefined }
-    const now = this.#now()
+    const now = this.#time.now()
     const entries = this.#all<Stored>('entry').map(([id, { value, end }]): BoardEntry => {
       return { id, value, leftMs: end - now }
     })
@@ -47,12 +49,12 @@ export class LmdbBoard implements Board {
   }
 
   seen(reader: BoardReader): Promise<void> {
-    return this.#store.transact(() => this.#put(['reader', reader.id], { reader, at: this.#now() }))
+    return this.#store.transact(() => this.#put(['reader', reader.id], { reader, at: this.#time.now() }))
   }
 
   async readers(): Promise<SeenReader[]> {
     this.#store.db.resetReadTxn()
-    const now = this.#now()
+    const now = this.#time.now()
     return this.#all<Seen>('reader')
       .map(([, { reader, at }]) => ({ ...reader, silentMs: now - at }))
       .filter(({ silentMs }) => silentMs < READER_MS)
@@ -60,7 +62,7 @@ export class LmdbBoard implements Board {
 
   put(id: string, value: string, ttlMs: number): Promise<string> {
     return this.#store.transact(() => {
-      this.#put(['entry', id], { value, end: this.#now() + ttlMs })
+      this.#put(['entry', id], { value, end: this.#time.now() + ttlMs })
       this.#removeOldReaders()
       return this.#bump()
     })
@@ -87,10 +89,11 @@ export class LmdbBoard implements Board {
 
   #removeOldReaders(): void {
     for (const [id, { at }] of this.#all<Seen>('reader'))
-      if (this.#now() - at > READER_MS) this.#store.db.remove(['reader', id])
+      if (this.#time.now() - at > READER_MS) this.#store.db.remove(['reader', id])
   }
 
   #put(key: Key, value: Stored | Seen | Version): void {
+    this.#time.keep()
     this.#store.db.put(key, Buffer.from(JSON.stringify(value)))
   }
 

@@ -1,6 +1,7 @@
 // Time of a host whose wall clock may be set: the monotonic clock, which all processes of the host share, does not move
 // with it, and begins anew when the host boots.
 import { readFileSync } from 'node:fs'
+import type { Clock } from '../../plugin/tokens.js'
 
 export interface HostInstant {
   /** Milliseconds since the epoch. */
@@ -19,6 +20,63 @@ export function isSameBoot(from: HostInstant, to: HostInstant): boolean {
 export function elapsed(from: HostInstant, to: HostInstant): number {
   return isSameBoot(from, to) ? to.steady - from.steady : Math.max(0, to.wall - from.wall)
 }
+
+/** What a database needs for the time: one record. */
+interface TimeRecord {
+  get(key: ['time']): Buffer | undefined
+  put(key: ['time'], value: Buffer): unknown
+}
+
+/** How often the time is stored at least, milliseconds: how far it may go back at a boot. */
+const STORED_EVERY_MS = 60_000
+
+/**
+ * The time of a store, the same for all processes of the host: the wall clock's when the store was new, which then passes with
+ * the monotonic clock, so that nothing ends, or lasts, because the wall clock is set. Over a boot it follows the wall clock.
+ */
+export class StoreTime {
+  #record: TimeRecord
+  #clock: Pick<Clock, 'now' | 'monotonic'>
+  #last: HostInstant | undefined
+
+  constructor(record: TimeRecord, clock: Pick<Clock, 'now' | 'monotonic'>) {
+    this.#record = record
+    this.#clock = clock
+  }
+
+  /** Milliseconds since the epoch. */
+  now(): number {
+    const at = this.#instant
+    // Any instant of this boot serves.
+    if (this.#last === undefined || !isSameBoot(this.#last, at)) this.#last = this.#stored
+    return this.#last === undefined ? at.wall : this.#last.wall + elapsed(this.#last, at)
+  }
+
+  /** To be called in transactions that write. */
+  keep(): void {
+    const at: HostInstant = { ...this.#instant, wall: this.now() }
+    const { steady, boot } = this.#last ?? { steady: Number.NEGATIVE_INFINITY, boot: at.boot }
+    if (boot === at.boot && at.steady >= steady && at.steady - steady < STORED_EVERY_MS) return
+    const stored = Buffer.alloc(3 * DOUBLE)
+    for (const [i, number] of [at.wall, at.steady, at.boot].entries())
+      stored.writeDoubleLE(number, i * DOUBLE)
+    this.#record.put(['time'], stored)
+    this.#last = at
+  }
+
+  get #instant(): HostInstant {
+    return { wall: this.#clock.now(), steady: this.#clock.monotonic(), boot: thisBoot }
+  }
+
+  get #stored(): HostInstant | undefined {
+    const stored = this.#record.get(['time'])
+    if (stored === undefined) return undefined
+    const [wall, steady, boot] = [0, 1, 2].map((i) => stored.readDoubleLE(i * DOUBLE))
+    return { wall: wall ?? Number.NaN, steady: steady ?? Number.NaN, boot: boot ?? Number.NaN }
+  }
+}
+
+const DOUBLE = 8
 
 /** Counts of other boots are not comparable; 0 where the system does not name the boot. */
 export const thisBoot = bootNumber()

@@ -2,10 +2,11 @@
 import { createHash } from 'node:crypto'
 import type { MapBounds, SharedMap } from '../../plugin/shared-store.js'
 import type { Clock } from '../../plugin/tokens.js'
+import { StoreTime } from './host-time.js'
 import type { LmdbStore } from './store.js'
 
 /**
- * A value behind its end; the names by their ends; the number of names of a group; a secret, which no map has. Groups and names are hashes, because
+ * A value behind its end; the names by their ends; the number of names of a group; a secret and the time, which no map has. Groups and names are hashes, because
  * the length of a key is limited.
  */
 export type MapKey =
@@ -13,25 +14,28 @@ export type MapKey =
   | ['end', map: string, group: string, endsAt: number, name: string]
   | ['count', map: string, group: string]
   | ['secret', name: string]
+  | ['time']
 
 const NOTHING = Buffer.alloc(0)
-/** Bytes of the end before a value: milliseconds since the epoch, as a double. */
+/** Bytes of the end before a value: milliseconds of the store's time, as a double. */
 const END = 8
 /** Values of other groups that each operation removes if they have ended. */
 const SWEPT = 2
+
+export type MapClock = Pick<Clock, 'now' | 'monotonic'>
 
 export class LmdbMap implements SharedMap {
   #store: LmdbStore<MapKey>
   #name: string
   #bounds: MapBounds
-  #clock: Pick<Clock, 'now'>
+  #time: StoreTime
   #sweepFrom: MapKey
 
-  constructor(store: LmdbStore<MapKey>, name: string, bounds: MapBounds, clock: Pick<Clock, 'now'>) {
+  constructor(store: LmdbStore<MapKey>, name: string, bounds: MapBounds, clock: MapClock) {
     this.#store = store
     this.#name = name
     this.#bounds = bounds
-    this.#clock = clock
+    this.#time = new StoreTime(store.db, clock)
     this.#sweepFrom = ['end', name, '', 0, '']
   }
 
@@ -72,14 +76,15 @@ export class LmdbMap implements SharedMap {
 
   #known(group: string, name: string): string | undefined {
     const stored = this.#store.db.get(['value', this.#name, group, name])
-    if (stored === undefined || stored.readDoubleBE(0) <= this.#clock.now()) return undefined
+    if (stored === undefined || stored.readDoubleBE(0) <= this.#time.now()) return undefined
     return stored.toString('utf8', END)
   }
 
   #put(group: string, name: string, value: string): void {
+    this.#time.keep()
     this.#remove(group, name)
     const { db } = this.#store
-    const endsAt = this.#clock.now() + this.#bounds.ttlMs
+    const endsAt = this.#time.now() + this.#bounds.ttlMs
     const stored = Buffer.allocUnsafe(END + Buffer.byteLength(value))
     stored.writeDoubleBE(endsAt)
     stored.write(value, END)
@@ -88,7 +93,7 @@ export class LmdbMap implements SharedMap {
     this.#setCount(group, this.#count(group) + 1)
     const excess = this.#count(group) - this.#bounds.maxEntries
     if (excess > 0) this.#removeFirst(group, Number.MAX_SAFE_INTEGER, excess)
-    this.#removeFirst(group, this.#clock.now(), 2)
+    this.#removeFirst(group, this.#time.now(), 2)
   }
 
   /** Removes up to `limit` entries that end by `until`, those that end first. */
@@ -107,7 +112,7 @@ export class LmdbMap implements SharedMap {
     const range = { start: this.#sweepFrom, exclusiveStart: true, end }
     const keys = [...this.#store.db.getKeys({ ...range, limit: SWEPT })]
     for (const key of keys) {
-      if (key[0] === 'end' && key[3] <= this.#clock.now()) this.#remove(key[2], key[4])
+      if (key[0] === 'end' && key[3] <= this.#time.now()) this.#remove(key[2], key[4])
     }
     const last = keys.at(-1)
     this.#sweepFrom = keys.length < SWEPT || last === undefined ? ['end', this.#name, '', 0, ''] : last

@@ -1,16 +1,15 @@
 // The shared store of the processes of one host: secrets that the first of them creates, and maps.
 import { randomBytes } from 'node:crypto'
 import type { MapBounds, SharedMap, SharedStore } from '../../plugin/shared-store.js'
-import type { Clock } from '../../plugin/tokens.js'
-import { LmdbMap, type MapKey } from './map.js'
+import { LmdbMap, type MapClock, type MapKey } from './map.js'
 import { LmdbStore } from './store.js'
 
 export class LmdbSharedStore implements SharedStore {
   #store: LmdbStore<MapKey>
-  #clock: Pick<Clock, 'now'>
+  #clock: MapClock
 
   /** Throws when the directory cannot be opened. */
-  constructor(dir: string, clock: Pick<Clock, 'now'>) {
+  constructor(dir: string, clock: MapClock) {
     this.#store = new LmdbStore({ dir, name: 'the shared store', isSecret: true })
     this.#clock = clock
   }

@@ -42,7 +42,7 @@ export class EscalationRepository {
   }
 
   get now(): number {
-    return this.#parts.clock.now()
+    return this.#parts.store.now?.() ?? this.#parts.clock.now()
   }
 
   async find(id: string): Promise<VersionedEscalation | undefined> {

@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import type { Board } from '@svc/core'
+import { type Board, hostClock } from '@svc/core'
 import { LmdbBoard } from '@svc/core/lmdb'
 import { RedisBoard } from '@svc/core/redis'
 import { MemoryBoard } from '@svc/core/store'
@@ -84,7 +84,7 @@ describe('the board of a deployment', () => {
   suite('in LMDB', async () => {
     const dir = new TemporaryDir()
     return {
-      open: () => new LmdbBoard(join(dir.path, 'board')),
+      open: () => new LmdbBoard(join(dir.path, 'board'), hostClock),
       end: async () => dir[Symbol.dispose](),
     }
   })

@@ -145,7 +145,12 @@ describe('a shared map', function () {
 
   it('on disk removes what has ended of groups that are not written any more', async () => {
     let now = 1_000
-    const map = new LmdbMap(disk, randomUUID(), { ttlMs: 10, maxEntries: 3 }, { now: () => now })
+    const map = new LmdbMap(
+      disk,
+      randomUUID(),
+      { ttlMs: 10, maxEntries: 3 },
+      { now: () => now, monotonic: () => now },
+    )
     const groups = Array.from({ length: 20 }, (_, i) => `g${i}`)
     for (const group of groups) await map.set(group, [['a', '1']])
     now += 11

@@ -1,10 +1,11 @@
 // Escalations on this host's disk, shared by its processes; they survive a restart.
-import type { EscalationEntry, EscalationStore, OpenConditions } from '@svc/core'
-import { LmdbStore } from '@svc/core/lmdb'
+import type { Clock, EscalationEntry, EscalationStore, OpenConditions } from '@svc/core'
+import { LmdbStore, StoreTime } from '@svc/core/lmdb'
 import { decodeEntry, encodeEntry } from '../entry.js'
 
-/** An entry, its input, the newest of a fingerprint, and four indexes: pending by principal, pending by next step, age, deletion. */
+/** The time, an entry, its input, the newest of a fingerprint, and four indexes: pending by principal, pending by next step, age, deletion. */
 type Key =
+  | ['time']
   | ['entry', id: string]
   | ['input', id: string]
   | ['newest', fingerprint: string]
@@ -22,10 +23,17 @@ const NOTHING = Buffer.alloc(0)
 
 export class LmdbEscalationStore implements EscalationStore {
   #store: LmdbStore<Key>
+  #time: StoreTime
 
   /** Throws when the directory cannot be opened. */
-  constructor(dir: string) {
+  constructor(dir: string, clock: Pick<Clock, 'now' | 'monotonic'>) {
     this.#store = new LmdbStore<Key>({ dir, name: 'the escalation store' })
+    this.#time = new StoreTime(this.#store.db, clock)
+  }
+
+  /** A wall clock that is set neither ends an escalation nor prolongs an approval. */
+  now(): number {
+    return this.#time.now()
   }
 
   open(entry: EscalationEntry, { replaces, maxPending, maxInputBytes, now }: OpenConditions, input?: string) {
@@ -135,6 +143,7 @@ export class LmdbEscalationStore implements EscalationStore {
   }
 
   #put(entry: EscalationEntry): void {
+    this.#time.keep()
     const { db } = this.#store
     db.put(['entry', entry.id], Buffer.from(encodeEntry(entry)))
     for (const key of indexesOf(entry)) db.put(key, NOTHING)

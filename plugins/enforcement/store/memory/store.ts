@@ -1,8 +1,9 @@
 // Escalations in the memory of this process, for tests and trials: they are lost when it ends.
-import type { EscalationEntry, EscalationStore, OpenConditions } from '@svc/core'
+import type { Clock, EscalationEntry, EscalationStore, OpenConditions } from '@svc/core'
 
 export class MemoryEscalationStore implements EscalationStore {
   readonly inProcess = true
+  readonly now?: () => number
   #entries = new Map<string, EscalationEntry>()
   #inputs = new Map<string, string>()
   #inputBytes = 0
@@ -17,7 +18,15 @@ export class MemoryEscalationStore implements EscalationStore {
   constructor({
     maxEntries = 100_000,
     maxBytes = 268_435_456,
-  }: { readonly maxEntries?: number; readonly maxBytes?: number } = {}) {
+    clock,
+  }: {
+    readonly maxEntries?: number
+    readonly maxBytes?: number
+    readonly clock?: Pick<Clock, 'now' | 'monotonic'>
+  } = {}) {
+    // As that of LMDB, for the life of the process.
+    const offset = clock === undefined ? 0 : clock.now() - clock.monotonic()
+    if (clock !== undefined) this.now = () => clock.monotonic() + offset
     this.#maxEntries = maxEntries
     this.#maxBytes = maxBytes
   }

@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { hostClock } from '@svc/core'
 import { LmdbEscalationStore } from '@svc/plugin-enforcement/lmdb'
 import { expect } from 'chai'
 import { entry, escalationStoreSuite } from './suite.js'
@@ -10,7 +11,7 @@ const none = { replaces: undefined, maxPending: 20, maxInputBytes: 100, now: ent
 
 escalationStoreSuite('lmdb', async () => {
   const dir = newDir()
-  const store = new LmdbEscalationStore(dir)
+  const store = new LmdbEscalationStore(dir, hostClock)
   return {
     store,
     async close() {
@@ -30,18 +31,18 @@ describe('lmdb escalation store', () => {
   afterEach(() => rmSync(dir, { recursive: true }))
 
   it('keeps its entries when it is closed and opened again', async () => {
-    const store = new LmdbEscalationStore(dir)
+    const store = new LmdbEscalationStore(dir, hostClock)
     await store.open(entry('a'), none)
     await store.replace(entry('a', { version: 2 }))
     await store.close()
-    const again = new LmdbEscalationStore(dir)
+    const again = new LmdbEscalationStore(dir, hostClock)
     expect(await again.latest('of a')).to.deep.equal(entry('a', { version: 2 }))
     expect(await again.due(none.now + 5000, 9)).to.have.length(1)
     await again.close()
   })
 
   it('refuses an entry that is not its own', async () => {
-    const store = new LmdbEscalationStore(dir)
+    const store = new LmdbEscalationStore(dir, hostClock)
     await store.open(entry('a', { version: 1.5 }), none)
     const [read] = await Promise.allSettled([store.get('a')])
     expect(read).to.have.property('status', 'rejected')
