@@ -121,7 +121,7 @@ export class QuotasStage implements Stage {
   #localCounts(): MemoryCounts {
     const { clock } = this.#store
     return this.#store.attach('local counts', () => ({
-      value: new MemoryCounts({ now: () => clock.now() }),
+      value: new MemoryCounts({ now: () => clock.now(), monotonic: () => clock.monotonic() }),
       close: () => undefined,
     }))
   }

@@ -10,7 +10,7 @@ import {
 import { type StoreKind, StoreResource } from '@svc/core/store'
 import type { QuotasConfig } from './config.js'
 import { MemoryCounts } from './store/memory/counts.js'
-import type { QuotaStore } from './store/token-bucket.js'
+import { END_OF_TIME, type QuotaStore } from './store/token-bucket.js'
 
 /** Opens an adapter of the user. The gateway keeps it across reloads and closes it at the end. */
 export type QuotaAdapterFactory = (context: PluginContext) => QuotaAdapter
@@ -66,7 +66,8 @@ function instanceOf(adapter: QuotasConfig['adapter'], { container }: PluginConte
 
 function builtIn(config: QuotasConfig): Record<string, StoreKind<QuotaStore>> {
   return {
-    memory: async ({ clock }) => new MemoryCounts({ now: () => clock.now() }),
+    memory: async ({ clock }) =>
+      new MemoryCounts({ now: () => clock.now(), monotonic: () => clock.monotonic() }),
     async lmdb({ dir, clock }) {
       const { LmdbQuotaAdapter } = await import('./store/lmdb/store.js')
       return new LmdbQuotaAdapter({ dir, now: () => clock.now(), monotonic: () => clock.monotonic() })
@@ -84,9 +85,6 @@ function registered(context: PluginContext): Record<string, StoreKind<QuotaStore
   const factories = [...(resolveOptional(context.container, quotaAdapters) ?? [])]
   return Object.fromEntries(factories.map(([name, make]) => [name, async () => make(context)]))
 }
-
-/** The latest instant of a Date, in milliseconds since the epoch. */
-const END_OF_TIME = 8.64e15
 
 /** ISO 8601 with a time zone, without which the instant depends on the machine. */
 const ISO_INSTANT = /^[+-]?\d{4,6}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)$/

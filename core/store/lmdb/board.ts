@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Board, BoardEntry, BoardReader, BoardState, SeenReader } from '../../plugin/board.js'
 import type { Clock } from '../../plugin/tokens.js'
-import { StoreTime } from './host-time.js'
+import { StoreTime } from '../host-time.js'
 import { LmdbStore } from './store.js'
 
 type Key = ['time'] | ['version'] | ['entry', id: string] | ['reader', id: string]

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto'
 import type { MapBounds, SharedMap } from '../../plugin/shared-store.js'
 import type { Clock } from '../../plugin/tokens.js'
-import { StoreTime } from './host-time.js'
+import { StoreTime } from '../host-time.js'
 import type { LmdbStore } from './store.js'
 
 /**

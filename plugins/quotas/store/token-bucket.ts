@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import type { MaybePromise, QuotaAdapter, StoreLifecycle } from '@svc/core'
 
 /** The latest instant of a Date, in milliseconds since the epoch. */
-const END_OF_TIME = 8.64e15
+export const END_OF_TIME = 8.64e15
 
 // Refilling multiplies and divides, so a token that is exactly due may be slightly below one. The difference is taken
 // on credit and settled by the next refill, so that it never adds up to a token.

@@ -1,7 +1,8 @@
 // Keys on this host's disk, shared by its processes; they survive a restart and a crash. They end after the time that has
 // passed, whatever the wall clock shows: a clock that is set ahead must not let a call run twice.
 import type { DedupeClaim, DedupeClaimResult, DedupeStore } from '@svc/core'
-import { type HostInstant, isSameBoot, LmdbStore, thisBoot } from '@svc/core/lmdb'
+import { LmdbStore } from '@svc/core/lmdb'
+import { type HostInstant, isSameBoot, thisBoot } from '@svc/core/store'
 import { claimed, type Entry, ended, isRunning, mayEnd, phases, resultOf, sent } from '../entry.js'
 
 interface LmdbDedupeOptions {

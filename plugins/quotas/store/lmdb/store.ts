@@ -1,8 +1,17 @@
 // Counts on this host's disk, shared by its processes; they survive a restart, and a wall clock that is set.
 import type { QuotaAdapter } from '@svc/core'
-import { elapsed, type HostInstant, isSameBoot, LmdbStore, thisBoot } from '@svc/core/lmdb'
-import { checkDailyLimit, checkedSize, DAY_MS, dayOf, keyOf, TokenBucket } from '../token-bucket.js'
-import { clockWarning, oldestDay, type SeenTime, seen } from './host-time.js'
+import { LmdbStore } from '@svc/core/lmdb'
+import { elapsed, type HostInstant, isSameBoot, thisBoot } from '@svc/core/store'
+import { clockWarning, oldestDay, type SeenTime, seen } from '../seen-time.js'
+import {
+  checkDailyLimit,
+  checkedSize,
+  DAY_MS,
+  dayOf,
+  END_OF_TIME,
+  keyOf,
+  TokenBucket,
+} from '../token-bucket.js'
 
 interface LmdbQuotaOptions {
   /** On a local filesystem; made if it is missing. */
@@ -135,8 +144,6 @@ export class LmdbQuotaAdapter implements QuotaAdapter {
 
 /** The boot of an instant that a caller gave. */
 const GIVEN = -1
-/** The latest instant of a Date, in milliseconds since the epoch. */
-const END_OF_TIME = 8.64e15
 /** What is on disk are little-endian doubles. */
 const DOUBLE = 8
 

@@ -1,11 +1,13 @@
 // Counts in the memory of this process, for gateways of one process: they are lost when it ends.
 import type { QuotaAdapter } from '@svc/core'
-import { Tally } from '@svc/core/store'
+import { type HostInstant, Tally } from '@svc/core/store'
+import { oldestDay, type SeenTime, seen } from '../seen-time.js'
 import {
   checkDailyLimit,
   checkedSize,
   DAY_MS,
   dayOf,
+  END_OF_TIME,
   keyOf,
   type QuotaStore,
   TokenBucket,
@@ -14,6 +16,8 @@ import {
 export interface MemoryCountsOptions {
   /** Milliseconds since the epoch, for operations without `now`. */
   readonly now?: () => number
+  /** Milliseconds of a clock that nobody sets. Default: `now`. */
+  readonly monotonic?: () => number
   /** Maximum number of buckets, and of counts; further ones are refused. Default: 1,000,000 each. */
   readonly maxKeys?: number
   /** Maximum number of each for one tenant. Default: 100,000. */
@@ -25,17 +29,23 @@ interface DayCount {
   count: number
 }
 
-/** Deletes buckets that are full again, as they equal new ones, and days other than today and its neighbours. */
+/** Deletes buckets that are full again, as they equal new ones, and days before yesterday. Holds if the wall clock is set. */
 export class MemoryCounts implements QuotaStore {
   readonly inProcess = true
-  #now: () => number
+  #now: () => HostInstant
+  #seen: SeenTime | undefined
   #counts: OwnedEntries<DayCount>
   #buckets: OwnedEntries<TokenBucket>
 
-  constructor({ now = Date.now, maxKeys = 1_000_000, maxKeysPerTenant = 100_000 }: MemoryCountsOptions = {}) {
-    this.#now = now
-    // The neighbouring days stay, for calls that began before midnight and for clocks that are set back.
-    const isOldDay = ({ day }: DayCount, at: number) => Math.abs(day - dayOf(at)) > 1
+  constructor({
+    now = Date.now,
+    monotonic = now,
+    maxKeys = 1_000_000,
+    maxKeysPerTenant = 100_000,
+  }: MemoryCountsOptions = {}) {
+    this.#now = () => ({ wall: now(), steady: monotonic(), boot: 0 })
+    // Yesterday stays, for calls that began before midnight and for a clock that is set back.
+    const isOldDay = ({ day }: DayCount, at: number) => day < dayOf(at) - 1
     this.#counts = new OwnedEntries(maxKeys, maxKeysPerTenant, isOldDay)
     this.#buckets = new OwnedEntries(maxKeys, maxKeysPerTenant, ({ fullAt }, at) => fullAt <= at)
   }
@@ -45,26 +55,28 @@ export class MemoryCounts implements QuotaStore {
     return this.#buckets.size + this.#counts.size
   }
 
-  incrDaily(tenant: string, tool: string, limit: number, now = this.#now()) {
+  incrDaily(tenant: string, tool: string, limit: number, now?: number) {
     checkDailyLimit(limit)
-    const day = dayOf(now)
+    const day = this.#day(now)
     const key = countKey(day, tenant, tool)
     const count = (this.#counts.get(key)?.count ?? 0) + 1
     // Over the limit the call is not counted.
-    if (count <= limit) this.#raise(key, tenant, { day, count }, now)
+    if (count <= limit) this.#raise(key, tenant, { day, count })
     return { count, resetAt: (day + 1) * DAY_MS }
   }
 
-  takeToken(tenant: string, tool: string, ratePerSec: number, burst?: number, now = this.#now()) {
+  takeToken(tenant: string, tool: string, ratePerSec: number, burst?: number, now?: number) {
     const size = checkedSize(ratePerSec, burst)
-    this.#buckets.sweep(now)
+    const { wall, steady } = now === undefined ? this.#now() : { wall: now, steady: now }
+    this.#buckets.sweep(steady)
     const key = keyOf(tenant, tool)
-    const bucket = this.#buckets.get(key) ?? this.#buckets.add(key, tenant, new TokenBucket(size, now))
-    return bucket.take(ratePerSec, size, now)
+    const bucket = this.#buckets.get(key) ?? this.#buckets.add(key, tenant, new TokenBucket(size, steady))
+    const { tokens, resetAt } = bucket.take(ratePerSec, size, steady)
+    return { tokens, resetAt: Math.min(END_OF_TIME, wall + resetAt - steady) }
   }
 
-  refundDaily(tenant: string, tool: string, now = this.#now()): void {
-    const key = countKey(dayOf(now), tenant, tool)
+  refundDaily(tenant: string, tool: string, now?: number): void {
+    const key = countKey(now === undefined ? this.#day() : dayOf(now), tenant, tool)
     const entry = this.#counts.get(key)
     if (entry === undefined) return
     entry.count--
@@ -72,21 +84,28 @@ export class MemoryCounts implements QuotaStore {
   }
 
   /** Raises the count to `count`, the last one of another store, unless there is no room; never lowers it. */
-  raiseTo(tenant: string, tool: string, count: number, now = this.#now()): void {
-    const day = dayOf(now)
+  raiseTo(tenant: string, tool: string, count: number, now?: number): void {
+    const day = this.#day(now)
     const key = countKey(day, tenant, tool)
     const entry = this.#counts.get(key)
     if (entry === undefined && this.#counts.fullError(ownerOf(day, tenant)) !== undefined) return
-    if (count > (entry?.count ?? 0)) this.#raise(key, tenant, { day, count }, now)
+    if (count > (entry?.count ?? 0)) this.#raise(key, tenant, { day, count })
   }
 
-  #raise(key: string, tenant: string, raised: DayCount, now: number): void {
+  /** The day that a call counts for: none that is over begins anew. */
+  #day(now?: number): number {
+    const at = now === undefined ? this.#now() : { wall: now, steady: now, boot: 0 }
+    this.#seen = seen(this.#seen, at)
+    return Math.max(dayOf(at.wall), oldestDay(this.#seen))
+  }
+
+  #raise(key: string, tenant: string, raised: DayCount): void {
     const entry = this.#counts.get(key)
     if (entry !== undefined) {
       entry.count = raised.count
       return
     }
-    this.#counts.sweep(now)
+    this.#counts.sweep(this.#seen?.verified ?? 0)
     this.#counts.add(key, ownerOf(raised.day, tenant), raised)
   }
 }

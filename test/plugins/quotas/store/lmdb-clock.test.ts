@@ -1,4 +1,6 @@
 // The wall clock of the host jumps; the limits must hold as if it had not.
+import type { QuotaAdapter } from '@svc/core'
+import { MemoryQuotaAdapter } from '@svc/plugin-quotas'
 import { LmdbQuotaAdapter } from '@svc/plugin-quotas/lmdb'
 import { expect } from 'chai'
 import fc from 'fast-check'
@@ -13,16 +15,16 @@ const LIMIT = 4
 const RATE = 0.5
 const BURST = 3
 
-/** A host with one store; processes come and go. */
+/** A host with one store; processes come and go, if it is on disk. */
 class Host {
   /** Milliseconds that the wall clock is wrong by. */
   wrongBy = 0
   /** Milliseconds since the start. */
   passed = 0
-  adapter: LmdbQuotaAdapter
-  readonly #dir: string
+  adapter: QuotaAdapter
+  readonly #dir: string | undefined
 
-  constructor(dir: string) {
+  constructor(dir?: string) {
     this.#dir = dir
     this.adapter = this.open()
   }
@@ -31,16 +33,16 @@ class Host {
     return NOON + this.passed + this.wrongBy
   }
 
-  open(): LmdbQuotaAdapter {
-    return new LmdbQuotaAdapter({
-      dir: this.#dir,
-      now: () => this.wall,
-      monotonic: () => 1_000 + this.passed,
-    })
+  open(): QuotaAdapter {
+    const clock = { now: () => this.wall, monotonic: () => 1_000 + this.passed }
+    return this.#dir === undefined
+      ? new MemoryQuotaAdapter(clock)
+      : new LmdbQuotaAdapter({ dir: this.#dir, ...clock })
   }
 
   async restart(): Promise<void> {
-    await this.adapter.close()
+    if (this.#dir === undefined) return
+    await this.adapter.close?.()
     this.adapter = this.open()
   }
 }
@@ -70,11 +72,16 @@ const step = fc.oneof(
 )
 
 describe('limits in LMDB and a wall clock that jumps', () => {
-  it('keep the count of each day that has begun, and refill buckets by the time that passes', async () => {
+  const title = 'keep the count of each day that has begun, and refill buckets by the time that passes'
+  it(title, () => keepCounts(true))
+
+  it(`${title}, in memory too`, () => keepCounts(false))
+
+  async function keepCounts(isOnDisk: boolean) {
     await fc.assert(
       fc.asyncProperty(fc.array(step, { maxLength: 60 }), async (steps) => {
         using dir = new TemporaryDir()
-        const host = new Host(dir.path)
+        const host = new Host(isOnDisk ? dir.path : undefined)
         /** Calls that were counted, by day and tool. */
         const counts = new Map<string, number>()
         const buckets = new Map<string, { tokens: number; at: number }>()
@@ -86,18 +93,18 @@ describe('limits in LMDB and a wall clock that jumps', () => {
           else if (one.kind === 'restart') await host.restart()
           else if (one.kind === 'count') {
             const { count, resetAt } = await host.adapter.incrDaily('t', one.tool, LIMIT)
-            const key = `${resetAt} ${one.tool}`
+            const key = `${Number(resetAt)} ${one.tool}`
             const counted = counts.get(key) ?? 0
             expect(count, 'the day goes on').to.equal(counted + 1)
             if (count <= LIMIT) counts.set(key, count)
-            if (count <= LIMIT) last.set(one.tool, resetAt)
+            if (count <= LIMIT) last.set(one.tool, Number(resetAt))
             expect(resetAt, 'the day is not over').to.be.above(host.wall)
           } else if (one.kind === 'refund') {
             const resetAt = last.get(one.tool)
             last.delete(one.tool)
             if (resetAt === undefined) continue
-            await host.adapter.refundDaily('t', one.tool, resetAt - 1)
-            const key = `${resetAt} ${one.tool}`
+            await host.adapter.refundDaily?.('t', one.tool, resetAt - 1)
+            const key = `${Number(resetAt)} ${one.tool}`
             counts.set(key, (counts.get(key) ?? 0) - 1)
           } else {
             const { tokens, at } = buckets.get(one.tool) ?? { tokens: BURST, at: host.passed }
@@ -108,21 +115,21 @@ describe('limits in LMDB and a wall clock that jumps', () => {
             if (isTaken) buckets.set(one.tool, { tokens: available - 1, at: host.passed })
           }
         }
-        await host.adapter.close()
+        await host.adapter.close?.()
       }),
       { seed: 25_2, numRuns: propertyRuns(40) },
     )
-  })
+  }
 
   it('begin a new day after a jump of days ahead, with a warning, and go on with the old one when it is corrected', async () => {
     using dir = new TemporaryDir()
     const host = new Host(dir.path)
     const count = async () => (await host.adapter.incrDaily('t', 'a', 10)).count
     expect([await count(), await count()]).to.deep.equal([1, 2])
-    expect(host.adapter.warning()).to.equal(undefined)
+    expect(host.adapter.warning?.()).to.equal(undefined)
     host.wrongBy = 3_650 * DAY
     expect(await count()).to.equal(1)
-    expect(host.adapter.warning()).to.include(
+    expect(host.adapter.warning?.()).to.include(
       'was set ahead by 3650 days, to 2036-06-12T12:00:00.000Z: a new day',
     )
     host.passed += HOUR
@@ -130,8 +137,8 @@ describe('limits in LMDB and a wall clock that jumps', () => {
     expect(await count()).to.equal(3)
     host.passed += DAY + HOUR
     await count()
-    expect(host.adapter.warning()).to.equal(undefined)
-    await host.adapter.close()
+    expect(host.adapter.warning?.()).to.equal(undefined)
+    await host.adapter.close?.()
   })
 
   it('count for a day that has begun while the clock is set back by more than a day, with a warning', async () => {
@@ -143,8 +150,8 @@ describe('limits in LMDB and a wall clock that jumps', () => {
     host.wrongBy = -4 * DAY
     const { resetAt } = await host.adapter.incrDaily('t', 'a', 10)
     expect(new Date(resetAt).toISOString()).to.equal('2026-06-20T00:00:00.000Z')
-    expect(host.adapter.warning()).to.include('was set back: calls count for 2026-06-19')
-    await host.adapter.close()
+    expect(host.adapter.warning?.()).to.include('was set back: calls count for 2026-06-19')
+    await host.adapter.close?.()
   })
 
   it('refill by what the wall clock shows after the host has booted', async () => {

@@ -1,6 +1,6 @@
 // The days of a host whose wall clock may be set.
-import { elapsed, type HostInstant, isSameBoot } from '@svc/core/lmdb'
-import { DAY_MS, dayOf } from '../token-bucket.js'
+import { elapsed, type HostInstant, isSameBoot } from '@svc/core/store'
+import { DAY_MS, dayOf } from './token-bucket.js'
 
 /** The last instant that was seen, and a time that the wall clock had and that has passed. */
 export interface SeenTime extends HostInstant {

@@ -1,7 +1,7 @@
 // Time of a host whose wall clock may be set: the monotonic clock, which all processes of the host share, does not move
 // with it, and begins anew when the host boots.
 import { readFileSync } from 'node:fs'
-import type { Clock } from '../../plugin/tokens.js'
+import type { Clock } from '../plugin/tokens.js'
 
 export interface HostInstant {
   /** Milliseconds since the epoch. */
