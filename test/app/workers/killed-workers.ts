@@ -15,7 +15,7 @@ export interface Kill extends KillPoint {
   readonly when: 'before' | 'after'
 }
 
-export const phases = ['start', 'calls', 'reload'] as const
+const phases = ['start', 'calls', 'reload'] as const
 
 /** Calls that a tenant has; the long form sends more. */
 const LIMIT = 150
