@@ -33,6 +33,7 @@ export class Calls<Remote extends Methods<Remote>> {
   readonly #methods: ReadonlyMap<string, Method>
   readonly #pending = new Map<number, Pending>()
   #nextId = 0
+  #ended: Error | undefined
 
   /** The calls between this worker thread and the thread that has started it. */
   static ofThread<Remote extends Methods<Remote>>(methods?: Readonly<Record<string, Method>>): Calls<Remote> {
@@ -51,6 +52,7 @@ export class Calls<Remote extends Methods<Remote>> {
     name: Name,
     ...args: Parameters<Remote[Name]>
   ): Promise<Awaited<ReturnType<Remote[Name]>>> {
+    if (this.#ended !== undefined) return Promise.reject(this.#ended)
     const id = this.#nextId++
     return new Promise((resolve, reject) => {
       // The other side has typed methods.
@@ -67,8 +69,9 @@ export class Calls<Remote extends Methods<Remote>> {
     this.#port.postMessage({ kind: 'call', name, args } satisfies Call)
   }
 
-  /** Rejects the calls that have no reply. */
+  /** Rejects the calls that have no reply, and all later ones. */
   end(error: Error): void {
+    this.#ended = error
     for (const { reject } of this.#pending.values()) reject(error)
     this.#pending.clear()
   }
