@@ -30,7 +30,8 @@ export class SharedListener {
 
   /** To be called when a worker begins to serve. */
   giveWaiting(): void {
-    for (const socket of this.#waiting) this.#accept(socket)
+    // A copy, as those that wait again are added at the end: the worker may have ended since.
+    for (const socket of [...this.#waiting]) this.#accept(socket)
   }
 
   close(): void {

@@ -19,7 +19,7 @@ const KILLS_OF_A_GATEWAY = 8
 describe('a worker that is killed at one exact file operation', function () {
   this.timeout(isWhole ? 3_600_000 : 120_000)
 
-  it(`of a start, of calls, of a seal or of a reload loses and doubles nothing (SVC_SEED=${seed})`, async () => {
+  it('of a start, of calls, of a seal or of a reload loses and doubles nothing', async () => {
     let gateway = await KilledWorkers.start()
     try {
       const all = (await gateway.points()).flatMap((point): Kill[] => [
@@ -41,7 +41,7 @@ describe('a worker that is killed at one exact file operation', function () {
         try {
           if (await gateway.kill(kill)) reached++
         } catch (cause) {
-          throw new Error(JSON.stringify(kill), { cause })
+          throw new Error(`SVC_SEED=${seed} ${JSON.stringify(kill)}`, { cause })
         }
       }
       expect(reached, `of ${kills.length} operations`).to.be.at.least(kills.length / 2)
