@@ -20,6 +20,7 @@ from witnesses import cosigned_at, read_witness_keys
 START = '<script type="application/json" id="evidence">'
 PAGES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "pages.txt")
 ESCAPED = {character: f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
+MAX_PAGE_BYTES = 256 * 2**20
 COUNTS, LISTS = ("more", "not_sealed"), ("records", "definitions")
 MEMBERS = {"evidence", "made_at", "made_by", "filter", *COUNTS, *LISTS}
 FILTER = "since until tenant tool server decision status trace_id span_id agent principal error escalation policy_sha256"
@@ -31,6 +32,8 @@ class NotEvidence(ValueError):
 
 def read_evidence(raw):
     """The data of the page, which has nothing else that is not in a page of svc-sdk."""
+    if len(raw) > MAX_PAGE_BYTES:
+        raise NotEvidence("it is larger than any evidence file")
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError:
@@ -181,7 +184,7 @@ def main():
         given = read_keys(options.keys)
         witnesses = read_witness_keys(options.witness_keys) if options.witness_keys else ()
         with open(options.file, "rb") as file:
-            raw = file.read()
+            raw = file.read(MAX_PAGE_BYTES + 1)
     except (OSError, ValueError) as error:
         print(f"cannot be judged: {error}", file=sys.stderr)
         sys.exit(2)

@@ -1,8 +1,15 @@
-import { writeFileSync } from 'node:fs'
+import { mkdtempSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
+import { evidenceOf } from '@svc/plugin-audit/tools'
 import { expect } from 'chai'
-import { type EvidenceRig, evidenceRig, keyLine } from '../plugins/audit/log/tools/evidence/evidence-rig.js'
+import {
+  DAY,
+  type EvidenceRig,
+  evidenceRig,
+  keyLine,
+} from '../plugins/audit/log/tools/evidence/evidence-rig.js'
+import { LogBuilder } from '../support/audit-log.js'
 import { accessibilityViolations, type Chromium, needsChromium, startChromium } from '../support/chromium.js'
 
 describe('a page of evidence in a browser', function () {
@@ -88,5 +95,41 @@ describe('a page of evidence in a browser', function () {
     const forged = await open(rig.forged)
     await forged.check(keyLine, 'failed')
     expect(await forged.page.locator('#verdict').textContent()).to.equal('11 of 11 records are NOT PROVEN.')
+  })
+
+  it('shows hostile values as text, cut, with hidden characters by their codes', async () => {
+    const evil = `</script><img src=x onerror="document.title='run'">\u202e\u200b`
+    const long = 'x'.repeat(100_000)
+    const record = Object.fromEntries(
+      ['tenant', 'server', 'tool', 'error', 'agentRef', 'policy_sha256', 'definition_sha256'].map((name) => [
+        name,
+        evil + long,
+      ]),
+    )
+    const dir = mkdtempSync(join(rig.root, 'hostile-'))
+    const log = new LogBuilder(dir)
+    log.record(DAY, { ...record, principal: { user: evil + long } })
+    log.record(DAY, {
+      ...record,
+      policy: { decision: 'deny', retention: evil },
+      gateway: evil + long,
+      event: { text: evil },
+    })
+    log.seal()
+    log.finish()
+    const { page, check } = await open(await evidenceOf([dir], { agent: evil + long }, { madeBy: evil }))
+    await check(keyLine, 'ok')
+    const rows = page.locator('#records > li')
+    expect(await rows.count()).to.equal(2)
+    for (const row of await rows.all()) {
+      await row.locator('summary').click()
+      await row.locator('pre').first().waitFor()
+      expect(await row.locator('summary').textContent())
+        .to.include('</script><img src=x')
+        .and.include('\\u202e\\u200b')
+      expect((await row.locator('summary').textContent())?.length).to.be.below(3000)
+    }
+    expect(await page.locator('img').count()).to.equal(0)
+    expect(await page.title()).to.equal('Evidence from an audit log')
   })
 })

@@ -1,12 +1,14 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { LocalDevSigner, SvcAppender } from '@svc/plugin-audit/log'
 import { checkEvidence, readKeys } from '@svc/plugin-audit/tools'
 import { expect } from 'chai'
 import type { Page } from 'playwright-core'
+import { envelope } from '../plugins/audit/log/writer/records.js'
 import { accessibilityViolations, type Chromium, needsChromium, startChromium } from '../support/chromium.js'
 import { type ConsoleRig, screenshot, startConsole } from './rig.js'
 
-const evil = '</script><img src=x onerror=alert(1)>\u202e'
+const evil = `</script><img src=x onerror="document.title='run'">\u202e${'x'.repeat(100_000)}`
 
 describe('the view of the log', () => {
   let browser: Chromium
@@ -30,7 +32,7 @@ describe('the view of the log', () => {
       },
     }))
     for (let i = 0; i < 3; i++) await rig.gateway.invoke('/mcp/billing/refund@1.0.0', { amount: i })
-    await rig.gateway.invoke('/mcp/billing/refund@1.0.0', {}, { 'x-agent-ref': encodeURIComponent(evil) })
+    await rig.gateway.invoke('/mcp/billing/refund@1.0.0', {}, { 'x-agent-ref': 'run-7' })
   })
 
   afterEach(() => rig[Symbol.asyncDispose]())
@@ -38,18 +40,18 @@ describe('the view of the log', () => {
   /** A page of the log once the calls are sealed. */
   async function openLog(path = '/console/log?tool=refund'): Promise<Page> {
     const page = await rig.page(path)
-    while ((await page.locator('.records tbody a').count()) < 4) await page.reload()
+    while ((await page.locator('.log-records tbody a').count()) < 4) await page.reload()
     await page.locator('#app[data-ready]').waitFor()
     return page
   }
 
   it('shows days, heads, lags and records, and offers evidence after its size', async () => {
     const page = await openLog()
-    expect(await page.locator('.days').textContent()).to.include('no gap')
-    expect(await page.locator('.facts').textContent()).to.match(
+    expect(await page.locator('.log-days').textContent()).to.include('no gap')
+    expect(await page.locator('.log-facts').textContent()).to.match(
       /Head\d+ leaves.*Last seal.*no witness.*writable/,
     )
-    expect(await page.locator('.records tbody tr').count()).to.equal(4)
+    expect(await page.locator('.log-records tbody tr').count()).to.equal(4)
     await page.getByRole('button', { name: 'Evidence for this filter' }).click()
     await page.getByText(/^4 records, about \d+ KiB\./).waitFor()
     await screenshot(page, 'log')
@@ -97,7 +99,7 @@ describe('the view of the log', () => {
 
   it('is red for a log that is not the one of the head that the browser kept, and does not replace that head', async () => {
     const page = await openLog()
-    await page.locator('.records tbody a').first().click()
+    await page.locator('.log-records tbody a').first().click()
     const panel = page.locator('.verify')
     await panel.getByText('Proven', { exact: true }).waitFor()
     await page.evaluate(`{
@@ -112,5 +114,33 @@ describe('the view of the log', () => {
     )
     await page.reload()
     await panel.getByText('NOT PROVEN').waitFor()
+  })
+
+  it('shows hostile values as text, with hidden characters by name', async () => {
+    const signer = LocalDevSigner.fromKeyRef(`file://${join(rig.gateway.dir, '../key')}`)
+    const appender = new SvcAppender({ config: { dir: rig.gateway.dir, retentionDays: 30 }, signer })
+    await appender.append(
+      envelope({
+        ts: new Date().toISOString(),
+        tenant: evil,
+        server: `billing@${evil}`,
+        tool: `refund@${evil}`,
+        error: evil,
+        agentRef: evil,
+        principal: { user: evil },
+      }),
+    )
+    await appender.close()
+    const page = await rig.page('/console/log?tool=refund')
+    const row = page.locator('.log-records tbody tr').first()
+    while ((await row.locator('a').count()) === 0 || !(await row.textContent())?.includes('<img'))
+      await page.reload()
+    expect(await row.textContent()).to.include('</script><img src=x')
+    await row.locator('a').click()
+    await page.locator('.verify').getByText('Proven', { exact: true }).waitFor()
+    expect(await page.locator('.sentence').textContent()).to.include('RLO')
+    expect(await page.locator('img').count()).to.equal(0)
+    expect(await page.title()).to.equal('Log · svc')
+    expect(await accessibilityViolations(page)).to.deep.equal([])
   })
 })

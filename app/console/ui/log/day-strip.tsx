@@ -20,7 +20,7 @@ export function DayStrip({ days }: { readonly days: LogJson['days'] }): JSX.Elem
   const [first, last] = [days[0], days.at(-1)]
   if (first === undefined || last === undefined) return <p class="empty">The log has no day yet.</p>
   return (
-    <figure class="days panel">
+    <figure class="log-days panel">
       <figcaption>
         <h2>Days</h2>
         <span class={gaps.length === 0 ? 'badge good' : 'badge bad'}>
@@ -29,7 +29,7 @@ export function DayStrip({ days }: { readonly days: LogJson['days'] }): JSX.Elem
             : `${gaps.length} with a gap: ${gaps.map(({ day }) => day).join(', ')}`}
         </span>
       </figcaption>
-      <div class="strip">
+      <div class="log-strip">
         <svg
           width={days.length * CELL}
           height={HEIGHT}
@@ -51,9 +51,9 @@ export function DayStrip({ days }: { readonly days: LogJson['days'] }): JSX.Elem
           ))}
         </svg>
       </div>
-      <div class="ends">
+      <div class="log-ends">
         <span>{first.day}</span>
-        <ul class="legend">
+        <ul class="log-legend">
           {(['sealed', 'open', 'removed', 'gap', 'empty'] as const)
             .filter((state) => days.some((day) => day.state === state))
             .map((state) => (

@@ -32,7 +32,7 @@ export function EvidenceForm({ query }: { readonly query: string }): JSX.Element
     location.assign(`/console/log?${filterQuery(new URLSearchParams(fields).toString())}`)
   }
   return (
-    <form class="filter panel" aria-label="Filter" onSubmit={filter}>
+    <form class="log-filter panel" aria-label="Filter" onSubmit={filter}>
       {filterFields.map(([name, label, hint]) => (
         <label key={name}>
           {label}

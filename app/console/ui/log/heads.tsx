@@ -12,7 +12,7 @@ const LATE_MS = 3_600_000
 export function Heads({ log }: { readonly log: LogJson }): JSX.Element {
   const { origin, head, cosigned, sealed_at: sealedAt, writing, upload, exports } = log
   return (
-    <dl class="facts panel">
+    <dl class="log-facts panel">
       <Fact name="Log">{origin === null ? 'without a journal' : <Untrusted text={origin} cut={120} />}</Fact>
       <Fact name="Head">
         {head === null ? (

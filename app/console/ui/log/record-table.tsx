@@ -26,7 +26,7 @@ export function RecordTable({ records: { records, next }, query }: RecordTablePr
   if (records.length === 0 && next === null) return <p class="empty">No record matches.</p>
   return (
     <>
-      <table class="records">
+      <table class="log-records">
         <caption class="sr">Records, the newest first</caption>
         <thead>
           <tr>

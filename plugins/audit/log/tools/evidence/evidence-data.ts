@@ -24,6 +24,8 @@ export interface Evidence {
   readonly definitions: readonly string[]
 }
 
+/** A maker may allow more than the default. */
+const MAX_PAGE_BYTES = 256 * 2 ** 20
 const ESCAPED = /[<>&\u2028\u2029]/g
 const MEMBERS = 'definitions,evidence,filter,made_at,made_by,more,not_sealed,records'
 
@@ -77,6 +79,7 @@ export type ReadEvidence = { readonly evidence: Evidence } | { readonly reason: 
 
 /** The data of the page, if the rest of it is, byte for byte, the page that this version writes. */
 export function evidenceIn(page: Uint8Array): ReadEvidence {
+  if (page.length > MAX_PAGE_BYTES) return { reason: 'it is larger than any evidence file' }
   const text = lineText(page)
   if (text === undefined) return { reason: 'it is not UTF-8' }
   const start = text.indexOf(DATA_START) + DATA_START.length
