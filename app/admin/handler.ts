@@ -30,6 +30,7 @@ import {
   type OperationRequest,
   PlainResponse,
 } from './operation.js'
+import type { SessionKey } from './session.js'
 
 /** What a request to the admin listener is handled with. */
 export interface AdminExchange {
@@ -42,17 +43,23 @@ export interface AdminExchange {
 export interface ConsoleExchange extends AdminExchange {
   /** Responds as to a GET request of the client to the API. Never rejects. */
   ask(client: Reviewer, path: string): Promise<BufferedResponse>
+  /** The body of the request. Rejects with `Refusal` if it is no JSON. */
+  readJson(): Promise<object>
 }
 
 /** The web pages of the listener, and who is signed in to them. */
 export interface AdminConsole {
   /** Headers of a response that begins a session of the client. Rejects with `Refusal`. */
-  begin(request: OperationRequest): Promise<ResponseHeaders>
+  begin(request: OperationRequest, key: SessionKey): Promise<ResponseHeaders>
   /** Headers of a response that ends the session of the request, which is over then. */
   end(request: OperationRequest): Promise<ResponseHeaders>
   respond(message: IncomingMessage, exchange: ConsoleExchange): Promise<BufferedResponse>
   /** Undefined if the request has no session; rejects with `Refusal` if it may not use the session that it has. */
-  clientOf(message: IncomingMessage, exchange: AdminExchange): Promise<Reviewer | undefined>
+  clientOf(
+    message: IncomingMessage,
+    exchange: AdminExchange,
+    body: () => Promise<Uint8Array>,
+  ): Promise<Reviewer | undefined>
 }
 
 export interface AdminHandlerParts {
@@ -133,6 +140,7 @@ export class AdminHandler {
         const console = await this.#parts.console()
         return console.respond(message, {
           ...exchange,
+          readJson: () => readJson(message),
           ask: (client, asked) =>
             this.#settled<never>(traceId, async () => {
               const result = await this.#run(this.#find('GET', asked), async () => client, exchange)
@@ -219,7 +227,9 @@ export class AdminHandler {
     const { authorization, cookie } = message.headers
     if (authorization !== undefined) return clientOfToken(message, exchange)
     const client =
-      cookie === undefined ? undefined : await (await this.#parts.console()).clientOf(message, exchange)
+      cookie === undefined
+        ? undefined
+        : await (await this.#parts.console()).clientOf(message, exchange, () => bodyOf(message))
     if (client !== undefined) return client
     throw new Refusal('UNAUTHENTICATED', 'Send "Authorization: Bearer <token>", your own or the admin token.')
   }
@@ -298,11 +308,20 @@ function json(value: object): BufferedResponse {
 
 const maxBodyBytes = 16_384
 
+const bodies = new WeakMap<IncomingMessage, Promise<Buffer>>()
+
+/** Read once: the console proves it, and the operation parses it. */
+function bodyOf(message: IncomingMessage): Promise<Buffer> {
+  const body = bodies.get(message) ?? readBody(message, maxBodyBytes)
+  bodies.set(message, body)
+  return body
+}
+
 /** A web page cannot send this type to another origin unasked. Rejects with `Refusal`. */
 async function readJson(message: IncomingMessage): Promise<object> {
   const type = message.headers['content-type'] ?? ''
   if (!/^application\/json *(;|$)/i.test(type)) {
     throw new Refusal('BAD_REQUEST', 'content-type: expected application/json.')
   }
-  return jsonObjectIn(await readBody(message, maxBodyBytes))
+  return jsonObjectIn(await bodyOf(message))
 }

@@ -20,6 +20,20 @@ export const sessionSchema = z.object({
   approval_sets: z.array(z.string()),
 })
 
+/** A public key of P-256, as browsers export it (RFC 7517). */
+export const sessionKeySchema = z.strictObject({
+  kty: z.literal('EC'),
+  crv: z.literal('P-256'),
+  x: z.string().regex(/^[A-Za-z0-9_-]{43}$/),
+  y: z.string().regex(/^[A-Za-z0-9_-]{43}$/),
+})
+
+export type SessionKey = z.output<typeof sessionKeySchema>
+
+const signInSchema = z.strictObject({
+  key: sessionKeySchema.describe('Its private key signs each change of the session (header x-svc-proof).'),
+})
+
 export type SessionJson = z.output<typeof sessionSchema>
 
 const showSession = operation({
@@ -43,10 +57,10 @@ export function sessionOperations(console: () => Promise<AdminConsole>): Operati
       name: 'sign_in',
       summary: 'Begins a session of the console for the client of the token, and sets its cookie.',
       access: 'signed-in',
-      body: z.strictObject({}),
+      body: signInSchema,
       response: sessionSchema,
       async run(request) {
-        const headers = await (await console()).begin(request)
+        const headers = await (await console()).begin(request, request.body.key)
         const body = `${JSON.stringify(sessionOf(request))}\n`
         return new PlainResponse({
           status: 200,

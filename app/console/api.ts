@@ -30,7 +30,7 @@ export interface PageState {
   /** Why the view has no data. */
   readonly error?: ApiRefusal | undefined
   /** How people sign in. */
-  readonly login: { readonly token: boolean; readonly oidc: boolean }
+  readonly login: { readonly token: boolean; readonly oidc: boolean; readonly users: boolean }
   /** Milliseconds since the epoch, by the clock of the gateway. */
   readonly now: number
   /** The gateway of another machine for which `svc console` serves the pages; absent: the gateway serves them. */

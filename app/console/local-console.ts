@@ -160,7 +160,7 @@ export class LocalConsole {
       location,
       session: signedIn === 200 ? (JSON.parse(text) as SessionJson) : undefined,
       csrf: this.#csrf,
-      login: { token: false, oidc: false },
+      login: { token: false, oidc: false, users: false },
       now: Date.now(),
       theme: themeOf(cookies),
       assets: this.#assets,

@@ -1,30 +1,30 @@
 // Sessions of the console. The cookie holds the whole session, sealed by a key that all workers and gateways of one store
 // have; what they share beside it is the list of sessions that were ended before their time.
-import {
-  createCipheriv,
-  createDecipheriv,
-  createHash,
-  createHmac,
-  randomBytes,
-  timingSafeEqual,
-} from 'node:crypto'
+import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import { type Clock, Refusal, type Reviewer, type SharedMap } from '@svc/core'
+import type { SessionKey } from '../admin/session.js'
 import type { AdminAuthorizer } from '../policy/admin-authorizer.js'
+import type { Proofs } from './proof.js'
+import { cookieIn, Sealing } from './sealing.js'
 
 export interface Session {
   readonly id: string
   readonly client: Reviewer
+  /** Its private key is in the browser in which the session began, and signs each change. */
+  readonly key: SessionKey
   /** That of the admin token with which it began. */
   readonly fingerprint?: string
   /** Milliseconds since the epoch. */
-  readonly begunAt: number
+  readonly endsAt: number
   /** When the cookie was sealed. */
   readonly sealedAt: number
 }
 
 /** A working day. */
 export const SESSION_MS = 12 * 3_600_000
+/** Of a session that a token of a user began, which may be stolen sooner than a sign-in. */
+export const TOKEN_SESSION_MS = 3_600_000
 /** A page that is loaded after this time gets the cookie sealed anew. */
 const ROTATE_MS = 900_000
 const CSRF_HEADER = 'x-svc-csrf'
@@ -32,27 +32,42 @@ const GROUP = 'sessions'
 
 export class Sessions {
   #key: Buffer
+  #sealing: Sealing
+  #proofs: Proofs
   #clock: Pick<Clock, 'now'>
   #ended: SharedMap
   /** Cookies are sent to every port of a host; each key has a cookie of its own. */
   #cookie: string
 
-  constructor(key: Buffer, clock: Pick<Clock, 'now'>, ended: SharedMap) {
+  constructor(key: Buffer, clock: Pick<Clock, 'now'>, ended: SharedMap, proofs: Proofs) {
     this.#key = key
+    this.#sealing = new Sealing(key)
+    this.#proofs = proofs
     this.#clock = clock
     this.#ended = ended
     this.#cookie = `__Host-svc-${createHash('sha256').update(key).digest('hex').slice(0, 8)}`
   }
 
+  /** The name of the cookie. */
+  get cookieName(): string {
+    return this.#cookie
+  }
+
+  /** Seals what else is in cookies. */
+  get sealing(): Sealing {
+    return this.#sealing
+  }
+
   /** The `Set-Cookie` header of a new session. */
-  async begin(client: Reviewer, { token }: AdminAuthorizer): Promise<string> {
+  async begin(client: Reviewer, key: SessionKey, forMs: number, { token }: AdminAuthorizer): Promise<string> {
     const now = this.#clock.now()
     const fingerprint = client.kind === 'admin' ? await token?.fingerprint() : undefined
     return this.#setCookie({
       id: randomBytes(18).toString('base64url'),
       client,
+      key,
       ...(fingerprint === undefined ? {} : { fingerprint }),
-      begunAt: now,
+      endsAt: now + forMs,
       sealedAt: now,
     })
   }
@@ -89,7 +104,12 @@ export class Sessions {
   }
 
   /** @throws {Refusal} `TOOL_NOT_ALLOWED` for a request that no page of this listener sent */
-  checkRequest({ method, headers }: Pick<IncomingMessage, 'method' | 'headers'>, session: Session): void {
+  async checkRequest(
+    message: Pick<IncomingMessage, 'method' | 'url' | 'headers'>,
+    session: Session,
+    body: () => Promise<Uint8Array>,
+  ): Promise<void> {
+    const { method, headers } = message
     const site = headers['sec-fetch-site']
     if (site !== undefined && site !== 'same-origin' && site !== 'none') {
       throw new Refusal('TOOL_NOT_ALLOWED', 'A web page of another origin may not send requests here.')
@@ -97,46 +117,27 @@ export class Sessions {
     if (method === 'GET' || method === 'HEAD') return
     const given = Buffer.from(String(headers[CSRF_HEADER] ?? ''))
     const expected = Buffer.from(this.csrfToken(session))
-    if (given.length === expected.length && timingSafeEqual(given, expected)) return
-    throw new Refusal(
-      'TOOL_NOT_ALLOWED',
-      `${CSRF_HEADER}: expected the token of the session's page; load it again.`,
-    )
+    if (given.length !== expected.length || !timingSafeEqual(given, expected)) {
+      throw new Refusal(
+        'TOOL_NOT_ALLOWED',
+        `${CSRF_HEADER}: expected the token of the session's page; load it again.`,
+      )
+    }
+    await this.#proofs.check(message, await body(), session.key)
   }
 
   #setCookie(session: Session): string {
-    const left = session.begunAt + SESSION_MS - this.#clock.now()
-    return `${this.#cookie}=${this.#seal(session)}; ${attributes}; Max-Age=${Math.floor(left / 1000)}`
+    const left = session.endsAt - this.#clock.now()
+    return `${this.#cookie}=${this.#sealing.seal(session)}; ${attributes}; Max-Age=${Math.floor(left / 1000)}`
   }
 
-  #seal(session: Session): string {
-    const nonce = randomBytes(12)
-    const cipher = createCipheriv('aes-256-gcm', this.#key, nonce)
-    const sealed = [nonce, cipher.update(JSON.stringify(session)), cipher.final()]
-    return Buffer.concat([...sealed, cipher.getAuthTag()]).toString('base64url')
-  }
-
-  /** The session in the cookie, if it is ours and not too old. */
-  #opened({ headers: { cookie = '' } }: Pick<IncomingMessage, 'headers'>): Session | undefined {
-    for (const part of cookie.split(';')) {
-      const [name, value = ''] = part.trim().split('=')
-      const session = name === this.#cookie ? this.#unsealed(Buffer.from(value, 'base64url')) : undefined
-      if (session !== undefined && this.#clock.now() - session.begunAt < SESSION_MS) return session
-    }
-    return undefined
-  }
-
-  #unsealed(bytes: Buffer): Session | undefined {
-    if (bytes.length < 29) return undefined
-    const decipher = createDecipheriv('aes-256-gcm', this.#key, bytes.subarray(0, 12))
-    decipher.setAuthTag(bytes.subarray(-16))
-    try {
-      const text = Buffer.concat([decipher.update(bytes.subarray(12, -16)), decipher.final()])
-      return JSON.parse(text.toString())
-    } catch {
-      // Not sealed by this key: it is no session of ours.
-      return undefined
-    }
+  /** The session in the cookie, if it is ours and not over. */
+  #opened({ headers: { cookie } }: Pick<IncomingMessage, 'headers'>): Session | undefined {
+    const sealed = cookieIn(cookie, this.#cookie)
+    const opened = sealed === undefined ? undefined : this.#sealing.open(sealed)
+    // What this key has sealed under this name is a session.
+    const session = opened as Session | undefined
+    return session !== undefined && this.#clock.now() < session.endsAt ? session : undefined
   }
 }
 

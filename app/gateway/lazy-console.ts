@@ -16,7 +16,8 @@ export function lazyConsole(
     const { Console } = await import('../console/console.js')
     const key = (await binding()).deriveKey('console session')
     const clock = resolve(bindings, tokens.Clock)
-    return new Console({ key, clock, ended: state.map('console-ended', Console.endedBounds) })
+    const ended = state.map('console-ended', Console.endedBounds)
+    return new Console({ key, clock, ended, used: state.map('console-proofs', Console.usedBounds) })
   }
   return () => {
     opened ??= open().catch((error: unknown) => {

@@ -22,12 +22,18 @@ export class AdminAuthorizer {
   readonly token: AdminToken | undefined
   /** The Host names that the listener responds to. */
   readonly hosts: AllowedHosts
+  /** The client as which people sign in to the console at the issuer; undefined if they do not. */
+  readonly clientId: string | undefined
+  /** Where browsers reach the listener, if the policy says so. */
+  readonly publicUrl: string | undefined
   readonly #reviewers: PolicyHost['reviewers']
   readonly #knowsUsers: boolean | undefined
   readonly #roles: AdminConfig['roles']
 
   constructor(policy: DependencyContainer, config: AdminConfig, token?: AdminToken) {
     this.token = token
+    this.clientId = config.console.clientId
+    this.publicUrl = config.publicUrl
     this.hosts = new AllowedHosts(config)
     this.#roles = config.roles
     this.#reviewers = hostOf(policy).reviewers

@@ -51,6 +51,13 @@ export const adminSchema = z
       .describe("What users may do here, by the roles of their tokens: each key lists the token's roles."),
     console: z
       .strictObject({
+        clientId: z
+          .string()
+          .min(1)
+          .optional()
+          .describe(
+            'The public client as which people sign in at authn.oidc.issuer; its redirect URI is <publicUrl>/console/callback.',
+          ),
         edit: z
           .boolean()
           .default(false)

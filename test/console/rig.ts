@@ -60,8 +60,8 @@ export async function startConsole(
 /** Types the admin token into the page that asks for it, and waits until the page behind it is alive. */
 export async function signIn(page: Page, token = adminToken): Promise<void> {
   await page.locator('#app[data-ready]').waitFor()
-  await page.getByLabel('Admin token').fill(token)
-  await page.getByRole('button', { name: 'Sign in' }).click()
+  await page.getByLabel(/^(Admin token|Token)$/).fill(token)
+  await page.getByRole('button', { name: 'Sign in with the token' }).click()
   await ready(page)
 }
 

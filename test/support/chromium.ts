@@ -48,12 +48,16 @@ export async function startChromium(): Promise<Chromium> {
         const text = message.text()
         if (message.type() === 'error' && !text.startsWith('Failed to load resource')) problems.push(text)
       })
-      page.on('request', (request) => {
-        const { hostname, protocol } = new URL(request.url())
-        const isLocal = hostname === 'localhost' || hostname === '127.0.0.1'
-        if (!isLocal && protocol !== 'data:' && protocol !== 'file:')
-          problems.push(`request to another host: ${request.url()}`)
-      })
+      // Pages of other origins, such as an issuer's, may ask for what they like, and do not get it.
+      await context.route(
+        ({ hostname, protocol }) => protocol !== 'data:' && !['localhost', '127.0.0.1'].includes(hostname),
+        (route) => {
+          const asks = route.request().frame().url()
+          if (asks.startsWith('http://localhost:'))
+            problems.push(`request to another host: ${route.request().url()}`)
+          return route.abort()
+        },
+      )
       return page
     },
     problems() {

@@ -17,7 +17,11 @@ export const registeredClient = 'svc-clients'
 
 export const registered = {
   // The provider ignores the port of a loopback address (RFC 8252 §7.3).
-  redirect_uris: ['http://127.0.0.1/callback', 'http://localhost/oauth/callback'],
+  redirect_uris: [
+    'http://127.0.0.1/callback',
+    'http://localhost/oauth/callback',
+    'http://localhost/console/callback',
+  ],
   grant_types: ['authorization_code', 'refresh_token'],
   response_types: ['code'],
   token_endpoint_auth_method: 'none',

@@ -3,6 +3,7 @@ import type { JSX } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import type { PageState } from '../api.js'
 import { useIsLive } from './kit/page.js'
+import { createSessionKey } from './kit/session-key.js'
 
 interface LoginProps {
   readonly login: PageState['login']
@@ -14,8 +15,9 @@ export function Login({ login }: LoginProps): JSX.Element {
       <h1>
         <span class="mark">svc</span> console
       </h1>
-      {login.token && <TokenForm />}
-      {!login.token && !login.oidc && (
+      {login.oidc && <IssuerButton />}
+      {(login.token || login.users) && <TokenForm hasUsers={login.users} />}
+      {!login.token && !login.users && (
         <p>
           Nobody can sign in: the policy in force has neither <code>admin.tokenRef</code> nor{' '}
           <code>authn.oidc</code>.
@@ -25,7 +27,25 @@ export function Login({ login }: LoginProps): JSX.Element {
   )
 }
 
-function TokenForm(): JSX.Element {
+function IssuerButton(): JSX.Element {
+  const isLive = useIsLive()
+  const [error, setError] = useState('')
+  const go = async () => {
+    setError(await goToIssuer())
+  }
+  return (
+    <div class="issuer">
+      <button type="button" class="primary" disabled={!isLive} onClick={() => void go()}>
+        Sign in
+      </button>
+      <p class="bad" role="alert">
+        {error}
+      </p>
+    </div>
+  )
+}
+
+function TokenForm({ hasUsers }: { readonly hasUsers: boolean }): JSX.Element {
   const isLive = useIsLive()
   const [error, setError] = useState('')
   const [isBusy, setBusy] = useState(false)
@@ -40,20 +60,38 @@ function TokenForm(): JSX.Element {
   }
   return (
     <form onSubmit={submit} method="post">
-      <label for="token">Admin token</label>
+      <label for="token">{hasUsers ? 'Token' : 'Admin token'}</label>
       <input id="token" name="token" type="password" autocomplete="off" required spellcheck={false} />
       <p class="hint">
         <code>admin.tokenRef</code> of the policy says where it is. It is sent once, and not kept in this
         browser.
       </p>
       <button type="submit" class="primary" disabled={!isLive || isBusy}>
-        Sign in
+        Sign in with the token
       </button>
       <p class="bad" role="alert">
         {error}
       </p>
     </form>
   )
+}
+
+/** Resolves to why it did not work; else the issuer's page is loaded. */
+async function goToIssuer(): Promise<string> {
+  try {
+    const { pathname, search } = location
+    const response = await fetch('/console/login', {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ key: await createSessionKey(), path: pathname + search }),
+    })
+    const value: { readonly url?: string; readonly message?: string } = await response.json()
+    if (value.url === undefined) return value.message ?? `HTTP status ${response.status}`
+    location.assign(value.url)
+    return ''
+  } catch {
+    return 'The gateway does not respond.'
+  }
 }
 
 /** Resolves to why it did not work; else the page is loaded anew. */
@@ -63,7 +101,7 @@ async function signIn(token: string): Promise<string> {
     const response = await fetch('/api/session', {
       method: 'POST',
       headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
-      body: '{}',
+      body: JSON.stringify({ key: await createSessionKey() }),
     })
     const value: { readonly message?: string } = await response.json()
     if (!response.ok) return value.message ?? `HTTP status ${response.status}`

@@ -4,10 +4,11 @@ import type { PageState } from '../api.js'
 import { App } from './app.js'
 import { browserApi } from './kit/api.js'
 import { GatewayEvents } from './kit/events.js'
+import { gatewayClock } from './kit/page.js'
 
 const [root, json] = [document.getElementById('app'), document.getElementById('state')?.textContent]
 if (root === null || json === undefined || json === null) throw new Error('the page has no state')
 const state: PageState = JSON.parse(json)
 const events = state.session === undefined ? {} : { events: new GatewayEvents() }
-hydrate(<App state={state} api={browserApi(state.csrf)} {...events} />, root)
+hydrate(<App state={state} api={browserApi(state.csrf, gatewayClock(state.now))} {...events} />, root)
 root.dataset['ready'] = ''

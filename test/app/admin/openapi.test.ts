@@ -32,7 +32,11 @@ const requests: readonly (readonly [operation: string, id?: string | undefined, 
   ['post /api/escalations/{id}/votes', 'E1', { vote: 'approve', comment: 'seen' }],
   ['post /api/escalations/votes', '', { vote: 'reject', escalations: [{ id: 'E2' }, { id: 'E9' }] }],
   ['post /api/blocks', undefined, { kind: 'server', pattern: 'x', for_sec: 60, reason: 'a test' }],
-  ['post /api/session', undefined, {}],
+  [
+    'post /api/session',
+    undefined,
+    { key: { kty: 'EC', crv: 'P-256', x: 'A'.repeat(43), y: 'A'.repeat(43) } },
+  ],
   ['delete /api/session'],
 ]
 

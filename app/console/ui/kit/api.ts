@@ -1,5 +1,6 @@
 // The admin API as views use it.
 import type { ApiRefusal } from '../../api.js'
+import { proofOf } from './session-key.js'
 
 /** Its `refusal` says why the API did not do it. */
 export class ApiError extends Error {
@@ -31,8 +32,8 @@ export function readOnlyApi(ask: (path: string) => Promise<ApiResponse>): Api {
   }
 }
 
-/** `csrf` is the token of the session. */
-export function browserApi(csrf: string): Api {
+/** `csrf` is the token of the session; `now` returns milliseconds by the clock of the gateway. */
+export function browserApi(csrf: string, now: () => number): Api {
   const ask = async (path: string, init: RequestInit): Promise<ApiResponse> => {
     let response: Response
     try {
@@ -46,14 +47,12 @@ export function browserApi(csrf: string): Api {
   return {
     get: async <T>(path: string) => resultOf(await ask(path, {})) as T,
     text: async (path) => textOf(await ask(path, {})),
-    send: async <T>(method: 'POST' | 'DELETE', path: string, body: object = {}) =>
-      resultOf(
-        await ask(path, {
-          method,
-          headers: { 'content-type': 'application/json', 'x-svc-csrf': csrf },
-          body: JSON.stringify(body),
-        }),
-      ) as T,
+    async send<T>(method: 'POST' | 'DELETE', path: string, value: object = {}) {
+      const body = JSON.stringify(value)
+      const proof = await proofOf(method, path, body, now())
+      const headers = { 'content-type': 'application/json', 'x-svc-csrf': csrf, 'x-svc-proof': proof }
+      return resultOf(await ask(path, { method, headers, body })) as T
+    },
   }
 }
 

@@ -31,13 +31,19 @@ export function useNow(): number {
   const { now: atStart } = usePage()
   const [now, setNow] = useState(atStart)
   useEffect(() => {
-    const skew = atStart - performance.timeOrigin - loadedAfter()
-    const tick = () => setNow(performance.timeOrigin + performance.now() + skew)
+    const clock = gatewayClock(atStart)
+    const tick = () => setNow(clock())
     tick()
     const timer = setInterval(tick, 1000)
     return () => clearInterval(timer)
   }, [atStart])
   return now
+}
+
+/** The clock of the gateway, which was at `atStart` when it rendered the page. */
+export function gatewayClock(atStart: number): () => number {
+  const start = loadedAfter()
+  return () => atStart + performance.now() - start
 }
 
 /** Milliseconds from the page's start to its response: the gateway's clock was read then. */
