@@ -77,6 +77,8 @@ export interface CallEndpointsParts {
   readonly maxBodyBytes: number
   readonly mcp: McpProxy
   readonly upstream: UpstreamDispatcher
+  /** The longest time that a call is held while a person decides, in milliseconds; 0: nobody is asked. */
+  readonly maxHoldMs: number
   /** Whether endpoints between revisions offer only those with a handshake. */
   readonly isHandshakeOnly: boolean
 }
@@ -229,7 +231,7 @@ export class CallEndpoints {
     body: (exchange: McpExchange) => Promise<RequestBody | null>,
     batch?: () => BatchEndpoints | undefined,
   ): MessageEndpoint {
-    const { mcp } = this.#parts
+    const { mcp, maxHoldMs } = this.#parts
     const split = splitSessionId(headers)
     const exchange = openExchange({
       headers: split.headers,
@@ -240,7 +242,7 @@ export class CallEndpoints {
       isHeaderless,
       isHandshakeOnly,
       inputFor,
-      modes,
+      modes: maxHoldMs === 0 ? noModes : modes,
       answer,
       upstream: () => policy.target(server).url,
       credential: () => policy.pipeline.ownCredential(server),

@@ -20,8 +20,6 @@ import { resourceMetadata } from './resource-metadata.js'
 import { type Route, routeOf, unknownPath } from './route.js'
 
 interface RouterParts extends CallHandlerParts, CallEndpointsParts {
-  /** The longest time that a call is held while a person decides, in milliseconds. */
-  readonly maxHoldMs: number
   /** Silence of a stream after which its client gets a comment, in milliseconds. */
   readonly keepAliveMs: number
   /** The policy in force at this moment. */

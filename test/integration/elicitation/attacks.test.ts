@@ -158,6 +158,25 @@ describe('a call that waits for a person, attacked', function () {
     expect(billing.refunds).to.deep.equal([])
   })
 
+  it('is rejected, and not opened anew, if its state comes back after the expiry', async () => {
+    await using gateway = await startGateway('/mcp/billing', billing.urls.stateless, {
+      ...waiting,
+      security: { side_effects: { approve_high_risk: true, human_escalation: { ttl_sec: 1 } } },
+    })
+    const round = roundAt(gateway.url, 'refund')
+    const { requestState, inputRequests } = (await round({})).result
+    const id = idIn(inputRequests.svc.params)
+    const states: unknown[] = []
+    while (states.at(-1) !== 'rejected') {
+      states.push((await gateway.admin(`/api/escalations/${id}`)).json['status'])
+    }
+    const late = await round({ requestState, inputResponses: { svc: accept } })
+    expect(late.error?.message).to.contain('Nobody approved in time')
+    const { json } = await gateway.admin('/api/escalations')
+    expect(json['escalations']).to.have.length(1)
+    expect(billing.refunds).to.deep.equal([])
+  })
+
   it('keeps the token of the admin listener out of what the client gets', async () => {
     await using gateway = await startGateway('/mcp/billing', billing.urls.handshake)
     const client = await startHandClient(gateway.url, {}, bothModes)

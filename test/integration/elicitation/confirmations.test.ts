@@ -118,6 +118,21 @@ describe('a call that the person at its client confirms', function () {
     expect(message.split('\n')[0]).to.match(/^Refund with the note "a\\u202eb/)
   })
 
+  it('has `else` if the policy asks no client', async () => {
+    const settings = {
+      ...waiting,
+      rules: [{ ...rule, else: 'escalate' }],
+      server: { mcp: { elicit_ms: 0 } },
+    }
+    for (const route of ['/mcp/billing', '/mcp'] as const) {
+      await using gateway = await startGateway(route, billing.urls.handshake, settings)
+      await using one = await gateway.connect(() => yes)
+      expect(await one.refund(312)).to.match(/Escalation esc_/)
+      expect(one.asked).to.deep.equal([])
+    }
+    expect(billing.refunds).to.deep.equal([])
+  })
+
   it('has `else` over the invoke protocol', async () => {
     await using gateway = await startGateway('/mcp/billing', billing.urls.handshake, confirming)
     const response = await fetch(`${gateway.url}/refund@1.0.0`, {
