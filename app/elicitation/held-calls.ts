@@ -87,9 +87,9 @@ export class HeldCalls {
       while (attempt !== undefined) {
         const answer = await this.#answerTo(client, attempt, ended.signal)
         if (client.exchange.isDisconnected) return
-        if (client.cancelled.aborted) return client.exchange.end()
         if (answer === 'asked') return
-        if (answer === undefined) return await attempt.write()
+        // A call that its client has cancelled is not repeated, even if it was decided at the same moment.
+        if (answer === undefined || client.cancelled.aborted) return await attempt.write()
         attempt = await repeat(answer)
       }
     } finally {
