@@ -16,6 +16,8 @@ export interface OperatedGateway {
   /** The bindings of the policy in force. */
   container(): DependencyContainer
   inForce(): PolicyInForce
+  /** Where callers reach it. */
+  url(): Promise<string>
   /** Undefined if the policy in force names no shadow policy. */
   shadowStatus(): Promise<object | undefined>
   reloadFile(cause: ReloadCause): Promise<ReloadedPolicy>
@@ -30,7 +32,7 @@ export function gatewayOperations(gateway: OperatedGateway): Operation[] {
     activityOperation(activity),
     ...policyOperations(() => gateway.inForce(), activity),
     healthOperation,
-    ...callOperations,
+    ...callOperations(() => gateway.url()),
     eventsOperation,
     statusOperation,
     reloadOperation((cause) => gateway.reloadFile(cause)),

@@ -214,6 +214,7 @@ export class Gateway implements GatewayHandle {
             const { policy } = requireStarted(this.#policies)
             return { policy, place: this.#builder.placeOf(policy.host) }
           },
+          url: async () => (await this.#ready).url,
           shadowStatus: async () => this.#parts.link?.shadow() ?? this.shadowStatus(),
           reloadFile: (cause) => this.reloadFile(cause),
         }),

@@ -1,6 +1,6 @@
 // A day of calls in a log, before its gateway starts: what a console shows of yesterday.
 import { join } from 'node:path'
-import { generateKeyFile, LocalDevSigner, SvcAppender } from '@svc/plugin-audit/log'
+import { type AuditEnvelope, generateKeyFile, LocalDevSigner, SvcAppender } from '@svc/plugin-audit/log'
 import { Chance } from '../support/chance.js'
 
 interface Kind {
@@ -43,19 +43,55 @@ const kinds: readonly Kind[] = [
 export async function pastDay(home: string, now: number, count: number) {
   const keyRef = `file://${join(home, 'day-key')}`
   generateKeyFile(join(home, 'day-key'))
-  const dir = join(home, 'day-audit')
-  const appender = new SvcAppender({
-    signer: LocalDevSigner.fromKeyRef(keyRef),
-    config: { dir, retentionDays: 30 },
-  })
-  const chance = new Chance(11)
-  const random = () => chance.next()
+  const audit = {
+    gatewayName: 'gw',
+    gatewayVersion: '1.0.0',
+    dir: join(home, 'day-audit'),
+    signer: { keyRef },
+  }
+  await using log = new DayLog(audit)
+  const random = () => log.random()
   const times = Array.from({ length: count }, () => random() ** 0.7 * 86_000_000).sort((a, b) => a - b)
-  const pending = times.map((offset) => {
+  await log.appendAt(times.map((offset) => now - 86_400_000 + offset))
+  return { audit }
+}
+
+interface DayAudit {
+  readonly dir: string
+  readonly signer: { readonly keyRef: string }
+}
+
+/** Appends calls to a log beside its gateway, as another worker does. */
+export class DayLog implements AsyncDisposable {
+  #appender: SvcAppender
+  #chance = new Chance(11)
+
+  constructor({ dir, signer }: DayAudit) {
+    this.#appender = new SvcAppender({
+      signer: LocalDevSigner.fromKeyRef(signer.keyRef),
+      config: { dir, retentionDays: 30 },
+    })
+  }
+
+  random(): number {
+    return this.#chance.next()
+  }
+
+  append(count: number): Promise<void> {
+    return this.appendAt(Array.from({ length: count }, () => Date.now()))
+  }
+
+  /** @param times milliseconds since the epoch */
+  async appendAt(times: readonly number[]): Promise<void> {
+    await Promise.all(times.map((at) => this.#appender.append(this.#recordAt(at))))
+  }
+
+  #recordAt(at: number): AuditEnvelope {
+    const random = () => this.random()
     const { server, tool, user, ms, reason, effect = 'deny' } = pick(random())
     const isFailed = reason === undefined && random() < 0.02
-    return appender.append({
-      ts: new Date(now - 86_400_000 + offset).toISOString(),
+    return {
+      ts: new Date(at).toISOString(),
       trace_id: hexadecimal(random, 32),
       span_id: hexadecimal(random, 16),
       tenant: 'acme',
@@ -70,11 +106,12 @@ export async function pastDay(home: string, now: number, count: number) {
       ...(reason === undefined
         ? {}
         : { error: 'TOOL_NOT_ALLOWED', findings: [{ reason, stage: 'rules', effect }] }),
-    })
-  })
-  await Promise.all(pending)
-  await appender.close()
-  return { audit: { gatewayName: 'gw', gatewayVersion: '1.0.0', dir, signer: { keyRef } } }
+    }
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#appender.close()
+  }
 }
 
 const shares = kinds.flatMap((kind) => Array.from({ length: kind.share }, () => kind))

@@ -4,10 +4,12 @@ import { listenOnLoopback } from './loopback.js'
 
 export interface Forwarder extends AsyncDisposable {
   readonly url: string
+  /** Breaks the connections that are open. */
+  drop(): void
 }
 
 /** `to` is called for each request. */
-export function startForwarder(to: () => string): Promise<Forwarder> {
+export async function startForwarder(to: () => string): Promise<Forwarder> {
   const server = createServer((message, response) => {
     const url = new URL(message.url ?? '/', to())
     const onward = request(url, { method: message.method, headers: message.headers })
@@ -19,5 +21,6 @@ export function startForwarder(to: () => string): Promise<Forwarder> {
     response.once('close', () => onward.destroy())
     message.pipe(onward)
   })
-  return listenOnLoopback(server)
+  const listening = await listenOnLoopback(server)
+  return { ...listening, drop: () => server.closeAllConnections() }
 }

@@ -1,5 +1,5 @@
 // The operations of the admin API on the calls of the log, as the console shows them.
-import { resolveOptional, services } from '@svc/core'
+import { policyTokens, resolveOptional, services } from '@svc/core'
 import { z } from 'zod'
 import { type Operation, type OperationRequest, operation } from '../../admin/operation.js'
 import { requireEscalations } from '../../escalations/operations.js'
@@ -27,11 +27,18 @@ const contextSchema = z.object({
 
 export type ContextJson = z.output<typeof contextSchema>
 
-const callsSchema = z.object({ calls: z.array(callRowSchema) })
+const callsSchema = z.object({
+  calls: z.array(callRowSchema),
+  first_call: z
+    .object({ url: z.string(), needs_token: z.boolean() })
+    .optional()
+    .describe('For a log without calls: a URL for a first one, which is recorded whatever the server says.'),
+})
 
 export type CallsJson = z.output<typeof callsSchema>
 
-export const callOperations: readonly Operation[] = [
+/** `url` is that for callers of the gateway. */
+export const callOperations = (url: () => Promise<string>): Operation[] => [
   operation({
     method: 'GET',
     path: '/api/calls',
@@ -58,7 +65,13 @@ export const callOperations: readonly Operation[] = [
           row.kind === 'call' && maySee(access, row) && (trace === undefined || row.trace_id === trace),
         limit,
       )
-      return { calls }
+      if (calls.length > 0 || trace !== undefined) return { calls }
+      const [server = 'SERVER'] = policy.allServers.servers
+      const needsToken = resolveOptional(policy.container, policyTokens.needsToken) !== false
+      return {
+        calls,
+        first_call: { url: `${await url()}/mcp/${server}/ping@1.0.0`, needs_token: needsToken },
+      }
     },
   }),
   operation({

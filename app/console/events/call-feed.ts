@@ -5,6 +5,8 @@ import { endOf, linesAfter, placeOfId, type TailLine, type TailPlace } from '../
 const EVERY_MS = 250
 /** In one round; 1,000 a second. */
 const MAX_ROWS = 250
+/** Less than the time between two looks of a client. */
+const SEALED_MS = 900
 /** Of a log that grows faster than it is read, what lies between is passed over. */
 const MAX_CHUNKS = 16
 
@@ -16,6 +18,9 @@ export interface CallBatch {
   readonly id: string
 }
 
+/** As `SealedEnd` of the log's tools. */
+export type SealedEnds = readonly { readonly day: string; readonly end: number }[]
+
 type Watcher = (batch: CallBatch) => void
 
 export class CallFeed {
@@ -25,6 +30,7 @@ export class CallFeed {
   #place: TailPlace | undefined
   #timer: NodeJS.Timeout | undefined
   #round: Promise<void> = Promise.resolve()
+  #sealed: { readonly at: number; readonly ends: Promise<SealedEnds> } | undefined
 
   private constructor(dir: string) {
     this.#dir = dir
@@ -59,6 +65,19 @@ export class CallFeed {
     for (const batch of waiting) watcher(batch)
     waiting = undefined
     return stop
+  }
+
+  /** Read at most once a second, for all who watch. */
+  sealed(): Promise<SealedEnds> {
+    const now = performance.now()
+    if (this.#sealed === undefined || now - this.#sealed.at >= SEALED_MS)
+      this.#sealed = { at: now, ends: this.#readSealed() }
+    return this.#sealed.ends
+  }
+
+  async #readSealed(): Promise<SealedEnds> {
+    const { logBrowser } = await import('@svc/plugin-audit/tools')
+    return logBrowser.call('sealedEnds', this.#dir)
   }
 
   async #backfill(from: TailPlace, end: TailPlace, watcher: Watcher): Promise<void> {

@@ -12,6 +12,13 @@ const callsSchema = z.object({
   is_backfill: z.boolean().describe('Whether they were recorded while the client was away.'),
 })
 
+const sealedSchema = z.object({
+  ends: z
+    .array(z.object({ day: z.string(), end: z.int() }))
+    .readonly()
+    .describe('Of the newest days: calls whose id is up to <day>:<end> are sealed, and all of earlier days.'),
+})
+
 const changedSchema = z.object({
   changed: z.array(z.string()).describe('Ids of escalations that you may see and that are new or differ.'),
 })
@@ -19,6 +26,7 @@ const changedSchema = z.object({
 const endSchema = z.object({ error: z.string(), message: z.string() })
 
 export type CallsEvent = z.output<typeof callsSchema>
+export type SealedEvent = z.output<typeof sealedSchema>
 export type EscalationsEvent = z.output<typeof changedSchema>
 export type EndEvent = z.output<typeof endSchema>
 
@@ -37,6 +45,7 @@ export const eventsOperation = operation({
   }),
   response: {
     calls: callsSchema,
+    sealed: sealedSchema,
     escalations: changedSchema,
     status: statusSchema,
     end: endSchema.describe('The client may no longer watch, and need not come again.'),

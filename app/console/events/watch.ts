@@ -6,7 +6,7 @@ import type { AdminAccess } from '../../policy/admin-authorizer.js'
 import { maySee } from '../calls/find-calls.js'
 import { gatewayStatus } from '../status-operation.js'
 import { CallFeed } from './call-feed.js'
-import type { CallsEvent, EndEvent, EscalationsEvent } from './operation.js'
+import type { CallsEvent, EndEvent, EscalationsEvent, SealedEvent } from './operation.js'
 
 const EVERY_MS = 1_000
 const MAX_CLIENTS = 64
@@ -52,6 +52,8 @@ class Watched {
   #escalations: ReadonlyMap<string, string> | undefined
   #failure: unknown
   #skipped = 0
+  #feed: CallFeed | undefined
+  #sealed = ''
 
   constructor(sink: EventSink, access: AdminAccess) {
     this.#sink = sink
@@ -60,6 +62,7 @@ class Watched {
 
   async follow(feed: CallFeed, id: string): Promise<() => void> {
     let isBackfill = id !== ''
+    this.#feed = feed
     return feed.watch(
       id,
       (batch) => {
@@ -91,6 +94,14 @@ class Watched {
     if (JSON.stringify(state) !== this.#status) this.#sink.send('status', status)
     this.#status = JSON.stringify(state)
     await this.#lookAtEscalations(request)
+    if (this.#feed !== undefined) await this.#lookAtSeals(this.#feed)
+  }
+
+  async #lookAtSeals(feed: CallFeed): Promise<void> {
+    const event: SealedEvent = { ends: await feed.sealed() }
+    const text = JSON.stringify(event)
+    if (text !== this.#sealed) this.#sink.send('sealed', event)
+    this.#sealed = text
   }
 
   async #lookAtEscalations(request: OperationRequest): Promise<void> {

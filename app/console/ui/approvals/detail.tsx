@@ -3,6 +3,7 @@ import type { JSX } from 'preact'
 import { useRef, useState } from 'preact/hooks'
 import type { CallRow } from '../../calls/call-row.js'
 import { Copy } from '../kit/copy.js'
+import { DecisionBadge } from '../kit/decision.js'
 import { ScrollBox } from '../kit/scroll-box.js'
 import { Time } from '../kit/time.js'
 import { hiddenCharacters, Untrusted } from '../kit/untrusted.js'
@@ -261,7 +262,7 @@ function History({ title, name, calls, show }: HistoryProps): JSX.Element {
                   <Untrusted text={call[show] === '' ? 'nobody known' : call[show]} cut={28} />
                 </td>
                 <td>
-                  <Decision call={call} />
+                  <DecisionBadge call={call} />
                 </td>
                 <td class="number">{Math.round(call.latency_ms)}</td>
               </tr>
@@ -271,10 +272,4 @@ function History({ title, name, calls, show }: HistoryProps): JSX.Element {
       )}
     </section>
   )
-}
-
-function Decision({ call }: { readonly call: CallRow }): JSX.Element {
-  if (call.error === 'ESCALATION_PENDING') return <span class="warn">waits</span>
-  if (call.decision === 'deny') return <span class="bad">denied</span>
-  return call.status === 'ok' ? <span class="good">ok</span> : <span class="bad">failed</span>
 }

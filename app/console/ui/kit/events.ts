@@ -1,12 +1,13 @@
 // What the gateway sends as it happens: one connection for the page, shared by all who listen. It is closed while nobody
 // sees the page, and what was missed comes when somebody does.
 import { useEffect, useRef, useState } from 'preact/hooks'
-import type { CallsEvent, EndEvent, EscalationsEvent } from '../../events/operation.js'
+import type { CallsEvent, EndEvent, EscalationsEvent, SealedEvent } from '../../events/operation.js'
 import type { StatusJson } from '../../status-operation.js'
 import { usePage } from './page.js'
 
 export interface EventListeners {
   calls?(event: CallsEvent): void
+  sealed?(event: SealedEvent): void
   escalations?(event: EscalationsEvent): void
   status?(event: StatusJson): void
 }
@@ -81,6 +82,7 @@ export class GatewayEvents {
         use(JSON.parse(event.data))
       })
     on<CallsEvent>('calls', (event) => this.#tell((one) => one.calls?.(event)))
+    on<SealedEvent>('sealed', (event) => this.#tell((one) => one.sealed?.(event)))
     on<EscalationsEvent>('escalations', (event) => this.#tell((one) => one.escalations?.(event)))
     on<StatusJson>('status', (event) => this.#tell((one) => one.status?.(event)))
     on<EndEvent>('end', ({ error }) => {
@@ -119,20 +121,24 @@ export function useEvents(listener: EventListeners, after?: string): void {
   const { events } = usePage()
   const latest = useRef(listener)
   latest.current = listener
-  const [calls, escalations, status] = [listener.calls, listener.escalations, listener.status].map(
-    (one) => one !== undefined,
-  )
+  const [calls, sealed, escalations, status] = [
+    listener.calls,
+    listener.sealed,
+    listener.escalations,
+    listener.status,
+  ].map((one) => one !== undefined)
   useEffect(
     () =>
       events?.listen(
         {
           ...(calls ? { calls: (event) => latest.current.calls?.(event) } : {}),
+          ...(sealed ? { sealed: (event) => latest.current.sealed?.(event) } : {}),
           ...(escalations ? { escalations: (event) => latest.current.escalations?.(event) } : {}),
           ...(status ? { status: (event) => latest.current.status?.(event) } : {}),
         },
         after,
       ),
-    [events, calls, escalations, status],
+    [events, calls, sealed, escalations, status],
   )
 }
 

@@ -16,8 +16,12 @@ export function useKeys(keys: Keys): void {
       const act = Object.hasOwn(latest.current, event.key) ? latest.current[event.key] : undefined
       if (act === undefined || event.ctrlKey || event.metaKey || event.altKey || isWriting(event.target))
         return
-      // Enter on a link or button is a click.
-      if (event.key === 'Enter' && event.target instanceof HTMLElement && event.target.closest('a, button'))
+      // On a link or button they are a click.
+      if (
+        (event.key === 'Enter' || event.key === ' ') &&
+        event.target instanceof HTMLElement &&
+        event.target.closest('a, button, summary')
+      )
         return
       event.preventDefault()
       act()

@@ -154,3 +154,19 @@ export function sealedEnds(dir: string): ReadonlyMap<string, number> {
   }
   return ends
 }
+
+/** Bytes of a day's file that are sealed. */
+export interface SealedEnd {
+  readonly day: string
+  readonly end: number
+}
+
+/** Of the newest days; of earlier ones all is sealed. */
+const NEWEST_DAYS = 3
+
+export function newestSealedEnds(dir: string): SealedEnd[] {
+  return [...sealedEnds(dir)]
+    .map(([day, end]) => ({ day, end }))
+    .sort((a, b) => (a.day < b.day ? -1 : 1))
+    .slice(-NEWEST_DAYS)
+}

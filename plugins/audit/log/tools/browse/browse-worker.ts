@@ -15,6 +15,8 @@ import {
   type BrowseOptions,
   browsedRecord,
   browseRecords,
+  newestSealedEnds,
+  type SealedEnd,
 } from './browse-records.js'
 import { LogDays, type LogSummary } from './log-days.js'
 
@@ -22,6 +24,7 @@ export interface BrowseMethods {
   summary(dir: string): Promise<LogSummary>
   records(dir: string, filter: LogFilter, options: BrowseOptions): Promise<BrowsedRecords>
   record(dir: string, leaf: number): BrowsedRecord | undefined
+  sealedEnds(dir: string): readonly SealedEnd[]
   proof(dir: string, leaf: number, older?: number): Promise<BrowsedProof | undefined>
   estimate(dir: string, filter: LogFilter): Promise<EvidenceEstimate>
   evidence(dir: string, filter: LogFilter, options: EvidenceOptions): Promise<string>
@@ -37,6 +40,7 @@ const methods: BrowseMethods = {
   },
   records: browseRecords,
   record: browsedRecord,
+  sealedEnds: newestSealedEnds,
   proof: browseProof,
   estimate: (dir, filter) => estimateEvidence([dir], filter),
   evidence: (dir, filter, options) => evidenceOf([dir], filter, options),

@@ -1,0 +1,21 @@
+// What became of a call, in a word and a colour.
+import type { JSX } from 'preact'
+import type { CallRow } from '../../calls/call-row.js'
+
+type Decided = Pick<CallRow, 'decision' | 'status'> & { readonly error?: string | undefined }
+
+interface CallDecision {
+  readonly word: 'waits' | 'denied' | 'allowed' | 'failed'
+  readonly tone: 'warn' | 'bad' | 'good'
+}
+
+export function callDecision({ decision, status, error }: Decided): CallDecision {
+  if (error === 'ESCALATION_PENDING') return { word: 'waits', tone: 'warn' }
+  if (decision === 'deny') return { word: 'denied', tone: 'bad' }
+  return status === 'ok' ? { word: 'allowed', tone: 'good' } : { word: 'failed', tone: 'warn' }
+}
+
+export function DecisionBadge({ call }: { readonly call: Decided }): JSX.Element {
+  const { word, tone } = callDecision(call)
+  return <span class={`badge ${tone}`}>{word}</span>
+}

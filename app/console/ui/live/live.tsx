@@ -1,0 +1,142 @@
+// Calls as they happen.
+import type { JSX } from 'preact'
+import { useMemo, useRef, useState } from 'preact/hooks'
+import { Copy } from '../kit/copy.js'
+import { useKeys } from '../kit/keys.js'
+import { usePage } from '../kit/page.js'
+import { Time } from '../kit/time.js'
+import {
+  type CallFilter,
+  callFilterOf,
+  callFilterQuery,
+  compileCallFilter,
+  decisionWords,
+} from './call-filter.js'
+import { useCallStream } from './call-stream.js'
+import { CallTable, callHref } from './call-table.js'
+import { type LiveData, loadLive } from './load.js'
+
+/** Rows in the page; others come back as the filter is narrowed. */
+const SHOWN = 200
+
+interface LiveProps {
+  readonly initial: LiveData
+  readonly query: string
+}
+
+export function Live({ initial, query }: LiveProps): JSX.Element {
+  const { api } = usePage()
+  const [filter, setFilter] = useState(() => callFilterOf(query))
+  const matches = useMemo(() => compileCallFilter(filter), [filter])
+  const stream = useCallStream(initial.calls, matches, async () => (await loadLive(api)).calls)
+  const [selected, select] = useState<string | undefined>()
+  const box = useRef<HTMLInputElement>(null)
+  const { rows: all, held, connection, togglePause } = stream
+  const rows = all.filter(matches).slice(0, SHOWN)
+  const step = (by: number) => {
+    const at = rows.findIndex(({ id }) => id === selected)
+    select(rows[at < 0 ? 0 : Math.min(rows.length - 1, Math.max(0, at + by))]?.id)
+  }
+  useKeys({
+    j: () => step(1),
+    k: () => step(-1),
+    Enter: () => selected !== undefined && location.assign(callHref(selected)),
+    ' ': togglePause,
+    '/': () => box.current?.select(),
+  })
+  const change = (next: CallFilter) => {
+    setFilter(next)
+    history.replaceState(null, '', `/console/live${callFilterQuery(next)}`)
+  }
+  const isLost = connection === 'lost' || connection === 'ended'
+  return (
+    <section class="live">
+      <header class="live-bar">
+        <h1 class="title">Live</h1>
+        <input
+          ref={box}
+          type="search"
+          aria-label="Filter"
+          placeholder="Filter: refund caller:agent-7   /"
+          value={filter.text}
+          onInput={({ currentTarget }) => change({ ...filter, text: currentTarget.value })}
+          onKeyDown={({ key, currentTarget }) => key === 'Escape' && currentTarget.blur()}
+        />
+        <select
+          aria-label="Decision"
+          value={filter.decision}
+          onChange={({ currentTarget }) => change({ ...filter, decision: currentTarget.value })}
+        >
+          <option value="">every decision</option>
+          {decisionWords.map((word) => (
+            <option key={word} value={word}>
+              {word}
+            </option>
+          ))}
+        </select>
+        <button type="button" class={held === undefined ? '' : 'primary'} onClick={togglePause}>
+          {held === undefined ? 'Pause' : `Resume: ${held.toLocaleString('en')} new`} <kbd>Space</kbd>
+        </button>
+        <span class="live-state" role="status">
+          <StreamState {...stream} />
+        </span>
+      </header>
+      {all.length === 0 ? (
+        <FirstCall firstCall={initial.first_call} />
+      ) : (
+        <div class={isLost ? 'stale' : ''}>
+          <CallTable rows={rows} selected={selected} isSealed={stream.isSealed} isNew={stream.isNew} />
+          {rows.length === 0 && (
+            <p class="empty">None of the newest {all.length.toLocaleString('en')} calls matches.</p>
+          )}
+          {rows.length === SHOWN && (
+            <p class="hint">
+              The newest {SHOWN} that match. <a href="/console/log">Log</a> has all.
+            </p>
+          )}
+        </div>
+      )}
+    </section>
+  )
+}
+
+type StreamStateProps = Pick<ReturnType<typeof useCallStream>, 'connection' | 'backfilled' | 'oneIn' | 'rows'>
+
+function StreamState({ connection, backfilled, oneIn, rows: [newest] }: StreamStateProps): JSX.Element {
+  if (connection === 'lost') {
+    return (
+      <span class="badge warn">
+        reconnecting
+        {newest !== undefined && (
+          <>
+            ; the newest call is from <Time at={newest.at} />
+          </>
+        )}
+      </span>
+    )
+  }
+  return (
+    <>
+      {backfilled !== undefined && (
+        <span class="badge good">connected again; {backfilled.toLocaleString('en')} backfilled</span>
+      )}
+      {oneIn > 1 && <span class="badge warn">showing 1 in {oneIn.toLocaleString('en')}</span>}
+    </>
+  )
+}
+
+function FirstCall({ firstCall }: { readonly firstCall: LiveData['first_call'] }): JSX.Element {
+  const token = firstCall?.needs_token === true ? ` \\\n  -H "authorization: Bearer $TOKEN"` : ''
+  return (
+    <div class="empty">
+      <h2>No calls yet</h2>
+      <p>A call appears here as soon as it is recorded. Make a first one:</p>
+      {firstCall !== undefined && (
+        <Copy
+          label="the command"
+          value={`curl -s ${firstCall.url} \\\n  -H 'content-type: application/json'${token} -d '{}'`}
+        />
+      )}
+    </div>
+  )
+}
