@@ -3,7 +3,7 @@ import type { JSX } from 'preact'
 import { useRef, useState } from 'preact/hooks'
 import type { CallRow } from '../../calls/call-row.js'
 import { Copy } from '../kit/copy.js'
-import { DecisionBadge } from '../kit/decision.js'
+import { CallDecisionBadge } from '../kit/decision.js'
 import { ScrollBox } from '../kit/scroll-box.js'
 import { Time } from '../kit/time.js'
 import { hiddenCharacters, Untrusted } from '../kit/untrusted.js'
@@ -262,7 +262,7 @@ function History({ title, name, calls, show }: HistoryProps): JSX.Element {
                   <Untrusted text={call[show] === '' ? 'nobody known' : call[show]} cut={28} />
                 </td>
                 <td>
-                  <DecisionBadge call={call} />
+                  <CallDecisionBadge call={call} />
                 </td>
                 <td class="number">{Math.round(call.latency_ms)}</td>
               </tr>

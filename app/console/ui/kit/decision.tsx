@@ -15,7 +15,7 @@ export function callDecision({ decision, status, error }: Decided): CallDecision
   return status === 'ok' ? { word: 'allowed', tone: 'good' } : { word: 'failed', tone: 'warn' }
 }
 
-export function DecisionBadge({ call }: { readonly call: Decided }): JSX.Element {
+export function CallDecisionBadge({ call }: { readonly call: Decided }): JSX.Element {
   const { word, tone } = callDecision(call)
   return <span class={`badge ${tone}`}>{word}</span>
 }

@@ -2,7 +2,7 @@
 import type { JSX } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
 import type { CallRow } from '../../calls/call-row.js'
-import { callDecision, DecisionBadge } from '../kit/decision.js'
+import { CallDecisionBadge, callDecision } from '../kit/decision.js'
 import { Time } from '../kit/time.js'
 import { Untrusted } from '../kit/untrusted.js'
 
@@ -73,7 +73,7 @@ function Row({ row, isSelected, isSealed, isNew }: RowProps): JSX.Element {
         </a>
       </td>
       <td>
-        <DecisionBadge call={row} />
+        <CallDecisionBadge call={row} />
       </td>
       <td class="reason">
         {reason !== undefined && <Untrusted text={reason.replace(/^rule:/, '')} cut={48} />}
