@@ -30,7 +30,7 @@ export interface RemoteApi {
 
 const maxBodyBytes = 65_536
 const passedOn = ['accept', 'content-type', 'last-event-id']
-const passedBack = ['content-type', 'content-disposition', 'content-security-policy', 'etag']
+const passedBack = ['content-type', 'content-disposition', 'etag']
 
 export class LocalConsole {
   readonly #api: RemoteApi
@@ -138,6 +138,8 @@ export class LocalConsole {
         ),
       ),
       ...fixedHeaders,
+      // The gateway may send a page: it must not be one of this origin, nor run its script.
+      'content-security-policy': "sandbox; default-src 'none'",
     })
     response.flushHeaders()
     if (found.body === null) return void response.end()

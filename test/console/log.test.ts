@@ -116,6 +116,17 @@ describe('the view of the log', () => {
     await panel.getByText('NOT PROVEN').waitFor()
   })
 
+  it('is grey for a log of another name than the kept one, until the reader keeps it', async () => {
+    const page = await openLog()
+    await page.evaluate(`localStorage.setItem('svc-head:other.example/1', '{}')`)
+    await page.locator('.log-records tbody a').first().click()
+    const panel = page.locator('.verify')
+    await panel.getByText(/has kept heads of other.example\/1 here, and none of this log/).waitFor()
+    await panel.getByText('Not checked', { exact: true }).waitFor()
+    await panel.getByRole('button', { name: 'Keep it' }).click()
+    await panel.getByText('Proven', { exact: true }).waitFor()
+  })
+
   it('shows hostile values as text, with hidden characters by name', async () => {
     const signer = LocalDevSigner.fromKeyRef(`file://${join(rig.gateway.dir, '../key')}`)
     const appender = new SvcAppender({ config: { dir: rig.gateway.dir, retentionDays: 30 }, signer })

@@ -23,6 +23,18 @@ export function keptHead(origin: string): KeptHead | undefined {
   }
 }
 
+/** Names of the logs of which the browser keeps a head, for this address. */
+export function keptOrigins(): string[] {
+  try {
+    return Object.keys(localStorage).flatMap((name) =>
+      name.startsWith(prefix) ? [name.slice(prefix.length)] : [],
+    )
+  } catch (error) {
+    if (error instanceof DOMException) return []
+    throw error
+  }
+}
+
 /** Returns whether the browser keeps it. */
 export function keepHead(head: KeptHead): boolean {
   try {

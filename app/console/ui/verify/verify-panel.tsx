@@ -66,7 +66,7 @@ export function VerifyPanel({ leaf: given, findLeaf }: VerifyPanelProps): JSX.El
   }, [verify])
 
   const keep = () => {
-    for (const line of found?.newKeys ?? []) trusted.add(line)
+    for (const line of found?.unknown ?? []) trusted.add(line)
     void verify()
   }
   const state = error === undefined ? (found?.state ?? 'unchecked') : 'unchecked'
@@ -86,11 +86,13 @@ export function VerifyPanel({ leaf: given, findLeaf }: VerifyPanelProps): JSX.El
           ))}
         </ul>
       )}
-      {found !== undefined && found.newKeys.length > 0 && (
+      {found !== undefined && found.unknown.length > 0 && (
         <div class="banner warn">
-          <span>The log has a key that this browser has not seen before. Compare it, then keep it:</span>
-          {found.newKeys.map((line) => (
-            <code key={line}>{line}</code>
+          <span>This browser has not seen before what follows. Compare it, then keep it:</span>
+          {found.unknown.map((line) => (
+            <code key={line}>
+              <Untrusted text={line} />
+            </code>
           ))}
           <button type="button" onClick={keep}>
             Keep it

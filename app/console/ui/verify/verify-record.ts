@@ -8,7 +8,7 @@ import {
 } from '@svc/plugin-audit/browser'
 import type { LogJson, ProofJson } from '../../../log/log-json.js'
 import type { Api } from '../kit/api.js'
-import { type KeptHead, keepHead, keptHead } from './kept-head.js'
+import { type KeptHead, keepHead, keptHead, keptOrigins } from './kept-head.js'
 
 export interface VerifiedRow {
   readonly name: string
@@ -20,8 +20,8 @@ export interface VerifiedRecord {
   readonly leaf: number
   readonly size: number
   readonly rows: readonly VerifiedRow[]
-  /** Keys that the log states and this browser has not kept; they count once somebody has compared them. */
-  readonly newKeys: readonly string[]
+  /** Keys and the name of a log that this browser has not kept; they count once somebody has compared them. */
+  readonly unknown: readonly string[]
   /** The head before this verification; undefined for the first one. */
   readonly kept: KeptHead | undefined
   /** The head of this one, if all was correct. */
@@ -31,8 +31,8 @@ export interface VerifiedRecord {
 interface Trust {
   /** The head to compare with; default: the one that the browser has kept. */
   readonly head: KeptHead | undefined
-  /** Whether the reader has compared the key. */
-  trusts(line: string): boolean
+  /** Whether the reader has compared the key, or the name of the log. */
+  trusts(text: string): boolean
 }
 
 /** Undefined if the record is not sealed yet. Rejects with `ApiError`. */
@@ -54,7 +54,7 @@ export async function verifyRecord(
       leaf,
       size: 0,
       rows: [{ name: 'Proof', result }],
-      newKeys: [],
+      unknown: [],
       kept,
       newest: undefined,
     }
@@ -63,14 +63,20 @@ export async function verifyRecord(
   const known = kept?.keys ?? stated
   const isKnown = (line: string) => known.some((one) => keyOf(one) === keyOf(line)) || trusts(line)
   const newKeys = stated.filter((line) => !isKnown(line))
-  // The journal may have ended a key since it was kept; what it states of a known key limits it, and nothing more.
   const checked = await checkTlogProof(
     proof,
-    await readGivenKeys(stated.filter(isKnown).join('\n')),
+    await readGivenKeys(
+      stated
+        .filter(isKnown)
+        .map((line) => limited(line, kept))
+        .join('\n'),
+    ),
     given.sealed_sha256,
   )
-  const history = await historyOf(kept, proof.checkpoint, given.consistency)
   const { checkpoint } = proof
+  const others = kept === undefined ? keptOrigins().filter((one) => one !== checkpoint.origin) : []
+  const isOther = others.length > 0 && !trusts(checkpoint.origin)
+  const history = isOther ? otherLog(others) : await historyOf(kept, checkpoint, given.consistency)
   const place: CheckResult =
     proof.leaf === leaf
       ? checked.inclusion
@@ -87,16 +93,38 @@ export async function verifyRecord(
   const isFailed = decisive.some(({ state }) => state === 'failed')
   const { origin: name, text } = checkpoint
   const since = kept?.since ?? new Date().toISOString()
-  const newest = { ...headIn(text), origin: name, keys: stated.filter(isKnown), since }
+  const newest = {
+    ...headIn(text),
+    origin: name,
+    keys: stated.filter(isKnown).map((line) => limited(line, kept)),
+    since,
+  }
   if (isOk) keepHead(newest)
   const state = isFailed ? 'failed' : isOk ? 'ok' : 'unchecked'
-  return { state, leaf, size: checkpoint.size, rows, newKeys, kept, newest: isOk ? newest : undefined }
+  const unknown = isOther ? [...newKeys, checkpoint.origin] : newKeys
+  return { state, leaf, size: checkpoint.size, rows, unknown, kept, newest: isOk ? newest : undefined }
 }
 
 type Checkpoint = NonNullable<ReturnType<typeof readProof>>['checkpoint']
 
 function keyOf(line: string): string {
   return line.split(' ')[0] ?? ''
+}
+
+/** A key may sign no more leaves than the browser has kept of it: the log may end a key, and not revive one. */
+function limited(line: string, kept: KeptHead | undefined): string {
+  const known = kept?.keys.find((one) => keyOf(one) === keyOf(line))
+  if (known === undefined) return line
+  const [key, from = '0', until] = line.split(' ')
+  const [, keptFrom = '0', keptUntil] = known.split(' ')
+  const ends = [until, keptUntil].flatMap((end) => (end === undefined ? [] : [Number(end)]))
+  const end = ends.length === 0 ? [] : [Math.min(...ends)]
+  return [key, Math.max(Number(from), Number(keptFrom)), ...end].join(' ')
+}
+
+function otherLog(others: readonly string[]): CheckResult {
+  const reason = `this browser has kept heads of ${others.join(', ')} here, and none of this log`
+  return { state: 'unchecked', reason }
 }
 
 function headIn(text: string): { size: number; root: string } {
