@@ -4,7 +4,7 @@ import fs from 'node:fs'
 import { syncBuiltinESMExports } from 'node:module'
 import { relative } from 'node:path'
 
-/** An operation, and what its path is with all numbers as `#`. */
+/** An operation, and what its path is with all numbers, also in hexadecimal, as `#`. */
 export interface KillPoint {
   readonly phase: string
   readonly operation: string
@@ -46,7 +46,7 @@ function pass(operation: string, path: string, when: 'before' | 'after'): void {
 function classOf(path: unknown): string | undefined {
   const inside = relative(dir, String(path))
   if (inside.startsWith('..') || /\.mdb$/.test(inside)) return undefined
-  return inside.replaceAll(/[0-9a-f]{64}|\d+/g, '#')
+  return inside.replaceAll(/\b[0-9a-f]*\d[0-9a-f]*\b/g, '#')
 }
 
 type AnyFunction = (...args: unknown[]) => unknown
