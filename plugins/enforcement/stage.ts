@@ -134,13 +134,14 @@ export class EnforcementStage implements Stage {
 
 /**
  * People decide about calls. Other requests of a protocol pass, because the calls that they prepare are judged by
- * themselves; a client's response to a server, which has the data of a call, is denied.
+ * themselves; a client's response to a server, and its input for a task, have the data of a call and are denied.
  */
 function withoutApproval(request: CallRequest, rule: Verdict): Verdict {
   if (request.kind !== 'protocol') return rule
   const { method, args } = request
   const hasData = !isJsonObject(args) || Object.keys(args).length > 0
-  return { ...rule, insteadOfEscalation: method === null && hasData ? 'deny' : 'reported' }
+  const isInput = method === 'tasks/update' || (method === null && hasData)
+  return { ...rule, insteadOfEscalation: isInput ? 'deny' : 'reported' }
 }
 
 /** What escalates is denied if nobody could approve it. */

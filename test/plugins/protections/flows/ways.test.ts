@@ -26,6 +26,8 @@ describe('data with a label', function () {
   let redis: RedisServer
   let issuer: TestIssuer
   let gateway: TestGateway
+  /** With the default effect. */
+  let asking: TestGateway
   let stop: () => Promise<void>
   let callers = 0
   let who: string
@@ -104,13 +106,16 @@ describe('data with a label', function () {
       ),
     )
     const [files, keys, notes, mail] = started.map(({ url }) => url)
-    gateway = await startTestGateway({
-      targets: { files, keys, notes, mail },
-      quotas: { adapter: 'redis', redisUrl: redis.url },
-      dedupe: { redisUrl: redis.url },
-      authn: { oidc: issuer.oidc },
-      protections: { flows },
-    } as never)
+    const startWith = (section: object) =>
+      startTestGateway({
+        targets: { files, keys, notes, mail },
+        quotas: { adapter: 'redis', redisUrl: redis.url },
+        dedupe: { redisUrl: redis.url },
+        authn: { oidc: issuer.oidc },
+        protections: { flows: section },
+      } as never)
+    gateway = await startWith(flows)
+    asking = await startWith({ ...flows, effect: 'escalate' })
     stop = async () => {
       for (const upstream of started) await upstream[Symbol.asyncDispose]()
     }
@@ -118,6 +123,7 @@ describe('data with a label', function () {
   after(async () => {
     for (const stream of streams.values()) stream.destroy()
     await gateway?.[Symbol.asyncDispose]()
+    await asking?.[Symbol.asyncDispose]()
     await stop?.()
     await issuer[Symbol.asyncDispose]()
     await redis[Symbol.asyncDispose]()
@@ -126,8 +132,13 @@ describe('data with a label', function () {
     who = `caller-${++callers}`
   })
 
-  async function post(path: string, body: object, { as = who, ...headers }: Record<string, string> = {}) {
-    return fetch(`${gateway.url}${path}`, {
+  async function post(
+    path: string,
+    body: object,
+    { as = who, ...headers }: Record<string, string> = {},
+    at = gateway,
+  ) {
+    return fetch(`${at.url}${path}`, {
       method: 'POST',
       headers: {
         'content-type': 'application/json',
@@ -332,6 +343,26 @@ describe('data with a label', function () {
       expect(JSON.stringify(await send())).to.contain('flow_denied')
     })
   }
+
+  it('is denied in what a client gives a task or a server, also where people approve calls', async () => {
+    const params = { name: 'send', arguments: {}, task: { ttl: 60_000 } }
+    const denied: string[] = []
+    for (const at of [gateway, asking]) {
+      who = `${who}-`
+      const begun = await post('/mcp/mail', { jsonrpc: '2.0', id: 1, method: 'tools/call', params }, {}, at)
+      const taskId = /"taskId":"([^"]+)"/.exec(await begun.text())?.[1]
+      await call('files', 'read')
+      const inputs = {
+        task: { id: 2, method: 'tasks/update', params: { taskId, inputResponses: { a: 'x' } } },
+        server: { id: 3, result: { action: 'accept', content: { a: 'x' } } },
+      }
+      for (const [what, input] of Object.entries(inputs)) {
+        const response = await post('/mcp/mail', { jsonrpc: '2.0', ...input }, {}, at)
+        if ((await response.text()).includes('"denial_reason":"flow_denied"')) denied.push(what)
+      }
+    }
+    expect(denied).to.deep.equal(['task', 'server', 'task', 'server'])
+  })
 
   it('does not keep a client from confirming a message of the server', async () => {
     await call('files', 'read')
