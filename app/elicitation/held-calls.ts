@@ -1,12 +1,26 @@
 // Holds calls that wait for a person: the client of a session is asked on the stream of its call, and the gateway repeats the
 // call once it is decided. Each repetition is a call of its own, judged anew under the policy in force: what has changed since
 // the first is not sent.
-import { type Call, isRefusal, type MaybePromise, type Outcome, resolveOptional, services } from '@svc/core'
+import {
+  type Call,
+  type Denied,
+  type Failed,
+  isRefusal,
+  isStream,
+  type MaybePromise,
+  type Outcome,
+  resolveOptional,
+  services,
+} from '@svc/core'
 import { eventOf } from '@svc/core/http'
 import type { JsonObject } from '@svc/core/json'
 import type { CallControl } from '@svc/core/pipeline'
+import type { ClientExchange } from '../http/client-exchange.js'
 import { eventStreamHeaders } from '../http/event-stream-rules.js'
 import { InFlight } from '../http/in-flight.js'
+import type { BufferedResponse } from '../http/response.js'
+import { writeOutcome } from '../http/write-outcome.js'
+import type { MessageOutcome } from '../mcp/batch.js'
 import {
   type Answer,
   type AskedClient,
@@ -274,4 +288,49 @@ function begin({ exchange }: AskedClient, call: Call): boolean {
 
 async function send({ exchange }: AskedClient, message: JsonObject): Promise<void> {
   if (!exchange.isDisconnected) await exchange.write(eventOf(JSON.stringify({ jsonrpc: '2.0', ...message })))
+}
+
+interface Encoding {
+  encode(outcome: Denied | Failed, call: Call): BufferedResponse
+  response(outcome: Outcome, call: Call): Promise<MessageOutcome>
+}
+
+/** The attempt whose response is not written yet. */
+export function attemptOf(
+  client: ClientExchange,
+  control: CallControl,
+  outcome: Outcome,
+  encoding: Encoding,
+): Attempt {
+  const write = (): MaybePromise<void> => writeAttempt(client, control, outcome, encoding)
+  return {
+    control,
+    outcome,
+    write,
+    async writeResult(result) {
+      const { id = null } = control.call.need(mcpExchange)
+      const body = JSON.stringify({ jsonrpc: '2.0', id, result })
+      if (client.isBegun) await writeLast(client, body)
+      else client.whole({ status: 200, headers: { 'content-type': 'application/json' }, body }, control.call)
+    },
+  }
+}
+
+/** Writes the outcome as the response, or into the stream that has begun. */
+export async function writeAttempt(
+  client: ClientExchange,
+  control: CallControl,
+  outcome: Outcome,
+  { encode, response }: Encoding,
+): Promise<void> {
+  const { call } = control
+  const isStreamed = outcome.kind === 'completed' && isStream(outcome.body)
+  if (!client.isBegun || isStreamed)
+    return writeOutcome(client, control, outcome, (refused) => encode(refused, call))
+  await writeLast(client, (await response(outcome, call)).response?.text ?? '')
+}
+
+async function writeLast(client: ClientExchange, text: string): Promise<void> {
+  await client.write(eventOf(text))
+  client.end()
 }

@@ -22,7 +22,6 @@ import {
   verdict,
 } from '@svc/core'
 import { isJsonObject } from '@svc/core/json'
-import { confirm } from './confirmation.js'
 import type { Escalations } from './escalation/escalations.js'
 import { describeStrategy, findingOf, withExternalDecision } from './verdict.js'
 
@@ -110,6 +109,8 @@ export class EnforcementStage implements Stage {
 
   /** After the approvals, so that the person confirms what is sent. */
   async #confirm(call: Call, findings: Findings, next: Next): Promise<Outcome> {
+    // Few policies ask for it.
+    const { confirm } = await import('./confirmation.js')
     return (await confirm(call, findings, this.#record())) ?? next()
   }
 
@@ -175,6 +176,7 @@ async function confirmed(
     const otherwise = confirmation?.otherwise === 'escalate' ? 'escalated' : 'denied'
     say(`would ask the person at the client to confirm; of a client without forms it is ${otherwise}`)
   }
+  const { confirm } = await import('./confirmation.js')
   return (await confirm(call, findings, undefined)) ?? next()
 }
 
