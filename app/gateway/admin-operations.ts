@@ -3,6 +3,7 @@ import type { DependencyContainer } from 'tsyringe'
 import type { Operation } from '../admin/operation.js'
 import { ActivityReader, activityOperation } from '../console/activity-operation.js'
 import { callOperations } from '../console/calls/operations.js'
+import { showCall } from '../console/calls/show-call.js'
 import { eventsOperation } from '../console/events/operation.js'
 import { healthOperation } from '../console/health-operation.js'
 import { type PolicyInForce, policyOperations } from '../console/policy-operations.js'
@@ -33,6 +34,7 @@ export function gatewayOperations(gateway: OperatedGateway): Operation[] {
     ...policyOperations(() => gateway.inForce(), activity),
     healthOperation,
     ...callOperations(() => gateway.url()),
+    showCall,
     eventsOperation,
     statusOperation,
     reloadOperation((cause) => gateway.reloadFile(cause)),

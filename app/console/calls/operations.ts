@@ -8,13 +8,15 @@ import { callRowSchema } from './call-row.js'
 
 const MAX_LISTED = 500
 
+/** An entry of a policy, with its text. */
+export const ruleSchema = z.object({
+  line: z.int(),
+  path: z.string().describe('Its keys in the policy, such as rules[2].'),
+  lines: z.array(z.string()),
+})
+
 const contextSchema = z.object({
-  rule: z
-    .object({
-      line: z.int(),
-      path: z.string().describe('Its keys in the policy, such as rules[2].'),
-      lines: z.array(z.string()),
-    })
+  rule: ruleSchema
     .optional()
     .describe('The entry of the policy that escalated the call; absent if the policy is not kept.'),
   agent: z.string().optional().describe('The agent, as the caller names it.'),

@@ -42,6 +42,7 @@ const requests: readonly (readonly [operation: string, id?: string | undefined, 
 
 /** Their features have rigs of their own: the tests of these call the operations. */
 const elsewhere = [
+  'get /api/calls/{id}',
   'get /api/policy/access',
   'get /api/evidence',
   'get /api/evidence/estimate',

@@ -2,6 +2,7 @@
 import type { JSX } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
 import type { CallRow } from '../../calls/call-row.js'
+import { callHref } from '../call/call-href.js'
 import { CallDecisionBadge, callDecision } from '../kit/decision.js'
 import { Time } from '../kit/time.js'
 import { Untrusted } from '../kit/untrusted.js'
@@ -109,9 +110,4 @@ function Caller({
       )}
     </>
   )
-}
-
-/** `id` is that of a row. */
-export function callHref(id: string): string {
-  return `/console/live/${encodeURIComponent(id.replace(':', '-'))}`
 }

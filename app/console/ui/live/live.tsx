@@ -1,6 +1,8 @@
 // Calls as they happen.
 import type { JSX } from 'preact'
 import { useMemo, useRef, useState } from 'preact/hooks'
+import type { CallsJson } from '../../calls/operations.js'
+import { callHref } from '../call/call-href.js'
 import { Copy } from '../kit/copy.js'
 import { useKeys } from '../kit/keys.js'
 import { usePage } from '../kit/page.js'
@@ -13,14 +15,14 @@ import {
   decisionWords,
 } from './call-filter.js'
 import { useCallStream } from './call-stream.js'
-import { CallTable, callHref } from './call-table.js'
-import { type LiveData, loadLive } from './load.js'
+import { CallTable } from './call-table.js'
+import { loadCalls } from './load.js'
 
 /** Rows in the page; others come back as the filter is narrowed. */
 const SHOWN = 200
 
 interface LiveProps {
-  readonly initial: LiveData
+  readonly initial: CallsJson
   readonly query: string
 }
 
@@ -28,7 +30,7 @@ export function Live({ initial, query }: LiveProps): JSX.Element {
   const { api } = usePage()
   const [filter, setFilter] = useState(() => callFilterOf(query))
   const matches = useMemo(() => compileCallFilter(filter), [filter])
-  const stream = useCallStream(initial.calls, matches, async () => (await loadLive(api)).calls)
+  const stream = useCallStream(initial.calls, matches, async () => (await loadCalls(api)).calls)
   const [selected, select] = useState<string | undefined>()
   const box = useRef<HTMLInputElement>(null)
   const { rows: all, held, connection, togglePause } = stream
@@ -125,7 +127,7 @@ function StreamState({ connection, backfilled, oneIn, rows: [newest] }: StreamSt
   )
 }
 
-function FirstCall({ firstCall }: { readonly firstCall: LiveData['first_call'] }): JSX.Element {
+function FirstCall({ firstCall }: { readonly firstCall: CallsJson['first_call'] }): JSX.Element {
   const token = firstCall?.needs_token === true ? ` \\\n  -H "authorization: Bearer $TOKEN"` : ''
   return (
     <div class="empty">

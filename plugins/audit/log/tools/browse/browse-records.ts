@@ -99,6 +99,42 @@ export function browsedRecord(dir: string, leaf: number): BrowsedRecord | undefi
   return record !== undefined && isEnvelope(record) ? { leaf, record } : undefined
 }
 
+/** The record whose line ends before the byte `end` of its day's file; undefined if no line ends there. */
+export function recordEndingAt(dir: string, day: string, end: number): BrowsedRecord | undefined {
+  let sealed: number | undefined
+  for (const line of journalBackwards(dir)) {
+    if (Date.parse(line.at) < Date.parse(day) - CLOCK_MARGIN_MS) break
+    if (line.kind !== 'seal') continue
+    for (const range of placeRanges(line.ranges, line.leaf - coveredBy(line))) {
+      if (range.day !== day) continue
+      sealed ??= range.end
+      if (end <= range.start || end > range.end) continue
+      const [bytes, at] = lineEndingAt(dir, range, end)
+      const record = bytes && matching(bytes, compileFilter({}))
+      return record && { leaf: range.leaf + at, record }
+    }
+  }
+  const size = sizeOf(nodeFileSystem, join(dir, dailyLog(day))) ?? 0
+  const start = sealed ?? 0
+  if (end > size || end <= start || end - start > MAX_RANGE_BYTES) return undefined
+  const [bytes] = lineEndingAt(dir, { day, start, end }, end)
+  const record = bytes && matching(bytes, compileFilter({}))
+  return record && { leaf: null, record }
+}
+
+function lineEndingAt(
+  dir: string,
+  range: Pick<PlacedRange, 'day' | 'start' | 'end'>,
+  end: number,
+): [bytes: Buffer | undefined, at: number] {
+  let offset = range.start
+  for (const [at, bytes] of linesIn(dir, range).entries()) {
+    offset += bytes.length + 1
+    if (offset === end) return [bytes, at]
+  }
+  return [undefined, -1]
+}
+
 function matching(bytes: Buffer, compiled: CompiledFilter): SignedEnvelope | undefined {
   const record = objectIn(bytes)
   return record !== undefined && isEnvelope(record) && compiled.record(record) ? record : undefined

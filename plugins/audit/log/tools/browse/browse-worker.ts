@@ -16,6 +16,7 @@ import {
   browsedRecord,
   browseRecords,
   newestSealedEnds,
+  recordEndingAt,
   type SealedEnd,
 } from './browse-records.js'
 import { LogDays, type LogSummary } from './log-days.js'
@@ -24,6 +25,7 @@ export interface BrowseMethods {
   summary(dir: string): Promise<LogSummary>
   records(dir: string, filter: LogFilter, options: BrowseOptions): Promise<BrowsedRecords>
   record(dir: string, leaf: number): BrowsedRecord | undefined
+  recordEndingAt(dir: string, day: string, end: number): BrowsedRecord | undefined
   sealedEnds(dir: string): readonly SealedEnd[]
   proof(dir: string, leaf: number, older?: number): Promise<BrowsedProof | undefined>
   estimate(dir: string, filter: LogFilter): Promise<EvidenceEstimate>
@@ -40,6 +42,7 @@ const methods: BrowseMethods = {
   },
   records: browseRecords,
   record: browsedRecord,
+  recordEndingAt,
   sealedEnds: newestSealedEnds,
   proof: browseProof,
   estimate: (dir, filter) => estimateEvidence([dir], filter),

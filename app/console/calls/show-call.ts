@@ -1,0 +1,118 @@
+// The operation that returns one call, with all that the gateway knows of it.
+import { Refusal, resolve } from '@svc/core'
+import { z } from 'zod'
+import { type OperationRequest, operation } from '../../admin/operation.js'
+import { gatewayMetrics } from '../../metrics/gateway-metrics.js'
+import { type CallRow, callRowOf, callRowSchema, readRecord } from './call-row.js'
+import { logDirectoryOf, ruleSchema } from './operations.js'
+
+const MAX_SIBLINGS = 50
+/** Records of definitions that are searched, the newest. */
+const MAX_DEFINITIONS = 200
+
+const callSchema = z.object({
+  leaf: z.int().nullable().describe('Index in the tree of the log; null if it is not sealed yet.'),
+  call: callRowSchema,
+  record: z.looseObject({}).describe('As docs/audit.md describes it.'),
+  rule: ruleSchema
+    .optional()
+    .describe('The entry of the policy that decided the call, if the policy is kept.'),
+  stages: z
+    .array(z.object({ stage: z.string(), from_ms: z.number(), to_ms: z.number() }))
+    .optional()
+    .describe('Where the call waited; for the last 1,000 calls of the process that responds.'),
+  told: z
+    .string()
+    .optional()
+    .describe('The message of a refusal, as the caller got it; for the same calls as `stages`.'),
+  definition: z
+    .object({
+      leaf: z.int().nullable(),
+      at: z.iso.datetime(),
+      name: z.string(),
+      text: z.string().describe('Canonical JSON.'),
+    })
+    .optional()
+    .describe('The definition that the caller was last served, from its record.'),
+  siblings: z.array(callRowSchema).describe('Calls of the same trace, the newest first.'),
+})
+
+export type CallJson = z.output<typeof callSchema>
+
+type CallRequest = Pick<OperationRequest, 'access' | 'policy' | 'id'>
+
+export const showCall = operation({
+  method: 'GET',
+  path: '/api/calls/:id',
+  name: 'show_call',
+  summary: 'Returns a call, by its leaf or by its id in the list of calls with `-` in place of `:`.',
+  access: 'reader',
+  response: callSchema,
+  async run(request): Promise<CallJson> {
+    const { dir, leaf, record, call } = await findCall(request)
+    const { policy, access } = request
+    const [{ findCalls, maySee }, { Explainer }] = await Promise.all([
+      import('./find-calls.js'),
+      import('../../explain/explainer.js'),
+    ])
+    const { trace_id: traceId, span_id: spanId } = call
+    const isSibling = (row: CallRow) =>
+      row.kind === 'call' && row.trace_id === traceId && row.span_id !== spanId && maySee(access, row)
+    const place = new Explainer(dir).placeOf(record)
+    const recent = resolve(policy.container, gatewayMetrics).recent.find(spanId)
+    const definition = await definitionOf(dir, record)
+    return {
+      leaf,
+      call,
+      record: { ...record },
+      ...(place === undefined ? {} : { rule: { ...place, lines: [...place.lines] } }),
+      ...(recent === undefined
+        ? {}
+        : { stages: recent.waits.map(({ stage, from, to }) => ({ stage, from_ms: from, to_ms: to })) }),
+      ...(recent?.told === undefined ? {} : { told: recent.told }),
+      ...(definition === undefined ? {} : { definition }),
+      siblings: await findCalls(dir, isSibling, MAX_SIBLINGS, traceId),
+    }
+  },
+})
+
+/** Others are told that what is not for them does not exist. Rejects with `Refusal`. */
+async function findCall({ access, policy, id = '' }: CallRequest) {
+  const dir = logDirectoryOf(policy)
+  const { logBrowser } = await import('@svc/plugin-audit/tools')
+  const { maySee } = await import('./find-calls.js')
+  const [, day, byte] = /^(\d{4}-\d{2}-\d{2})-(\d{1,15})$/.exec(id) ?? []
+  const asked = async () => {
+    if (dir === undefined) return undefined
+    if (day !== undefined) return logBrowser.call('recordEndingAt', dir, day, Number(byte))
+    return /^\d{1,15}$/.test(id) ? logBrowser.call('record', dir, Number(id)) : undefined
+  }
+  const found = await asked()
+  const read = found && readRecord(JSON.stringify(found.record))
+  if (dir === undefined || found === undefined || read === undefined || !maySee(access, read))
+    throw new Refusal('TARGET_NOT_FOUND', 'There is no such call, or retention removed it.')
+  const call = callRowOf(read, day === undefined ? '' : `${day}:${byte}`)
+  return { ...found, dir, call }
+}
+
+/** Each definition has one record, of the first time that somebody was served it. */
+async function definitionOf(
+  dir: string,
+  { definition_sha256: sha256 }: { readonly definition_sha256?: string | null },
+): Promise<CallJson['definition']> {
+  if (sha256 === undefined || sha256 === null) return undefined
+  const { logBrowser } = await import('@svc/plugin-audit/tools')
+  const { records } = await logBrowser.call(
+    'records',
+    dir,
+    { tool: 'definitions/serve' },
+    { limit: MAX_DEFINITIONS },
+  )
+  for (const { leaf, record } of records) {
+    const facts = servedSchema.safeParse(record.event).data
+    if (facts?.sha256 === sha256) return { leaf, at: record.ts, name: facts.name, text: facts.text }
+  }
+  return undefined
+}
+
+const servedSchema = z.looseObject({ sha256: z.string(), name: z.string(), text: z.string() })

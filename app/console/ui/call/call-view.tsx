@@ -1,0 +1,178 @@
+// One call, whole: a sentence, where it waited, what decided it, what its caller was told, and its proof.
+import type { JSX } from 'preact'
+import type { CallRow } from '../../calls/call-row.js'
+import type { CallJson } from '../../calls/show-call.js'
+import { Copy } from '../kit/copy.js'
+import { CallDecisionBadge } from '../kit/decision.js'
+import { usePage } from '../kit/page.js'
+import { ScrollBox } from '../kit/scroll-box.js'
+import { Time } from '../kit/time.js'
+import { Untrusted } from '../kit/untrusted.js'
+import { VerifyPanel } from '../verify/verify-panel.js'
+import { callHref } from './call-href.js'
+import { CallSentence } from './call-sentence.js'
+import { Decided } from './decided.js'
+import { loadCall } from './load.js'
+import { StageTimeline } from './stage-timeline.js'
+
+interface CallViewProps {
+  readonly shown: CallJson
+  /** As in the path. */
+  readonly id: string
+}
+
+export function CallView({ shown, id }: CallViewProps): JSX.Element {
+  const { api } = usePage()
+  const { call, record, leaf, stages, siblings } = shown
+  return (
+    <article class="call">
+      <p>
+        <a href="/console/live">← Live</a>
+      </p>
+      <h1 class="sentence">
+        <CallSentence call={call} record={record} />
+      </h1>
+      <p class="facts-line">
+        <CallDecisionBadge call={call} /> <Time at={call.at} show="day and time" /> · trace{' '}
+        <Copy value={call.trace_id} label="the trace id">
+          {call.trace_id.slice(0, 8)}
+        </Copy>
+        {call.escalation_id !== undefined && (
+          <>
+            {' · '}
+            <a href={`/console/approvals/${encodeURIComponent(call.escalation_id)}`}>its approval</a>
+          </>
+        )}
+      </p>
+      <div class="call-panels">
+        <div class="call-column">
+          <Decided shown={shown} />
+          <Told shown={shown} />
+        </div>
+        <div class="call-column">
+          <StageTimeline stages={stages} totalMs={call.latency_ms} />
+          <Definition shown={shown} />
+        </div>
+      </div>
+      <VerifyPanel leaf={leaf} findLeaf={async () => (await loadCall(api, id)).leaf} />
+      <Siblings siblings={siblings} />
+      <details class="panel raw">
+        <summary>The record as it is stored now</summary>
+        <ScrollBox class="record" label="The record">
+          <Untrusted text={JSON.stringify(record, null, 2)} cut={20_000} isBlock />
+        </ScrollBox>
+      </details>
+    </article>
+  )
+}
+
+function Told({ shown: { told, call, record } }: Pick<CallViewProps, 'shown'>): JSX.Element {
+  const output = record['output_sha256']
+  return (
+    <section class="panel">
+      <h2>What the caller was told</h2>
+      {call.error !== undefined && (
+        <p>
+          <code>{call.error}</code>
+        </p>
+      )}
+      {told !== undefined && (
+        <blockquote>
+          <Untrusted text={told} cut={600} isBlock />
+        </blockquote>
+      )}
+      {call.error !== undefined && told === undefined && (
+        <p class="hint">The words of the response are kept for the last calls of the process alone.</p>
+      )}
+      {call.error === undefined && <p>The response of the server.</p>}
+      {typeof output === 'string' && (
+        <p class="hint">
+          SHA-256 of what was delivered: <code class="hash">{output}</code>
+        </p>
+      )}
+    </section>
+  )
+}
+
+function Definition({ shown: { definition, record } }: Pick<CallViewProps, 'shown'>): JSX.Element {
+  const sha256 = record['definition_sha256']
+  return (
+    <section class="panel">
+      <h2>The definition served</h2>
+      {typeof sha256 !== 'string' && (
+        <p class="hint">
+          {sha256 === null
+            ? 'The caller was served no definition of this tool.'
+            : 'The policy does not watch definitions, so that none is on record.'}
+        </p>
+      )}
+      {typeof sha256 === 'string' && (
+        <p>
+          SHA-256 <code class="hash">{sha256}</code>
+        </p>
+      )}
+      {definition !== undefined && (
+        <>
+          <p class="hint">
+            First served <Time at={definition.at} show="day and time" />
+            {definition.leaf !== null && (
+              <>
+                {', '}
+                <a href={`/console/log/${definition.leaf}`}>its record at leaf {definition.leaf}</a>
+              </>
+            )}
+          </p>
+          <ScrollBox class="definition" label="The definition">
+            <Untrusted text={indentedJson(definition.text)} cut={20_000} isBlock />
+          </ScrollBox>
+        </>
+      )}
+    </section>
+  )
+}
+
+function Siblings({ siblings }: { readonly siblings: readonly CallRow[] }): JSX.Element {
+  return (
+    <section class="panel siblings">
+      <h2>The same trace</h2>
+      {siblings.length === 0 && <p class="hint">No other call among the newest.</p>}
+      {siblings.length > 0 && (
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">Time</th>
+              <th scope="col">Tool</th>
+              <th scope="col">Decision</th>
+              <th scope="col" class="number">
+                ms
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {siblings.map((one) => (
+              <tr key={one.id}>
+                <td>
+                  <Time at={one.at} />
+                </td>
+                <td class="mono">
+                  <a href={callHref(one.id)}>
+                    <Untrusted text={`${one.server}/${one.tool}`} cut={60} />
+                  </a>
+                </td>
+                <td>
+                  <CallDecisionBadge call={one} />
+                </td>
+                <td class="number">{one.latency_ms.toFixed(1)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+    </section>
+  )
+}
+
+/** Canonical JSON with line breaks. */
+function indentedJson(text: string): string {
+  return JSON.stringify(JSON.parse(text), null, 2)
+}

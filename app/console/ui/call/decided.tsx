@@ -1,0 +1,135 @@
+// What decided a call: the entry of the policy, the findings, and the values that were read.
+import type { JSX } from 'preact'
+import type { CallJson } from '../../calls/show-call.js'
+import { ScrollBox } from '../kit/scroll-box.js'
+import { Untrusted } from '../kit/untrusted.js'
+
+interface DecidedBy {
+  readonly stage?: string
+  readonly rule?: string
+  readonly pattern?: string
+  readonly limit?: string
+  readonly approval?: string
+}
+
+/** As the record has it. */
+export function decidedBy(record: CallJson['record']): DecidedBy {
+  return textsIn(record['decided_by'])
+}
+
+export function Decided({ shown }: { readonly shown: CallJson }): JSX.Element {
+  const { record, rule } = shown
+  const findings = listIn(record['findings'])
+  const decided = Object.entries(textsIn(record['decided_by']))
+  return (
+    <section class="panel decided">
+      <h2>What decided it</h2>
+      {decided.length === 0 && findings.length === 0 && <p class="hint">No stage of the policy objected.</p>}
+      {decided.length > 0 && (
+        <dl>
+          {decided.map(([name, value]) => (
+            <div key={name}>
+              <dt>{name}</dt>
+              <dd class="mono">
+                <Untrusted text={value} cut={120} />
+              </dd>
+            </div>
+          ))}
+        </dl>
+      )}
+      {rule !== undefined && (
+        <>
+          <h3>
+            Line {rule.line} of the policy in force then, <code>{rule.path}</code>
+          </h3>
+          <ScrollBox class="policy-lines" label="The lines of the policy">
+            <Untrusted text={rule.lines.join('\n')} isBlock cut={4000} />
+          </ScrollBox>
+        </>
+      )}
+      {rule === undefined && decided.length > 0 && (
+        <p class="hint">The policy of that time is not kept here, or does not mention it.</p>
+      )}
+      <Values kept={record['kept']} hasRule={decidedBy(record).rule?.startsWith('rule:') === true} />
+      {findings.length > 0 && (
+        <>
+          <h3>Findings</h3>
+          <ul class="findings">
+            {findings.map((finding, at) => (
+              <Finding key={at} finding={textsIn(finding)} />
+            ))}
+          </ul>
+        </>
+      )}
+    </section>
+  )
+}
+
+function Values({
+  kept,
+  hasRule,
+}: {
+  readonly kept: unknown
+  readonly hasRule: boolean
+}): JSX.Element | null {
+  const values = isObject(kept) && isObject(kept['values']) ? Object.entries(kept['values']) : []
+  if (values.length === 0) {
+    return hasRule ? (
+      <p class="hint">
+        The record has no values of arguments; <code>keep</code> in a rule puts them there.
+      </p>
+    ) : null
+  }
+  return (
+    <>
+      <h3>Values read</h3>
+      <dl>
+        {values.map(([path, value]) => (
+          <div key={path}>
+            <dt class="mono">
+              <Untrusted text={path} cut={80} />
+            </dt>
+            <dd class="mono">
+              <Untrusted text={JSON.stringify(value)} cut={200} />
+            </dd>
+          </div>
+        ))}
+      </dl>
+    </>
+  )
+}
+
+function Finding({ finding }: { readonly finding: Readonly<Record<string, string>> }): JSX.Element {
+  const { reason = '', effect = '', detail } = finding
+  return (
+    <li>
+      <span class={`badge ${effect === 'deny' ? 'bad' : effect === 'escalate' ? 'warn' : ''}`}>
+        <Untrusted text={effect} cut={20} />
+      </span>{' '}
+      <span class="mono">
+        <Untrusted text={reason} cut={120} />
+      </span>
+      {detail !== undefined && (
+        <p class="hint">
+          <Untrusted text={detail} cut={400} />
+        </p>
+      )}
+    </li>
+  )
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null
+}
+
+function listIn(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : []
+}
+
+/** The members that are texts. */
+function textsIn(value: unknown): Readonly<Record<string, string>> {
+  if (!isObject(value)) return {}
+  return Object.fromEntries(
+    Object.entries(value).filter((entry): entry is [string, string] => typeof entry[1] === 'string'),
+  )
+}
