@@ -2,6 +2,7 @@
 import { type Call, redactor } from '@svc/core'
 import type { CallObserver } from '@svc/core/pipeline'
 
+/** Of a generation: so many are kept at least, and twice as many at most. */
 const MAX_CALLS = 1000
 /** Of one call, which may repeat its request without end. */
 const MAX_WAITS = 50
@@ -22,15 +23,14 @@ export interface RecentCall {
 }
 
 export class RecentCalls implements CallObserver {
-  /** By span id; the oldest first. */
+  /** By span id. Two generations: to delete the oldest of one map costs more than all else here. */
   #calls = new Map<string, RecentCall>()
+  #older: ReadonlyMap<string, RecentCall> = new Map()
 
   began(call: Call): void {
     if (this.#calls.size >= MAX_CALLS) {
-      for (const oldest of this.#calls.keys()) {
-        this.#calls.delete(oldest)
-        break
-      }
+      this.#older = this.#calls
+      this.#calls = new Map()
     }
     const kept: RecentCall = { began: performance.now(), waits: [] }
     this.#calls.set(call.trace.spanId, kept)
@@ -42,12 +42,12 @@ export class RecentCalls implements CallObserver {
   }
 
   waited(call: Call, stage: string, from: number, to: number): void {
-    const kept = this.#calls.get(call.trace.spanId)
+    const kept = this.find(call.trace.spanId)
     if (kept === undefined || kept.waits.length >= MAX_WAITS) return
     kept.waits.push({ stage, from: from - kept.began, to: to - kept.began })
   }
 
   find(spanId: string): RecentCall | undefined {
-    return this.#calls.get(spanId)
+    return this.#calls.get(spanId) ?? this.#older.get(spanId)
   }
 }
