@@ -11,7 +11,7 @@ import { Untrusted } from '../kit/untrusted.js'
 import { VerifyPanel } from '../verify/verify-panel.js'
 import { callHref } from './call-href.js'
 import { CallSentence } from './call-sentence.js'
-import { Decided } from './decided.js'
+import { DecisionPanel } from './decision-panel.js'
 import { loadCall } from './load.js'
 import { StageTimeline } from './stage-timeline.js'
 
@@ -46,7 +46,7 @@ export function CallView({ shown, id }: CallViewProps): JSX.Element {
       </p>
       <div class="call-panels">
         <div class="call-column">
-          <Decided shown={shown} />
+          <DecisionPanel shown={shown} />
           <Told shown={shown} />
         </div>
         <div class="call-column">

@@ -13,11 +13,11 @@ interface DecidedBy {
 }
 
 /** As the record has it. */
-export function decidedBy(record: CallJson['record']): DecidedBy {
+export function decisionOf(record: CallJson['record']): DecidedBy {
   return textsIn(record['decided_by'])
 }
 
-export function Decided({ shown }: { readonly shown: CallJson }): JSX.Element {
+export function DecisionPanel({ shown }: { readonly shown: CallJson }): JSX.Element {
   const { record, rule } = shown
   const findings = listIn(record['findings'])
   const decided = Object.entries(textsIn(record['decided_by']))
@@ -50,7 +50,7 @@ export function Decided({ shown }: { readonly shown: CallJson }): JSX.Element {
       {rule === undefined && decided.length > 0 && (
         <p class="hint">The policy of that time is not kept here, or does not mention it.</p>
       )}
-      <Values kept={record['kept']} hasRule={decidedBy(record).rule?.startsWith('rule:') === true} />
+      <Values kept={record['kept']} hasRule={decisionOf(record).rule?.startsWith('rule:') === true} />
       {findings.length > 0 && (
         <>
           <h3>Findings</h3>
