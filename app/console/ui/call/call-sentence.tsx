@@ -4,7 +4,7 @@ import type { CallRow } from '../../calls/call-row.js'
 import type { CallJson } from '../../calls/show-call.js'
 import { callDecision } from '../kit/decision.js'
 import { Untrusted } from '../kit/untrusted.js'
-import { decisionOf } from './decision-panel.js'
+import { recordedDecision } from './decision-panel.js'
 
 interface CallSentenceProps {
   readonly call: CallRow
@@ -46,7 +46,7 @@ export function CallSentence({ call, record }: CallSentenceProps): JSX.Element {
 
 function Outcome({ call, record }: CallSentenceProps): JSX.Element {
   const { word } = callDecision(call)
-  const { stage, rule } = decisionOf(record)
+  const { stage, rule } = recordedDecision(record)
   if (word === 'allowed') return <>allowed</>
   if (word === 'failed') return <>failed{call.error === undefined ? '' : ` with ${call.error}`}</>
   const does = word === 'waits' ? 'waits, ' : 'denied '

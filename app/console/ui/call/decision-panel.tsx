@@ -13,7 +13,7 @@ interface DecidedBy {
 }
 
 /** As the record has it. */
-export function decisionOf(record: CallJson['record']): DecidedBy {
+export function recordedDecision(record: CallJson['record']): DecidedBy {
   return textsIn(record['decided_by'])
 }
 
@@ -50,7 +50,7 @@ export function DecisionPanel({ shown }: { readonly shown: CallJson }): JSX.Elem
       {rule === undefined && decided.length > 0 && (
         <p class="hint">The policy of that time is not kept here, or does not mention it.</p>
       )}
-      <Values kept={record['kept']} hasRule={decisionOf(record).rule?.startsWith('rule:') === true} />
+      <Values kept={record['kept']} hasRule={recordedDecision(record).rule?.startsWith('rule:') === true} />
       {findings.length > 0 && (
         <>
           <h3>Findings</h3>
