@@ -5,6 +5,7 @@ import { expect } from 'chai'
 import { type SinonFakeTimers, useFakeTimers } from 'sinon'
 import { checkSection } from '../../../support/check.js'
 import { rejectionOf } from '../../../support/rejection.js'
+import { TemporaryDir } from '../../../support/temporary-dir.js'
 import {
   caller,
   type EscalationRig,
@@ -109,13 +110,18 @@ describe('a call in an emergency', () => {
   })
 
   it('is refused once the reviews of its caller that are open reach their number', async () => {
-    await using rig = await start()
-    const call = async (n: number) => summaryOf(await rig.call({ ...run, args: { n } })).code
-    expect([await call(1), await call(2), await call(3)]).to.deep.equal(['sent', 'sent', 'RATE_LIMITED'])
-    const { id } = await only(rig)
-    await rig.service.vote(id, reviewer('ann'), { vote: 'reject' })
-    expect(await call(3)).to.equal('sent')
-    expect(summaryOf(await rig.call({ caller: oncall, args: { n: 9 } })).code).to.equal('ESCALATION_PENDING')
+    using dir = new TemporaryDir()
+    for (const context of [{}, { stateDir: dir.path }]) {
+      await using rig = await start({ context })
+      const call = async (n: number) => summaryOf(await rig.call({ ...run, args: { n } })).code
+      expect([await call(1), await call(2), await call(3)]).to.deep.equal(['sent', 'sent', 'RATE_LIMITED'])
+      const { id } = await only(rig)
+      await rig.service.vote(id, reviewer('ann'), { vote: 'reject' })
+      expect(await call(3)).to.equal('sent')
+      expect(summaryOf(await rig.call({ caller: oncall, args: { n: 9 } })).code).to.equal(
+        'ESCALATION_PENDING',
+      )
+    }
   })
 
   it('is not sent if it cannot be recorded as that', async () => {
