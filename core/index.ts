@@ -26,6 +26,7 @@ export {
 } from './call/errors.js'
 export {
   type ApprovalSet,
+  adminReviewer,
   defaultEscalation,
   type Escalation,
   type EscalationFilter,

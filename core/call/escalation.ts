@@ -193,6 +193,9 @@ export interface GivenVote {
   readonly passkey?: PasskeySignature
 }
 
+/** The name of the reviewer that votes with the admin token. */
+export const adminReviewer = 'the admin token'
+
 /** A reviewer. The admin token counts as one reviewer without roles or tenant. */
 export type Reviewer = { readonly kind: 'admin' } | { readonly kind: 'user'; readonly identity: Identity }
 

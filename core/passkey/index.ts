@@ -2,6 +2,7 @@
 // before the vote counts, and again by whoever verifies the log.
 import { createHash, createPublicKey, type KeyObject, verify } from 'node:crypto'
 import { isIP } from 'node:net'
+import { adminReviewer } from '../call/escalation.js'
 import { canonicalize, isJsonObject } from '../json/index.js'
 
 /** What a passkey signs. */
@@ -127,8 +128,9 @@ function isSaidOf(
 ): boolean {
   if (!isJsonObject(policy) || policy['decision'] !== (vote === 'approve' ? 'allow' : 'deny')) return false
   const user = isJsonObject(principal) ? principal['user'] : undefined
-  const isOfUser = user === undefined ? reviewer === adminToken : String(reviewer).startsWith(`${user} of `)
-  const by = user === undefined ? ` by ${adminToken}` : ''
+  const isOfUser =
+    user === undefined ? reviewer === adminReviewer : String(reviewer).startsWith(`${user} of `)
+  const by = user === undefined ? ` by ${adminReviewer}` : ''
   const detail = `${vote}${by}${comment === null ? '' : `: ${comment}`}`
   const all = Array.isArray(findings) ? findings : []
   return isOfUser && all.length > 0 && all.every((one) => isJsonObject(one) && one['detail'] === detail)
@@ -142,9 +144,6 @@ function isSignedVote(
     return typeof value === 'string' || (mayBeNull && value === null)
   })
 }
-
-/** The reviewer without a name. */
-export const adminToken = 'the admin token'
 
 const members = ['public_key', 'origin', 'authenticator_data', 'client_data_json', 'signature'] as const
 

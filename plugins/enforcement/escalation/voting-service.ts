@@ -4,6 +4,7 @@
 import { randomBytes } from 'node:crypto'
 import {
   type ApprovalSet,
+  adminReviewer,
   type DependencyContainer,
   type EscalationFilter,
   type EscalationService,
@@ -19,9 +20,8 @@ import {
   VoteError,
 } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
-import { adminToken } from '@svc/core/passkey'
 import type { EscalationEvents } from './events.js'
-import { Passkeys } from './passkeys.js'
+import type { Passkeys } from './passkeys.js'
 import type { EscalationRepository, Waiters } from './repository.js'
 import {
   awaitsVotes,
@@ -45,11 +45,9 @@ interface ServiceParts {
 
 export class VotingService implements EscalationService {
   #parts: ServiceParts
-  #passkeys: Passkeys
 
   constructor(parts: ServiceParts) {
     this.#parts = parts
-    this.#passkeys = new Passkeys(parts.container)
   }
 
   async find(id: string) {
@@ -80,7 +78,9 @@ export class VotingService implements EscalationService {
     checkInputSeen(found.value, given)
     const stated = this.#voteOf(id, reviewer, given)
     const needsPasskey = found.value.rule.requiresPasskey === true || given.passkey !== undefined
-    const passkey = needsPasskey ? this.#passkeys.proven(found.value, reviewer, stated, given) : undefined
+    const passkey = needsPasskey
+      ? (await this.#passkeys()).proven(found.value, reviewer, stated, given)
+      : undefined
     const vote: StoredVote = passkey === undefined ? stated : { ...stated, proof: 'passkey' }
     withVote(found.value, vote)
     // A vote that cannot be recorded has no effect.
@@ -91,6 +91,12 @@ export class VotingService implements EscalationService {
       await repository.removeInput(value)
     }
     return publicView(value)
+  }
+
+  /** Loaded when a vote needs it. */
+  async #passkeys(): Promise<Passkeys> {
+    const { Passkeys } = await import('./passkeys.js')
+    return new Passkeys(this.#parts.container)
   }
 
   async standing(id: string, client: Reviewer): Promise<EscalationStanding | undefined> {
@@ -112,7 +118,7 @@ export class VotingService implements EscalationService {
     checkInputSeen(found.value, given)
     const vote = this.#voteOf(id, reviewer, given)
     withVote(found.value, vote)
-    return this.#passkeys.challenge(found.value, reviewer, vote, randomBytes(16).toString('hex'))
+    return (await this.#passkeys()).challenge(found.value, reviewer, vote, randomBytes(16).toString('hex'))
   }
 
   async wait(id: string, withinMs: number, signal: AbortSignal) {
@@ -177,7 +183,7 @@ export class VotingService implements EscalationService {
   }
 
   #nameOf(reviewer: Reviewer): string {
-    if (reviewer.kind === 'admin') return adminToken
+    if (reviewer.kind === 'admin') return adminReviewer
     const { user = '', tenant } = reviewer.identity
     return `${this.#parts.redactor()?.pseudonym(user) ?? user} of ${tenant}`
   }
