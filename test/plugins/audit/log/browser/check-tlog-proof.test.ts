@@ -62,11 +62,11 @@ describe('the verifier for browsers', () => {
     await fc.assert(
       fc.asyncProperty(
         fc.constantFrom(...proofs),
-        fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }),
+        fc.integer({ min: 0, max: 99_999 }),
         fc.integer({ min: 1, max: 255 }),
-        async (proof, part, difference) => {
+        async (proof, place, difference) => {
           const changed = Buffer.from(proof)
-          const at = Math.floor(part * changed.length)
+          const at = place % changed.length
           changed[at] = changed[at]! ^ difference
           const text = changed.toString('utf8')
           expect((await check(text, keyLine))?.state === 'ok').to.equal(checkProof(text, keys).valid)
