@@ -29,6 +29,7 @@ import {
   roomFor,
   type ServedDefinitions,
   type ServedPage,
+  withheldText,
 } from './served.js'
 
 /** Why a definition is not known. */
@@ -94,11 +95,13 @@ export class CallDefinitions {
   async withheld(page: DefinitionPage): Promise<ReadonlySet<ReceivedDefinition>> {
     const { registry, verdicts, served } = this.#parts
     const { server } = this.#call.target
-    const attacks = (await this.#call.get(definitionTexts)?.withheld(this.#call, page)) ?? nothing
+    const texts = this.#call.get(definitionTexts)
+    const known = await registry.known(server)
+    const attacks =
+      (await texts?.withheld(this.#call, page, new Pins(server, known, this.#parts.locked))) ?? nothing
     // What a rule on texts withholds depends on more than the page and what is known.
     const isKept = attacks.size === 0 && page.sha256 !== undefined
     const key = isKept ? `${page.sha256} ${this.#isWithholding}` : undefined
-    const known = await registry.known(server)
     const kept = verdicts.get(server, key, known)
     if (kept !== undefined && (await served.noteAgain(server, this.#caller, kept.noted))) {
       this.#report(kept.unknown)
@@ -110,7 +113,9 @@ export class CallDefinitions {
     const mayShow = (one: ReceivedDefinition) =>
       !attacks.has(one) && (!isDefinition(one) || verdict.mayShow(one))
     const withheld = definitions.flatMap((one, index) => (mayShow(one) ? [] : [index]))
-    const { isSettled, noted, unknown } = verdict
+    const { isSettled, noted, unknown, pins } = verdict
+    // A name that nobody is shown is not the server's: it would make others' tools look like imitations.
+    texts?.learn(server, definitions.filter(mayShow), pins)
     if (isSettled && withheld.length <= maxKeptFindings)
       verdicts.set(server, key, known, { noted, withheld, unknown })
     return at(definitions, withheld)
@@ -134,7 +139,7 @@ export class CallDefinitions {
       !attacks.has(one) && (reason === undefined || !isWithholding)
     await this.#record(server, judged.filter(isShown), known)
     const unjudged = received.slice(judged.length)
-    const response = { ...pagesOf(judged, isShown), isCut: unjudged.length > 0 && isWithholding }
+    const response = { ...pagesOf(judged, attacks, isShown), isCut: unjudged.length > 0 && isWithholding }
     const hash = await served.note(server, this.#caller, response)
     const unknown = unknownIn(judged, unjudged)
     this.#report(unknown)
@@ -144,6 +149,7 @@ export class CallDefinitions {
       mayShow: (one: Definition) => shown.has(one),
       noted: { served: hash, withheld: response.withheld },
       unknown,
+      pins,
       /** Another day may have room for those over the limit. All other changes are ones of what is known. */
       isSettled: !unknown.some(({ reason }) => reason === 'tool_definition_over_limit'),
     }
@@ -346,6 +352,7 @@ function withNamesakes(judged: readonly Judged[]): readonly Judged[] {
 
 function pagesOf(
   judged: readonly Judged[],
+  attacks: ReadonlySet<ReceivedDefinition>,
   isShown: (one: Judged) => boolean,
 ): { readonly served: ServedPage; readonly withheld: ServedPage } {
   const served: [string, string][] = []
@@ -356,7 +363,7 @@ function pagesOf(
     const isOver = reason === 'tool_definition_over_limit' || named === undefined
     const entry: [string, string] = [pageKey(received), isOver ? overLimit : named]
     if (isShown(one)) served.push(entry)
-    else withheld.push(entry)
+    else withheld.push(attacks.has(received) ? [entry[0], withheldText] : entry)
   }
   return { served: Object.fromEntries(served), withheld: Object.fromEntries(withheld) }
 }

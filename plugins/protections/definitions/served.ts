@@ -34,6 +34,9 @@ export interface Served {
 /** In place of the hash of a definition that is over a limit, so that a server cannot fill the store with pages. */
 export const overLimit = 'over_limit'
 
+/** In place of the hash of a definition that the rules on texts withhold, pinned or not. */
+export const withheldText = 'text'
+
 /** Milliseconds, thirty days, for which it is known what a caller was served. */
 const ttlMs = 2_592_000_000
 /** Milliseconds after which what has not changed is stored again. */

@@ -30,7 +30,7 @@ import type { LockedDefinitions } from './lock-file.js'
 import { Pins } from './pins.js'
 import { DefinitionRegistry } from './registry.js'
 import { StoredReviews } from './reviews.js'
-import { overLimit, pageKey, type Served, ServedDefinitions } from './served.js'
+import { overLimit, pageKey, type Served, ServedDefinitions, withheldText } from './served.js'
 
 const firstUse = {
   first_use: 'is pinned',
@@ -135,6 +135,7 @@ export class DefinitionsStage implements Stage, DefinitionFilter {
       after(registry.known(request.server), (known) => {
         if (!this.#mayBeDefined(request, known)) return
         call.set(servedDefinition, this.#servedOf(parts, request, last, known))
+        if (last.withheld === withheldText) return call.addFinding(textFinding(request))
         const reason = this.#reasonOf(request, last, known)
         if (reason !== undefined) call.addFinding(this.#findingOf(reason, request))
       }),
@@ -186,4 +187,10 @@ export class DefinitionsStage implements Stage, DefinitionFilter {
     const detail = `the definition of ${kind} ${name} is not accepted; svc tools diff shows it`
     return { reason, stage: 'protections', detail, ruling }
   }
+}
+
+/** What is not shown to a caller is not called by it, though it is pinned. */
+function textFinding({ kind, name }: CallRequest): Finding {
+  const detail = `the definition of ${kind} ${name} is withheld for its text`
+  return { reason: 'text_attack', stage: 'protections', level: 'gateway', detail, ruling: 'deny' }
 }

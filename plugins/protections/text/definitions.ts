@@ -1,11 +1,12 @@
 // Lists and handshakes: which definitions have text that attacks the model.
 import { createHash } from 'node:crypto'
-import type { DefinitionPage } from '@svc/core'
+import type { DefinitionPage, ReceivedDefinition } from '@svc/core'
 import { isJsonObject } from '@svc/core/json'
 import { BoundedMap } from '@svc/core/store'
+import type { ReviewedNames } from '../shared/definition-texts.js'
 import { KeptPages, maxKeptFindings } from '../shared/kept-pages.js'
 import { TextScanner } from './scan.js'
-import { KnownTools } from './shadowing.js'
+import { KnownTools, type Shadowing } from './shadowing.js'
 import { type PlacedFinding, TextSearch } from './texts.js'
 
 /** Definitions whose findings are kept, as pages that change have most of them again. */
@@ -21,78 +22,98 @@ export interface DefinitionFindings {
 
 const NOTHING: DefinitionFindings = { isCertain: false, summary: '' }
 
-/** A definition of a page that certainly attacks the model, by its place. */
-export interface FoundDefinition {
+/** A definition of a page that attacks the model, by its place. */
+interface FoundDefinition extends DefinitionFindings {
   readonly index: number
-  readonly summary: string
+}
+
+interface FoundInPage {
+  readonly basis: unknown
+  readonly found: readonly FoundDefinition[]
 }
 
 export class DefinitionTexts {
   #scanner: TextScanner
   #shadowing: boolean
+  #hasLocked = false
   readonly #known = new KnownTools()
   readonly #kept = new BoundedMap<string, DefinitionFindings>(MAX_KEPT)
-  readonly #pages = new KeptPages<readonly FoundDefinition[]>()
+  readonly #pages = new KeptPages<FoundInPage>()
 
   constructor(scanner: TextScanner, disabled: ReadonlySet<string>) {
     this.#scanner = scanner
     this.#shadowing = !disabled.has('shadowed-name') || !disabled.has('names-other-tool')
   }
 
-  /** The definitions that are certainly attacks. */
-  async attacksIn(server: string, page: DefinitionPage): Promise<readonly FoundDefinition[]> {
+  /** The definitions that are certainly attacks, and those whose names look like others. */
+  async attacksIn(
+    server: string,
+    page: DefinitionPage,
+    reviewed?: ReviewedNames,
+  ): Promise<readonly FoundDefinition[]> {
+    this.#learnLocked(reviewed)
     // What the tools of other servers are called may change what this page shadows.
     const before = this.#known.generation
     const kept = this.#pages.get(server, page.sha256, before)
-    if (kept !== undefined) {
+    const basis = reviewed?.basis
+    if (kept !== undefined && kept.basis === basis) {
       this.#known.use(server)
-      return kept
+      return kept.found
     }
     const definitions = page.definitions()
-    const names = definitions.flatMap(({ kind, name }) =>
-      kind === 'tool' || kind === 'prompt' ? [name] : [],
-    )
     const own = new Set(definitions.map(({ name }) => name))
     const found: FoundDefinition[] = []
-    for (const [index, { name, value }] of definitions.entries()) {
+    for (const [index, definition] of definitions.entries()) {
       if (index > 0 && index % AT_ONCE === 0) await new Promise((resolve) => setImmediate(resolve))
-      const { isCertain, summary } = this.#withShadowing(
-        server,
-        name,
-        value,
-        own,
-        await this.#findingsIn(value),
-      )
-      if (isCertain) found.push({ index, summary })
+      const findings = await this.#findingsIn(definition.value)
+      const shadowing = this.#shadowingOf(server, definition, own, reviewed)
+      const all = withShadowing(findings, shadowing)
+      if (all.isCertain || shadowing?.rule === 'shadowed-name') found.push({ index, ...all })
     }
     const isSettled = this.#known.generation === before
-    if (this.#shadowing) this.#known.learn(server, names)
+    if (reviewed === undefined) {
+      const attacks = new Set(found.filter(({ isCertain }) => isCertain).map(({ index }) => index))
+      this.learn(
+        server,
+        definitions.filter((_, index) => !attacks.has(index)),
+      )
+    }
     if (isSettled && found.length <= maxKeptFindings)
-      this.#pages.set(server, page.sha256, this.#known.generation, found)
+      this.#pages.set(server, page.sha256, this.#known.generation, { basis, found })
     return found
   }
 
-  #withShadowing(
-    server: string,
-    name: string,
-    entry: unknown,
-    own: ReadonlySet<string>,
-    findings: DefinitionFindings,
-  ): DefinitionFindings {
-    if (!this.#shadowing || !isJsonObject(entry)) return findings
-    const { description } = entry
-    const found = this.#known.shadowing(
+  learn(server: string, shown: readonly ReceivedDefinition[], reviewed?: ReviewedNames): void {
+    if (!this.#shadowing) return
+    const named = shown.filter(({ kind }) => kind === 'tool' || kind === 'prompt')
+    this.#known.learn(
       server,
-      name,
-      typeof description === 'string' ? [description] : [],
-      own,
+      named.map((one) => [one.name, reviewed?.isReviewed(one) === true]),
     )
-    if (found === undefined) return findings
-    const text = `${found.rule} ${found.tool} of ${found.other}`
-    return {
-      isCertain: findings.isCertain || found.rule === 'shadowed-name' || findings.summary !== '',
-      summary: findings.summary === '' ? text : `${findings.summary}, ${text}`,
-    }
+  }
+
+  /** Names in the lock file are their servers' before these have sent a list. */
+  #learnLocked(reviewed: ReviewedNames | undefined): void {
+    if (!this.#shadowing || this.#hasLocked || reviewed === undefined) return
+    this.#hasLocked = true
+    for (const [server, names] of reviewed.lockedTools)
+      this.#known.learn(
+        server,
+        names.map((name) => [name, true]),
+      )
+  }
+
+  #shadowingOf(
+    server: string,
+    definition: ReceivedDefinition,
+    own: ReadonlySet<string>,
+    reviewed: ReviewedNames | undefined,
+  ): Shadowing | undefined {
+    const { name, value } = definition
+    if (!this.#shadowing || !isJsonObject(value)) return undefined
+    const { description } = value
+    const texts = typeof description === 'string' ? [description] : []
+    return this.#known.shadowing(server, [name, reviewed?.isReviewed(definition) === true], texts, own)
   }
 
   async #findingsIn(value: unknown): Promise<DefinitionFindings> {
@@ -102,6 +123,16 @@ export class DefinitionTexts {
     const findings = await findingsIn(value, this.#scanner)
     this.#kept.set(key, findings)
     return findings
+  }
+}
+
+function withShadowing(findings: DefinitionFindings, found: Shadowing | undefined): DefinitionFindings {
+  if (found === undefined) return findings
+  const text = `${found.rule} ${found.tool} of ${found.other}`
+  const isCertain = found.rule === 'shadowed-name' ? found.isImitation : findings.summary !== ''
+  return {
+    isCertain: findings.isCertain || isCertain,
+    summary: findings.summary === '' ? text : `${findings.summary}, ${text}`,
   }
 }
 

@@ -18,7 +18,7 @@ import {
 } from '@svc/core'
 import { isJsonObject } from '@svc/core/json'
 import { type ResponseRewriter, rewriteOutcome } from '@svc/core/response'
-import { definitionTexts } from '../shared/definition-texts.js'
+import { type DefinitionTextFilter, definitionTexts, type ReviewedNames } from '../shared/definition-texts.js'
 import type { TextConfig } from './config.js'
 import { DefinitionTexts, summaryOf } from './definitions.js'
 import { TextScanner } from './scan.js'
@@ -42,7 +42,7 @@ type Fields = Readonly<Record<string, unknown>>
 
 const nothing: ReadonlySet<ReceivedDefinition> = new Set()
 
-export class TextStage implements Stage, DefinitionFilter {
+export class TextStage implements Stage, DefinitionFilter, DefinitionTextFilter {
   #effects: TextConfig['effects']
   #meter: Meter | undefined
   #arguments: TextScanner
@@ -157,19 +157,29 @@ export class TextStage implements Stage, DefinitionFilter {
     return shown
   }
 
-  async withheld(call: Call, page: DefinitionPage): Promise<ReadonlySet<ReceivedDefinition>> {
-    const found = await this.#definitions.attacksIn(call.target.server, page)
+  async withheld(
+    call: Call,
+    page: DefinitionPage,
+    names?: ReviewedNames,
+  ): Promise<ReadonlySet<ReceivedDefinition>> {
+    const found = await this.#definitions.attacksIn(call.target.server, page, names)
     if (found.length === 0) return nothing
     const isWithholding = this.#effects.definition === 'withhold' && call.get(verdict)?.mode !== 'observe'
     const definitions = page.definitions()
     const attacks = found.flatMap(({ index }) => definitions[index] ?? [])
     this.#meter?.count('svc_text_findings_total', found.length)
-    if (isWithholding) this.#meter?.count('svc_text_withheld_total', found.length)
+    const isWithheld = (place: number) => isWithholding && found[place]?.isCertain === true
+    const withheld = attacks.filter((_, place) => isWithheld(place))
+    this.#meter?.count('svc_text_withheld_total', withheld.length)
     for (const [place, { kind, name }] of attacks.slice(0, MAX_LISTED).entries()) {
-      const what = `${isWithholding ? 'withheld: ' : ''}${kind} ${name.slice(0, 128)}: ${found[place]?.summary}`
+      const what = `${isWithheld(place) ? 'withheld: ' : ''}${kind} ${name.slice(0, 128)}: ${found[place]?.summary}`
       call.addFinding({ ...findingOf('text_attack', what), isLate: true, ruling: 'report' })
     }
-    return isWithholding ? new Set(attacks) : nothing
+    return withheld.length === 0 ? nothing : new Set(withheld)
+  }
+
+  learn(server: string, shown: readonly ReceivedDefinition[], names: ReviewedNames): void {
+    this.#definitions.learn(server, shown, names)
   }
 
   /** The definitions in a result of the protocol were judged before. */
