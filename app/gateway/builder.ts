@@ -306,7 +306,7 @@ export class GatewayBuilder {
       warn: (message) => this.logger.warn({}, message),
       ...this.#place(policy.host),
     })
-    const observers = [resolveOptional(this.#bindings, callObserver), metrics?.stages, metrics?.recent]
+    const observers = [resolveOptional(this.#bindings, callObserver), metrics?.stages]
     const pipeline = buildPipeline(policy, context, dispatch, {
       observers: observers.filter((observer) => observer !== undefined),
       ...(inserted === undefined ? {} : { inserted }),

@@ -4,7 +4,6 @@ import { messageOf } from '@svc/core/json'
 import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client'
 import { DurationHistogram } from './duration-histogram.js'
 import { ownMetrics } from './metric-table.js'
-import { RecentCalls } from './recent-calls.js'
 import { StageMetrics } from './stage-metrics.js'
 
 /** Limit on the names of custom stages, so that none can add a metric for each caller. */
@@ -16,7 +15,6 @@ export type MetricFamily = Awaited<ReturnType<Registry['getMetricsAsJSON']>>[num
 export class GatewayMetrics implements Meter {
   readonly registry = new Registry()
   readonly stages = new StageMetrics(this.registry)
-  readonly recent = new RecentCalls()
   #counters = new Map<string, Counter>()
   #gauges = new Map<string, Gauge>()
   #histograms = new Map<string, DurationHistogram>()

@@ -1,4 +1,6 @@
-// Where calls wait: in which stage, and for the upstream.
+// Where calls wait: in which stage, and for the upstream. As histograms, and of the last calls of this process one by one,
+// with what their callers were told: a bounded number, in memory alone.
+import { type Call, redactor } from '@svc/core'
 import type { CallObserver } from '@svc/core/pipeline'
 import type { Registry } from 'prom-client'
 import { DurationHistogram } from './duration-histogram.js'
@@ -8,6 +10,7 @@ import { ownMetrics } from './metric-table.js'
 const maxStages = 200
 
 export class StageMetrics implements CallObserver {
+  readonly recent = new RecentCalls()
   #waits: DurationHistogram
 
   constructor(registry: Registry) {
@@ -15,12 +18,63 @@ export class StageMetrics implements CallObserver {
     this.#waits = new DurationHistogram(name, ownMetrics[name], registry)
   }
 
-  began(): void {
-    // The calls have metrics of their own.
+  began(call: Call): void {
+    this.recent.began(call)
   }
 
-  waited(_call: unknown, name: string, from: number, to: number): void {
+  waited(call: Call, name: string, from: number, to: number): void {
+    this.recent.waited(call, name, from, to)
     const stage = this.#waits.size < maxStages ? name : 'other'
     this.#waits.of(stage).add((to - from) / 1000)
+  }
+}
+
+/** Of a generation: so many are kept at least, and twice as many at most. */
+const MAX_CALLS = 1000
+/** Of one call, which may repeat its request without end. */
+const MAX_WAITS = 50
+const MAX_MESSAGE = 1000
+
+interface StageWait {
+  readonly stage: string
+  /** Milliseconds after the first stage began. */
+  readonly from: number
+  readonly to: number
+}
+
+interface RecentCall {
+  readonly began: number
+  readonly waits: StageWait[]
+  /** Absent for a call that has not settled, and for one whose response is that of its server. */
+  told?: string
+}
+
+class RecentCalls implements CallObserver {
+  /** By span id. Two generations: to delete the oldest of one map costs more than all else here. */
+  #calls = new Map<string, RecentCall>()
+  #older: ReadonlyMap<string, RecentCall> = new Map()
+
+  began(call: Call): void {
+    if (this.#calls.size >= MAX_CALLS) {
+      this.#older = this.#calls
+      this.#calls = new Map()
+    }
+    const kept: RecentCall = { began: performance.now(), waits: [] }
+    this.#calls.set(call.trace.spanId, kept)
+    call.onSettle(({ outcome }) => {
+      if (outcome.kind === 'completed') return
+      const message = outcome.message.slice(0, MAX_MESSAGE)
+      kept.told = call.get(redactor)?.text(message) ?? message
+    })
+  }
+
+  waited(call: Call, stage: string, from: number, to: number): void {
+    const kept = this.find(call.trace.spanId)
+    if (kept === undefined || kept.waits.length >= MAX_WAITS) return
+    kept.waits.push({ stage, from: from - kept.began, to: to - kept.began })
+  }
+
+  find(spanId: string): RecentCall | undefined {
+    return this.#calls.get(spanId) ?? this.#older.get(spanId)
   }
 }

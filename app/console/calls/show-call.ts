@@ -59,7 +59,7 @@ export const showCall = operation({
     const isSibling = (row: CallRow) =>
       row.kind === 'call' && row.trace_id === traceId && row.span_id !== spanId && maySee(access, row)
     const place = new Explainer(dir).placeOf(record)
-    const recent = resolve(policy.container, gatewayMetrics).recent.find(spanId)
+    const recent = resolve(policy.container, gatewayMetrics).stages.recent.find(spanId)
     const definition = await definitionOf(dir, record)
     return {
       leaf,
