@@ -6,7 +6,6 @@ import { formatDiagnostic } from '@svc/core/policy'
 import { Command } from 'commander'
 import { z } from 'zod'
 import { type AdminFlags, adminClientOf, parseAdminResponse, withAdminOptions } from './admin-options.js'
-import { differenceLines } from './definition-diff.js'
 import { type CliIo, type Environment, processIo } from './io.js'
 import { withManual } from './manual.js'
 
@@ -17,9 +16,8 @@ const reviewSchema = z.object({
     z.object({
       kind: z.string(),
       name: z.string(),
-      at: z.string(),
-      text: z.string().optional(),
       pinned: z.array(z.string()),
+      difference: z.array(z.string()).optional(),
     }),
   ),
 })
@@ -63,11 +61,9 @@ async function diff(flags: AdminFlags, io: CliIo, env: Environment): Promise<voi
 }
 
 function reviewText({ server, review, definitions }: Review): string {
-  const lines = definitions.flatMap(({ kind, name, text, pinned }) => [
+  const lines = definitions.flatMap(({ kind, name, pinned, difference }) => [
     `  ${kind}${name === '' ? '' : ` ${visibleInLine(name)}`}: ${pinned.length === 0 ? 'new' : 'changed'}`,
-    ...(text === undefined
-      ? ['    its text is no longer kept']
-      : differenceLines(pinned[0], text).map((line) => `    ${line}`)),
+    ...(difference ?? ['its text is no longer kept']).map((line) => `    ${line}`),
   ])
   const named = visibleInLine(server)
   const head = `${named}: ${definitions.length} ${definitions.length === 1 ? 'definition waits' : 'definitions wait'}`

@@ -7,9 +7,11 @@ import { showCall } from '../console/calls/show-call.js'
 import { eventsOperation } from '../console/events/operation.js'
 import { healthOperation } from '../console/health-operation.js'
 import { type PolicyInForce, policyOperations } from '../console/policy-operations.js'
+import { clientsOperation, serversOperation } from '../console/server-operations.js'
 import { statusOperation } from '../console/status-operation.js'
 import { escalationOperations } from '../escalations/operations.js'
 import { logOperations } from '../log/operations.js'
+import type { ProcessState } from '../stdio-targets/server-pool.js'
 import { definitionOperations, reloadOperation, shadowOperation } from './operations.js'
 import type { ReloadCause, ReloadedPolicy } from './reload-records.js'
 
@@ -19,6 +21,8 @@ export interface OperatedGateway {
   inForce(): PolicyInForce
   /** Where callers reach it. */
   url(): Promise<string>
+  /** What the processes of a target do; undefined for targets that are not commands. */
+  stateOf(server: string): ProcessState | undefined
   /** Undefined if the policy in force names no shadow policy. */
   shadowStatus(): Promise<object | undefined>
   reloadFile(cause: ReloadCause): Promise<ReloadedPolicy>
@@ -33,6 +37,8 @@ export function gatewayOperations(gateway: OperatedGateway): Operation[] {
     activityOperation(activity),
     ...policyOperations(() => gateway.inForce(), activity),
     healthOperation,
+    serversOperation(gateway),
+    clientsOperation(gateway),
     ...callOperations(() => gateway.url()),
     showCall,
     eventsOperation,

@@ -6,11 +6,13 @@ import {
   Refusal,
   type Reviewer,
   resolveOptional,
+  type ServerReview,
   services,
 } from '@svc/core'
 import type { DependencyContainer } from 'tsyringe'
 import { z } from 'zod'
 import { type Operation, operation } from '../admin/operation.js'
+import { differenceLines } from './definition-diff.js'
 import { describeRefusal, type ReloadCause, type ReloadedPolicy } from './reload-records.js'
 
 export function reloadOperation(reload: (cause: ReloadCause) => Promise<ReloadedPolicy>): Operation {
@@ -53,9 +55,26 @@ const serverReviewSchema = z.object({
       at: z.string().describe('When it was first received.'),
       text: z.string().optional().describe('Canonical JSON; absent if it is no longer kept.'),
       pinned: z.array(z.string()).describe('Canonical JSON of the pinned definitions of its name.'),
+      difference: z
+        .array(z.string())
+        .optional()
+        .describe('What differs from the first pinned one, in lines with hidden characters escaped.'),
     }),
   ),
 })
+
+export type ServerReviewJson = z.output<typeof serverReviewSchema>
+
+function reviewJson({ definitions, ...review }: ServerReview): ServerReviewJson {
+  return {
+    ...review,
+    definitions: definitions.map(({ pinned, ...rest }) => ({
+      ...rest,
+      pinned: [...pinned],
+      ...(rest.text === undefined ? {} : { difference: differenceLines(pinned[0], rest.text) }),
+    })),
+  }
+}
 
 /** `container` has the bindings of the policy in force. */
 export function definitionOperations(container: () => DependencyContainer): Operation[] {
@@ -72,7 +91,7 @@ export function definitionOperations(container: () => DependencyContainer): Oper
       summary: 'Lists the servers with definitions that wait.',
       access: 'auditor',
       response: z.object({ servers: z.array(serverReviewSchema) }),
-      run: async () => ({ servers: await reviews().waiting() }),
+      run: async () => ({ servers: (await reviews().waiting()).map(reviewJson) }),
     }),
     operation({
       method: 'POST',
@@ -83,7 +102,8 @@ export function definitionOperations(container: () => DependencyContainer): Oper
       isUnrecorded: true,
       body: z.strictObject({ server: z.string(), review: z.string() }),
       response: serverReviewSchema,
-      run: ({ client, body: { server, review } }) => reviews().accept(server, review, client),
+      run: async ({ client, body: { server, review } }) =>
+        reviewJson(await reviews().accept(server, review, client)),
     }),
   ]
 }

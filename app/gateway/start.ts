@@ -19,6 +19,7 @@ import { gatewayMetrics } from '../metrics/gateway-metrics.js'
 import { GatewayState } from '../metrics/gateway-state.js'
 import type { HostConfig, Policy } from '../policy/config.js'
 import { settingsRequiringRestart } from '../policy/facts.js'
+import type { TargetServers } from '../stdio-targets/servers.js'
 import { GatewayBuilder } from './builder.js'
 import { type CallListenerParts, type Listener, openCallListener } from './call-listener.js'
 import { gatewayBlocks } from './gateway-blocks.js'
@@ -96,6 +97,7 @@ export class Gateway implements GatewayHandle {
   #admin: Admin | undefined
   #metrics: GatewayState | undefined
   #blocks: Blocks | undefined
+  #servers: TargetServers | undefined
   #upstreams: readonly { close(): Promise<void> }[] = []
   #state: SharedState
   #sessions: MaybePromise<SessionBinding> | undefined
@@ -159,6 +161,7 @@ export class Gateway implements GatewayHandle {
     const mcp = createMcpProxy(bindings, server, servers, memory)
     this.#admin = admin
     this.#policies = policies
+    this.#servers = servers
     this.#upstreams = [servers, upstream]
     try {
       if (server.sessionKeyRef !== undefined) await memory.sessions()
@@ -215,6 +218,7 @@ export class Gateway implements GatewayHandle {
             return { policy, place: this.#builder.placeOf(policy.host) }
           },
           url: async () => (await this.#ready).url,
+          stateOf: (server) => this.#servers?.stateOf(server),
           shadowStatus: async () => this.#parts.link?.shadow() ?? this.shadowStatus(),
           reloadFile: (cause) => this.reloadFile(cause),
         }),

@@ -1,7 +1,7 @@
 // Finds MCP servers that clients of this machine start or call without a policy, for `svc doctor`.
 import type { DoctorCheck } from '@svc/core'
+import type { ClientMachine } from '../clients/clients.js'
 import type { HostConfig } from '../policy/config.js'
-import type { ClientMachine } from './clients.js'
 import { findConfigurations } from './find.js'
 import { pathForUser } from './report.js'
 

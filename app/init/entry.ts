@@ -3,7 +3,7 @@ import { isAbsolute, resolve } from 'node:path'
 import { connectionFields } from '@svc/core/http'
 import { isJsonObject } from '@svc/core/json'
 import { brokersPlugin } from '@svc/plugin-brokers'
-import { isPrivateArgument, keepable } from './private-values.js'
+import { isPrivateArgument, keepable } from '../clients/private-values.js'
 
 export interface CommandEntry {
   readonly kind: 'command'

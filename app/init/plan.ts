@@ -1,10 +1,10 @@
 // What `svc init` would do: the servers of the policy, the files with their secrets, and the entries that would start
 // through `svc stdio`. It reads and writes nothing.
 import { canonicalize, sha256Hex } from '@svc/core/json'
+import { isPrivateArgument, isPrivateValue } from '../clients/private-values.js'
 import type { PresetCommand } from '../presets/preset-policy.js'
 import { type CommandEntry, hasClientVariable, type UrlEntry } from './entry.js'
 import type { FoundConfiguration, FoundEntry } from './find.js'
-import { isPrivateArgument, isPrivateValue } from './private-values.js'
 
 /** The command line that starts `svc stdio` from any directory. */
 export interface StdioLauncher {

@@ -2,12 +2,12 @@
 // commands and arguments that are no secrets.
 import { homedir } from 'node:os'
 import { isAbsolute, relative, sep } from 'node:path'
+import type { ClientMachine } from '../clients/clients.js'
+import { isPrivateArgument } from '../clients/private-values.js'
 import type { Preset } from '../presets/preset-policy.js'
 import { fileNames } from './apply.js'
-import type { ClientMachine } from './clients.js'
 import type { FoundConfiguration } from './find.js'
 import type { Candidate, PlannedEntry } from './plan.js'
-import { isPrivateArgument } from './private-values.js'
 
 /** A path as a user writes it. */
 export function pathForUser(path: string, { env, dir }: Pick<ClientMachine, 'env' | 'dir'>): string {

@@ -20,7 +20,7 @@ import type { StdioTarget } from './config.js'
 import { initializeResult, sharedCapabilities } from './description.js'
 import type { DispatchedRequest } from './forward.js'
 import type { Launcher } from './launcher.js'
-import { ServerPool } from './server-pool.js'
+import { type ProcessState, ServerPool } from './server-pool.js'
 import { type OnlyClient, StdioServer, type StdioServerParts } from './stdio-server.js'
 import type { Connection } from './supervisor.js'
 
@@ -84,6 +84,10 @@ export class StdioEndpoint {
       this.#keeping = undefined
     })
     return this.#keeping
+  }
+
+  get state(): ProcessState {
+    return this.#pool.state
   }
 
   /** Whether the process that starts with the gateway has failed and is not running again. */

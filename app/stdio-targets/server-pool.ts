@@ -6,6 +6,15 @@ import type { StdioTarget } from './config.js'
 import { RestartLimit } from './restart-limit.js'
 import type { StdioServer } from './stdio-server.js'
 
+/** What the processes of a target do. */
+export interface ProcessState {
+  /** `idle`: none runs, and the next call starts one. */
+  readonly state: 'up' | 'starting' | 'idle' | 'down'
+  readonly processes: number
+  /** Why it is down, for operators. */
+  readonly reason?: string
+}
+
 /** Idle time of processes that are not shared by all callers. */
 const defaultIdleMs = 600_000
 /** Shortest time between two searches for idle processes. */
@@ -63,6 +72,16 @@ export class ServerPool {
     const limit = new RestartLimit(this.#target.restart, this.#clock)
     this.#limits.set(caller, limit)
     return limit
+  }
+
+  get state(): ProcessState {
+    const running = [...this.#servers.values()].filter(({ supervisor }) => supervisor.isRunning)
+    const processes = running.filter(({ supervisor }) => supervisor.isReady).length
+    if (running.length > 0) return { state: processes > 0 ? 'up' : 'starting', processes }
+    const failed = [...this.#limits.values()].find(({ hasFailed }) => hasFailed)
+    if (failed === undefined) return { state: 'idle', processes }
+    const reason = [failed.reason, failed.refusal()].filter((part) => part !== undefined).join('; ')
+    return { state: 'down', processes, reason }
   }
 
   /** Lets servers that failed too often start again. */

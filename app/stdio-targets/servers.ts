@@ -4,6 +4,7 @@ import { UpstreamError } from '../upstream/response.js'
 import { stdioTargetsOf, type Targets } from './config.js'
 import type { StdioEndpoint, StdioEndpointParts } from './endpoint.js'
 import type { StdioPlace } from './launcher.js'
+import type { ProcessState } from './server-pool.js'
 
 export interface StdioServersParts extends Omit<StdioEndpointParts, 'name' | 'target' | 'launcher'> {
   /** Sends to all other targets. */
@@ -18,6 +19,8 @@ export interface TargetServers extends McpServers {
   keep(targets: Targets): Promise<void>
   /** Warnings for `/readyz`; the reasons are in the log. */
   warnings(): string[]
+  /** Of a target that is a command; undefined for others, and in a worker that does not have its processes. */
+  stateOf(server: string): ProcessState | undefined
   close(): Promise<void>
 }
 
@@ -59,6 +62,10 @@ export class StdioServers implements TargetServers {
     return [...this.#endpoints.values()]
       .filter(({ isDown }) => isDown)
       .map(({ name }) => `the MCP server "${name}", which starts with the gateway, is not running`)
+  }
+
+  stateOf(server: string): ProcessState | undefined {
+    return [...this.#endpoints.values()].findLast(({ name }) => name === server)?.state
   }
 
   send(target: URL, request: McpRequest, onSent: () => void): Promise<McpResponse> {

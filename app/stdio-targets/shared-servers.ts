@@ -11,6 +11,7 @@ import { isUpstreamError, UpstreamError } from '../upstream/response.js'
 import type { Targets } from './config.js'
 import type { StdioPlace } from './launcher.js'
 import { LineSplitter } from './line-splitter.js'
+import type { ProcessState } from './server-pool.js'
 import type { StdioServers, TargetServers } from './servers.js'
 import {
   errorIn,
@@ -58,6 +59,10 @@ export class SharedServers implements TargetServers {
 
   warnings(): string[] {
     return this.#parts.local.warnings()
+  }
+
+  stateOf(server: string): ProcessState | undefined {
+    return this.#parts.local.stateOf(server)
   }
 
   send(target: URL, request: McpRequest, onSent: () => void): Promise<McpResponse> {

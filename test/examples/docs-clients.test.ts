@@ -104,7 +104,7 @@ describe('docs/clients.md', function () {
       }
       const transport = new StdioClientTransport({
         command,
-        args: args.map((arg) => here(arg).replace('9696', String(callbackPort))),
+        args: args.map((arg) => here(arg).replace('8976', String(callbackPort))),
         env: { ...variables, ...env },
         cwd: home,
         stderr: 'ignore',

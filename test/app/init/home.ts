@@ -2,7 +2,7 @@
 import { lstatSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { type Ask, initCommand } from 'svc-sdk/internal/cli/init'
-import { configurationPlaces } from 'svc-sdk/internal/init/clients'
+import { configurationPlaces } from 'svc-sdk/internal/clients/clients'
 import { type Run, runCommand } from '../../support/command.js'
 import { TemporaryDir } from '../../support/temporary-dir.js'
 

@@ -23,6 +23,22 @@ export interface ConfigurationPlace {
 
 type Form = Pick<ConfigurationPlace, 'client' | 'servers' | 'hasComments'>
 
+/** A server that a client reaches by a URL. */
+export interface RemoteServer {
+  readonly name: string
+  readonly url: string
+  /** The id of the client at the issuer, if clients do not register themselves. */
+  readonly clientId: string | undefined
+}
+
+/** What a client's configuration has for a server at a URL. */
+export interface RemoteConfiguration {
+  readonly client: string
+  /** Its file: in the directory of a project if the client reads one there, else the name of the user's. */
+  readonly file: string
+  readonly text: string
+}
+
 const claudeDesktop: Form = { client: 'Claude Desktop', servers: [['mcpServers']], hasComments: false }
 const claudeCode: Form = {
   client: 'Claude Code',
@@ -33,6 +49,35 @@ const cursor: Form = { client: 'Cursor', servers: [['mcpServers']], hasComments:
 const vsCode: Form = { client: 'VS Code', servers: [['servers']], hasComments: true }
 const zed: Form = { client: 'Zed', servers: [['context_servers']], hasComments: true }
 const windsurf: Form = { client: 'Windsurf', servers: [['mcpServers']], hasComments: true }
+
+const callbackPort = 8976
+const remoteCommand = 'mcp-remote@0.15.1'
+
+/** The entry of a server at a URL, for each client of docs/clients.md. */
+const remoteEntries: readonly (readonly [Form, (url: string, clientId: string | undefined) => object])[] = [
+  [claudeDesktop, (url, id) => ({ command: 'npx', args: ['-y', remoteCommand, url, ...staticClient(id)] })],
+  [claudeCode, (url, id) => ({ type: 'http', url, ...(id && { oauth: { clientId: id, callbackPort } }) })],
+  [cursor, (url, id) => ({ url, ...(id && { auth: { CLIENT_ID: id } }) })],
+  [vsCode, (url, id) => ({ type: 'http', url, ...(id && { oauth: { clientId: id } }) })],
+  [zed, (url, id) => ({ url, ...(id && { oauth: { client_id: id } }) })],
+]
+
+function staticClient(id: string | undefined): string[] {
+  if (id === undefined) return []
+  return [String(callbackPort), '--static-oauth-client-info', JSON.stringify({ client_id: id })]
+}
+
+/** For each client of docs/clients.md, what it needs for a server at a URL. */
+export function remoteConfigurations({ name, url, clientId }: RemoteServer): RemoteConfiguration[] {
+  const places = configurationPlaces({ env: { HOME: '/' }, platform: 'linux', dir: '.' })
+  return remoteEntries.map(([{ client, servers }, entry]) => {
+    const own = places.filter((place) => place.client === client)
+    const place = own.find(({ isOfDirectory }) => isOfDirectory)
+    const file = place?.file ?? posix.basename(own[0]?.file ?? '')
+    const [[member = ''] = []] = servers
+    return { client, file, text: JSON.stringify({ [member]: { [name]: entry(url, clientId) } }, null, 2) }
+  })
+}
 
 /** The user's files of all clients, then those of the directory. The files need not exist. */
 export function configurationPlaces({ env, platform, dir }: ClientMachine): ConfigurationPlace[] {

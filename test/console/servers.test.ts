@@ -1,0 +1,145 @@
+import { expect } from 'chai'
+import { adminToken } from '../app/admin/rig.js'
+import { definitionsRig, search } from '../app/definitions/rig.js'
+import { accessibilityViolations, type Chromium, needsChromium, startChromium } from '../support/chromium.js'
+import { temporaryDir } from '../support/temporary-dir.js'
+import { startUpstream, type TestUpstream } from '../support/upstream.js'
+import { pastDay } from './past-day.js'
+import { screenshot, startConsole } from './rig.js'
+
+describe('the servers in the console', () => {
+  const home = temporaryDir()
+  let browser: Chromium
+  let upstream: TestUpstream
+
+  before(async function () {
+    needsChromium(this)
+    browser = await startChromium()
+    upstream = await startUpstream()
+  })
+
+  after(async () => {
+    await browser?.[Symbol.asyncDispose]()
+    await upstream?.[Symbol.asyncDispose]()
+  })
+
+  it('draws who calls which server, and counts calls as they happen, denied ones too', async () => {
+    const day = await pastDay(home.path, Date.now(), 2_000)
+    await using rig = await startConsole(browser, {
+      ...day,
+      targets: {
+        billing: `${upstream.url}/v1/a1b2c3d4e5f6a7b8c9d0e1f2`,
+        crm: upstream.url,
+        mail: upstream.url,
+        notes: { command: 'node', args: ['server.js', '--token', 'a1b2c3d4e5f6a7b8c9d0e1f2'] },
+      },
+      entitlements: {
+        default_plan: 'p',
+        plans: { p: { allowlist: ['crm/*', 'billing/get_invoice'] } },
+        tenants: {},
+      },
+    })
+    const page = await rig.page('/console/servers')
+    const node = (name: string) => page.locator('.nodes li', { hasText: name })
+    expect(await node('agent-7').textContent()).to.match(/agent-7\d+ sent.*\d+ denied/)
+    expect(await node('mail').textContent()).to.match(/mail\d+ denied|mail0 sent\d+ denied/)
+    expect(await node('notes').textContent()).to.equal('notesnot startedno call')
+    expect((await rig.gateway.invoke('/mcp/crm/find_customer@1.2.0')).status).to.equal(200)
+    await node('nameless').getByText('1 sent').waitFor()
+    expect((await rig.gateway.invoke('/mcp/mail/send@1.2.0')).status).to.equal(403)
+    await node('nameless').getByText('1 denied').waitFor()
+    expect(await accessibilityViolations(page)).to.deep.equal([])
+    await screenshot(page, 'servers')
+    await node('agent-7').hover()
+    await page.locator('.nodes li.dim', { hasText: 'crm' }).waitFor()
+    await page.getByText('The graph as a table').click()
+    const row = page.locator('.edge-table tr', { hasText: 'nameless' }).filter({ hasText: 'mail' })
+    expect(await row.textContent()).to.equal('nameless, of acmemail0010')
+    const { servers } = (await (
+      await fetch(`${rig.origin}/api/servers`, { headers: { authorization: `Bearer ${adminToken}` } })
+    ).json()) as { servers: { address: string }[] }
+    expect(servers.map(({ address }) => address)).to.deep.equal([
+      `${upstream.url}/v1/…`,
+      upstream.url,
+      upstream.url,
+      'node server.js --token …',
+    ])
+  })
+
+  it('shows how a definition differs from the pinned one, and serves it once an operator has accepted it', async () => {
+    await using source = await definitionsRig({ preset: 'guard' })
+    await using rig = await startConsole(browser, {
+      targets: { files: source.upstream },
+      protections: { preset: 'guard' },
+    })
+    const listed = async () => {
+      const response = await fetch(`${rig.gateway.url}/mcp/files`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', accept: 'application/json, text/event-stream' },
+        body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/list', params: {} }),
+      })
+      const text = (await response.text()).replace(/^(?:.*\n)*?data: (?=\{)/, '')
+      const { result } = JSON.parse(text) as { result: { tools: { description: string }[] } }
+      return result.tools.map(({ description }) => description)
+    }
+    expect(await listed()).to.deep.equal([])
+    const page = await rig.page('/console/servers')
+    await page.locator('.nodes li', { hasText: 'files' }).getByText('1 changed').waitFor()
+    await page.getByRole('link', { name: /files/ }).click()
+    const accept = async () => {
+      await page.getByRole('button', { name: 'Accept…' }).click()
+      await page.getByRole('dialog').getByRole('button', { name: 'Accept 1 definition' }).click()
+      await page.getByText('as they were pinned').waitFor()
+    }
+    await page.locator('.review').getByText('new', { exact: true }).waitFor()
+    await accept()
+    expect(await listed()).to.deep.equal(['Searches.'])
+
+    source.server.tools = [search(`Searches <img src=x onerror=alert(1)>${'a'.repeat(3_000)}`)]
+    expect(await listed()).to.deep.equal([])
+    await page.reload()
+    await page.locator('.difference .removed', { hasText: '- "Searches."' }).waitFor()
+    const added = page.locator('.difference .added')
+    expect(await added.textContent()).to.include('+ "Searches <img src=x onerror=alert(1)>aaa')
+    await page.getByRole('button', { name: 'Accept…' }).click()
+    expect(await accessibilityViolations(page)).to.deep.equal([])
+    await page.getByRole('button', { name: 'Leave it' }).click()
+    await screenshot(page, 'server')
+    await accept()
+    expect(await listed()).to.have.length(1)
+    const steps = rig.gateway.records().filter(({ tool }) => tool === 'definitions/accept@1')
+    expect(steps).to.have.length(2)
+  })
+
+  it('has the configuration of each client to copy, with the public address of the gateway', async () => {
+    await using rig = await startConsole(browser, {
+      targets: { billing: upstream.url },
+      server: { publicUrl: 'https://gateway.example.com/' },
+    })
+    const page = await rig.page('/console/servers')
+    await page.context().grantPermissions(['clipboard-read', 'clipboard-write'])
+    await page.getByRole('combobox', { name: 'Server' }).selectOption('billing')
+    await page.getByRole('combobox', { name: 'Client' }).selectOption('VS Code')
+    await page.getByText('.vscode/mcp.json').waitFor()
+    await page.getByRole('button', { name: /Copy the configuration of VS Code/ }).click()
+    await page.getByText('copied').waitFor()
+    const copied = await page.evaluate<string>('navigator.clipboard.readText()')
+    expect(JSON.parse(copied)).to.deep.equal({
+      servers: { billing: { type: 'http', url: 'https://gateway.example.com/mcp/billing' } },
+    })
+  })
+
+  it('shows names of callers and tools as text, and at most 12 callers', async () => {
+    const hostile = '<script>alert(1)</script>\u202e'
+    await using rig = await startConsole(browser, {
+      targets: { [`${'s'.repeat(150)}`]: upstream.url },
+    })
+    for (let caller = 0; caller < 14; caller++)
+      await rig.gateway.invoke(`/mcp/${'s'.repeat(150)}/t@1.0.0`, {}, { 'x-agent-ref': `agent-${caller}` })
+    await rig.gateway.invoke(`/mcp/${'s'.repeat(150)}/${encodeURIComponent(hostile)}@1.0.0`)
+    const page = await rig.page('/console/servers')
+    await page.locator('.nodes').getByText('4 other callers').waitFor()
+    expect(await page.locator('.column').first().locator('li').count()).to.equal(12)
+    expect(await accessibilityViolations(page)).to.deep.equal([])
+  })
+})
