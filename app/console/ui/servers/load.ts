@@ -4,6 +4,7 @@ import type { ServerReviewJson } from '../../../gateway/operations.js'
 import type { ActivityJson } from '../../activity-operation.js'
 import type { Location } from '../../api.js'
 import type { CallsEvent } from '../../events/operation.js'
+import type { PolicyJson } from '../../policy-operations.js'
 import type { ClientsJson, ServersJson } from '../../server-operations.js'
 import { type Api, apiRefusalOf } from '../kit/api.js'
 
@@ -16,12 +17,23 @@ export interface ServersData extends ServersJson {
   readonly clients: ClientsJson
   /** Of the server that is shown; undefined if none of its definitions waits. */
   readonly review: ServerReviewJson | undefined
+  /** The tools of the server that is shown: those that it lists, and those that were called. */
+  readonly tools: readonly string[]
 }
 
 /** Undefined for the page with all servers. */
 export function chosenServer({ path }: Location): string | undefined {
   const [, , name] = path.split('/')
-  return name === undefined || name === '' ? undefined : decodeURIComponent(name)
+  return name === undefined || name === '' ? undefined : decoded(name)
+}
+
+function decoded(segment: string): string {
+  try {
+    return decodeURIComponent(segment)
+  } catch {
+    // No name is encoded like this: there is no such server.
+    return segment
+  }
 }
 
 export function hrefOfServer(server: string): string {
@@ -30,18 +42,20 @@ export function hrefOfServer(server: string): string {
 
 export async function loadServers(api: Pick<Api, 'get'>, location: Location): Promise<ServersData> {
   const chosen = chosenServer(location)
-  const [found, activity, { escalations }, clients] = await Promise.all([
+  const [found, activity, { escalations }, clients, policy] = await Promise.all([
     api.get<ServersJson>('/api/servers'),
     activityOf(api),
     api.get<EscalationList>('/api/escalations?status=pending&limit=500'),
     api.get<ClientsJson>('/api/clients'),
+    chosen === undefined ? undefined : api.get<PolicyJson>('/api/policy'),
   ])
   const isWaiting = found.servers.some(({ server, changed }) => server === chosen && Number(changed) > 0)
   const reviews = isWaiting
     ? await api.get<{ servers: ServerReviewJson[] }>('/api/definitions')
     : { servers: [] }
   const review = reviews.servers.find(({ server }) => server === chosen)
-  return { ...found, routes: activity?.routes, waiting: escalations, clients, review }
+  const { tools = [] } = policy?.servers.find(({ server }) => server === chosen) ?? {}
+  return { ...found, routes: activity?.routes, waiting: escalations, clients, review, tools }
 }
 
 async function activityOf(api: Pick<Api, 'get'>): Promise<ActivityJson | undefined> {

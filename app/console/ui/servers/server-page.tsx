@@ -84,7 +84,7 @@ export function ServerPage({ data, name, onChanged }: ServerPageProps): JSX.Elem
         )}
       </section>
       {data.review !== undefined && <ReviewPanel review={data.review} onAccepted={onChanged} />}
-      <Tools server={name} routes={routes} />
+      <Tools server={name} names={data.tools} routes={routes} />
       <ClientPanel clients={data.clients} server={name} />
     </div>
   )
@@ -106,14 +106,20 @@ function sum(routes: readonly CallRoute[], name: 'allowed' | 'denied' | 'failed'
   return routes.reduce((total, route) => total + route[name], 0)
 }
 
-function Tools({ server, routes }: { readonly server: string; readonly routes: readonly CallRoute[] }) {
-  const tools = new Map<string, CallRoute[]>()
+interface ToolsProps {
+  readonly server: string
+  readonly names: readonly string[]
+  readonly routes: readonly CallRoute[]
+}
+
+function Tools({ server, names, routes }: ToolsProps): JSX.Element {
+  const tools = new Map<string, CallRoute[]>(names.map((name) => [name, []]))
   for (const route of routes) tools.set(route.tool, [...(tools.get(route.tool) ?? []), route])
   return (
     <section class="panel tools">
-      <h2>What was called in the last 24 hours</h2>
+      <h2>Tools, and their calls of the last 24 hours</h2>
       {tools.size === 0 ? (
-        <p class="none">Nothing was called.</p>
+        <p class="none">The server lists none without a credential, and none was called.</p>
       ) : (
         <table>
           <thead>
@@ -129,6 +135,7 @@ function Tools({ server, routes }: { readonly server: string; readonly routes: r
                 Denied
               </th>
               <th scope="col">Called by</th>
+              <th scope="col">Access</th>
             </tr>
           </thead>
           <tbody>
@@ -149,6 +156,11 @@ function Tools({ server, routes }: { readonly server: string; readonly routes: r
                     </span>
                   ))}
                   {own.length > 3 && `and ${own.length - 3} more`}
+                </td>
+                <td>
+                  <a href={`/console/policy/access?${new URLSearchParams({ server, tool })}`}>
+                    who may call it
+                  </a>
                 </td>
               </tr>
             ))}
