@@ -1,10 +1,10 @@
 // The servers of the policy: the graph of who calls them, or one of them.
 import type { JSX } from 'preact'
-import { useEffect, useState } from 'preact/hooks'
+import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
 import type { CallsEvent } from '../../events/operation.js'
 import type { ServersJson } from '../../server-operations.js'
 import { ErrorBanner, useLoaded } from '../kit/error-banner.js'
-import { useEvents } from '../kit/events.js'
+import { useConnection, useEvents } from '../kit/events.js'
 import { usePage } from '../kit/page.js'
 import { Untrusted } from '../kit/untrusted.js'
 import type { ViewProps } from '../kit/view.js'
@@ -23,9 +23,22 @@ export function ServerPages({ data: initial, location }: ViewProps<ServersData>)
   const { data, error, at, reload, set } = useLoaded(initial, now, () => loadServers(api, location))
   const [beats, setBeats] = useState<ReadonlyMap<string, number>>(new Map())
   const chosen = chosenServer(location)
+  const connection = useConnection()
+  const [isReading, missed] = [useRef(false), useRef(false)]
+  const read = useCallback(async () => {
+    isReading.current = true
+    await reload()
+    // A call that came meanwhile may be missing in what was read.
+    if (missed.current) await reload()
+    isReading.current = missed.current = false
+  }, [reload])
+  useEffect(() => {
+    // Of the calls before, no event came.
+    if (connection === 'open') void read()
+  }, [connection, read])
   useEffect(() => {
     const whenSeen = (run: () => Promise<void>) => () => void (document.hidden ? undefined : run())
-    const counts = setInterval(whenSeen(reload), COUNTS_MS)
+    const counts = setInterval(whenSeen(read), COUNTS_MS)
     const states = setInterval(
       whenSeen(async () => {
         try {
@@ -38,14 +51,15 @@ export function ServerPages({ data: initial, location }: ViewProps<ServersData>)
       STATE_MS,
     )
     return () => [counts, states].forEach(clearInterval)
-  }, [api, reload, set])
+  }, [api, read, set])
   useEvents({
     calls(event) {
       if (event.is_backfill) return
+      missed.current = isReading.current
       set((old) => (old.routes === undefined ? old : { ...old, routes: withCalls(old.routes, event) }))
       setBeats((old) => withBeats(old, event))
     },
-    escalations: () => void reload(),
+    escalations: () => void read(),
   })
   return (
     <section class="servers">
