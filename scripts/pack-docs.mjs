@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url'
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
 const app = join(root, 'app')
 const copied = ['docs', 'examples']
-const unshipped = new Set(['dist', 'node_modules', '.svc', 'package.json', 'tsconfig.json'])
+const unshipped = new Set(['dist', 'node_modules', '.svc', 'package.json', 'tsconfig.json', 'images'])
 
 for (const folder of copied) rmSync(join(app, folder), { recursive: true, force: true })
 if (!process.argv.includes('--remove')) {
@@ -58,7 +58,8 @@ function linkToRepository(page) {
   const linked = text.replace(/\]\((?!https?:|#)([^)#\s]+)/g, (link, target) => {
     const path = resolve(dirname(page), target)
     if (existsSync(path)) return link
-    return `](https://github.com/svc-sdk/svc-sdk/blob/main/${relative(app, path)}`
+    const view = path.endsWith('.png') ? 'raw' : 'blob'
+    return `](https://github.com/svc-sdk/svc-sdk/${view}/main/${relative(app, path)}`
   })
   writeFileSync(page, linked)
 }

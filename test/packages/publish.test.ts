@@ -94,7 +94,7 @@ describe('the published packages', function () {
         const names = files.listFiles().map((path) => path.replace(`/node_modules/${manifest.name}/`, ''))
         expect(names).to.include.members(['LICENSE', 'README.md', 'package.json'])
         // The maps of the bundle name the sources, which the maps beside the modules have.
-        const modules = names.filter((name) => /^dist\/(?!bundle\/).*\.js$/.test(name))
+        const modules = names.filter((name) => /^dist\/(?!bundle\/|console\/assets\/).*\.js$/.test(name))
         const unmapped = modules.filter(
           (name) => !mapsToSource(files, `/node_modules/${manifest.name}/${name}.map`),
         )
@@ -121,7 +121,7 @@ describe('the published packages', function () {
     ])
   })
 
-  it('take under 60 MB, under 40 MB without optional dependencies, and do not install the AWS SDK', async () => {
+  it('take under 68 MB, under 45 MB without optional dependencies, and do not install the AWS SDK', async () => {
     const lock = await readFile(join(project, 'package-lock.json'), 'utf8')
     const { packages } = JSON.parse(lock) as { packages: Record<string, { optional?: boolean }> }
     // What `--omit=optional` leaves out.
@@ -129,8 +129,8 @@ describe('the published packages', function () {
     const optional = left.filter((path) => !left.some((other) => path.startsWith(`${other}/`)))
     const all = await megabytesIn(join(project, 'node_modules'))
     const sizes = await Promise.all(optional.map((path) => megabytesIn(join(project, path))))
-    expect(all).to.be.below(60)
-    expect(all - sizes.reduce((sum, size) => sum + size, 0)).to.be.below(40)
+    expect(all).to.be.below(68)
+    expect(all - sizes.reduce((sum, size) => sum + size, 0)).to.be.below(45)
     expect(await readdir(join(project, 'node_modules'))).not.to.include('@aws-sdk')
   })
 
