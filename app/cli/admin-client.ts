@@ -1,7 +1,7 @@
 // HTTP client of the admin listener, for the operators' commands. The token is sent in a header only.
 import { isLoopbackHost } from '@svc/core/http'
 import { HttpClient, type HttpResponse } from '@svc/core/http-client'
-import { messageOf } from '@svc/core/json'
+import { isUrl, messageOf } from '@svc/core/json'
 import { isKeyError, KeyReader } from '@svc/core/secret'
 
 const timeoutMs = 10_000
@@ -99,7 +99,7 @@ export class AdminClient {
 }
 
 function baseOf(url: string): URL {
-  const base = URL.canParse(url) ? new URL(url.endsWith('/') ? url : `${url}/`) : undefined
+  const base = isUrl(url) ? new URL(url.endsWith('/') ? url : `${url}/`) : undefined
   if (
     base === undefined ||
     !/^https?:$/.test(base.protocol) ||

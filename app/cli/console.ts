@@ -23,13 +23,13 @@ export function consoleCommand(io: CliIo = processIo(), ended: () => Promise<voi
     )
     .action(async ({ port, ...flags }: ConsoleFlags) => {
       const client = await adminClientOf(flags, process.env)
-      const console = new LocalConsole(client)
-      const link = await console.listen(port)
+      const local = new LocalConsole(client)
+      const link = await local.listen(port)
       await io.out(
         `Open ${link}\nThe link works once. The pages are of this installation, the data of ${client.origin}.\n`,
       )
       await ended()
-      await console.close()
+      await local.close()
     })
   return withManual(command, { example: '--admin https://gateway.example.com:9090' })
 }

@@ -1,7 +1,9 @@
 // Decides which values of a configuration stay out of a policy, because they are secrets or may be. In doubt a value is
 // kept out: it costs a file, and nothing else.
+
 import { existsSync } from 'node:fs'
 import { isAbsolute } from 'node:path'
+import { isUrl } from '@svc/core/json'
 import { detectPii, personalDataKinds } from '@svc/core/pii'
 import { isKeyReference } from '@svc/core/policy'
 
@@ -50,13 +52,13 @@ function isPlainPath(value: string): boolean {
 
 /** A URL of a host alone: paths and queries of webhooks and databases have secrets. */
 function isOrigin(value: string): boolean {
-  if (!/^https?:\/\//.test(value) || !URL.canParse(value)) return false
+  if (!/^https?:\/\//.test(value) || !isUrl(value)) return false
   const { username, password, pathname, search, hash } = new URL(value)
   return `${username}${password}${search}${hash}` === '' && pathname === '/'
 }
 
 function hasQuery(value: string): boolean {
-  if (!/^[a-z][a-z0-9+.-]*:\/\//i.test(value) || !URL.canParse(value)) return false
+  if (!/^[a-z][a-z0-9+.-]*:\/\//i.test(value) || !isUrl(value)) return false
   const { username, password, search, hash } = new URL(value)
   return `${username}${password}${search}${hash}` !== ''
 }

@@ -3,7 +3,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { type Clock, type Identity, Refusal, resolveOptional, services } from '@svc/core'
 import { isLoopbackHost } from '@svc/core/http'
-import { messageOf } from '@svc/core/json'
+import { isUrl, messageOf } from '@svc/core/json'
 import { z } from 'zod'
 import type { AdminExchange } from '../admin/handler.js'
 import { type SessionKey, sessionKeySchema } from '../admin/session.js'
@@ -108,8 +108,8 @@ export class ConsoleSignIn {
     const options = isLoopbackHost(issuer.hostname) ? { execute: [client.allowInsecureRequests] } : {}
     try {
       const config = await client.discovery(issuer, clientId, undefined, client.None(), options)
-      const isUrl = URL.canParse(found.audience) && /^https?:/.test(found.audience)
-      return { config, resource: isUrl ? { resource: found.audience } : {} }
+      const isAddress = isUrl(found.audience) && /^https?:/.test(found.audience)
+      return { config, resource: isAddress ? { resource: found.audience } : {} }
     } catch (cause) {
       throw new Refusal('STORE_UNAVAILABLE', 'The issuer does not respond; try again later.', { cause })
     }

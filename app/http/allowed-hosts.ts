@@ -1,7 +1,9 @@
 // The Host names that the gateway responds to. After DNS rebinding, a browser sends the attacker's name to the
 // gateway's address, so unknown names are refused; an IP address in Host cannot be rebound.
+
 import { isIP } from 'node:net'
 import { isLoopbackHost } from '@svc/core/http'
+import { isUrl } from '@svc/core/json'
 import { z } from 'zod'
 
 const nameForm = /^(?:\*|(?:\*\.)?[0-9a-z_-]+(?:\.[0-9a-z_-]+)*|\[[0-9a-f:.]+\])(?::\d{1,5})?$/i
@@ -61,7 +63,7 @@ export class AllowedHosts {
   /** On loopback only this machine's names count; on other addresses its names are not known beforehand. */
   #isOwnAddress(header: string): boolean {
     const url = `http://${header}`
-    if (!URL.canParse(url)) return false
+    if (!isUrl(url)) return false
     const { hostname } = new URL(url)
     return isLoopbackHost(hostname) || (!this.#isLocal && isIP(hostname.replace(/^\[(.*)\]$/, '$1')) !== 0)
   }
@@ -70,5 +72,5 @@ export class AllowedHosts {
 /** `host` without brackets, as the listener takes it. */
 export function isLocalAddress(host: string): boolean {
   const url = `http://${host.includes(':') ? `[${host}]` : host}`
-  return URL.canParse(url) && isLoopbackHost(new URL(url).hostname)
+  return isUrl(url) && isLoopbackHost(new URL(url).hostname)
 }

@@ -1,14 +1,16 @@
 // The origins of web pages that may call. A browser lets any page send a POST to the gateway, and after DNS rebinding
 // the page can read the response too.
+
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
 import { Refusal } from '@svc/core'
 import { isLoopbackHost } from '@svc/core/http'
+import { isUrl } from '@svc/core/json'
 import { z } from 'zod'
 import { isLocalAddress } from './allowed-hosts.js'
 
 export const allowedOriginsSchema = z
   .array(
-    z.string().refine((origin) => URL.canParse(origin) && new URL(origin).origin === origin, {
+    z.string().refine((origin) => isUrl(origin) && new URL(origin).origin === origin, {
       error: 'expected the origin of a web page, like https://app.example.com',
     }),
   )
@@ -78,6 +80,6 @@ export class AllowedOrigins {
 }
 
 function isLoopback(origin: string): boolean {
-  if (!URL.canParse(origin)) return false
+  if (!isUrl(origin)) return false
   return isLoopbackHost(new URL(origin).hostname)
 }

@@ -1,7 +1,9 @@
 // The URL under which clients reach this gateway: the policy's, else one derived from the connection, the headers of a
 // trusted proxy and Host. Only the policy's may decide anything; clients can forge the others.
+
 import type { IncomingHttpHeaders } from 'node:http'
 import { BlockList, isIP } from 'node:net'
+import { isUrl } from '@svc/core/json'
 import { z } from 'zod'
 
 /** The scheme and host that a client used, if a proxy says so. */
@@ -139,7 +141,7 @@ export const trustedProxiesSchema = z
   )
 
 function errorOf(text: string): string | undefined {
-  if (!URL.canParse(text)) return 'not a URL; accepted is one like https://gateway.example.com'
+  if (!isUrl(text)) return 'not a URL; accepted is one like https://gateway.example.com'
   const { protocol, hostname, username, password, search, hash } = new URL(text)
   if (protocol !== 'https:' && protocol !== 'http:') return 'accepted is an http or https URL'
   if (username !== '' || password !== '') return 'must not hold a user or a password'
@@ -196,5 +198,5 @@ function originOf(scheme: string, host: string | undefined): string | undefined 
   // The form is a host and a port: the URL parser would accept a user, a path or spaces.
   if (!/^(?:\[[0-9a-f:.]+\]|[0-9a-z.~_-]+)(?::\d{1,5})?$/i.test(host)) return undefined
   const text = `${scheme}://${host}`
-  return URL.canParse(text) ? new URL(text).origin : undefined
+  return isUrl(text) ? new URL(text).origin : undefined
 }

@@ -1,7 +1,7 @@
 // Reads the entry of one server in a client's configuration: a command or a URL, or the reason why it is left alone.
 import { isAbsolute, resolve } from 'node:path'
 import { connectionFields } from '@svc/core/http'
-import { isJsonObject } from '@svc/core/json'
+import { isJsonObject, isUrl } from '@svc/core/json'
 import { brokersPlugin } from '@svc/plugin-brokers'
 import { isPrivateArgument, keepable } from '../clients/private-values.js'
 
@@ -92,7 +92,7 @@ function readUrl(url: string, type: unknown, headers: unknown = {}): ServerEntry
   if (type === 'sse' || /\/sse\/?$/.test(url)) return unsupported('HTTP with SSE of 2024-11-05')
   if (type !== undefined && !/^(?:streamable-?)?http$/i.test(String(type))) return unsupported('its type')
   if (hasClientVariable(url)) return unsupported('the client puts variables into its URL')
-  if (!URL.canParse(url)) return unsupported('its URL is not one')
+  if (!isUrl(url)) return unsupported('its URL is not one')
   const { protocol, username, password, search, hash } = new URL(url)
   if (!/^https?:$/.test(protocol)) return unsupported('its URL is not one of HTTP')
   // A target is a base URL: what is added would be the same for every caller, and is often a secret.

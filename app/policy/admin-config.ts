@@ -1,5 +1,7 @@
 // The `admin` section of a policy: the admin listener, its token and its reviewers.
+
 import { isIP } from 'node:net'
+import { isUrl } from '@svc/core/json'
 import { keyRefSchema } from '@svc/core/policy'
 import { z } from 'zod'
 import { allowedHostsSchema, isLocalAddress } from '../http/allowed-hosts.js'
@@ -96,7 +98,7 @@ export const adminSchema = z
       .describe('Passkeys of reviewers, for rules with `require: passkey`.'),
   })
   .superRefine(({ passkeys, publicUrl }, context) => {
-    if (passkeys.length === 0 || publicUrl === undefined || !URL.canParse(publicUrl)) return
+    if (passkeys.length === 0 || publicUrl === undefined || !isUrl(publicUrl)) return
     if (isIP(new URL(publicUrl).hostname.replace(/^\[(.*)\]$/, '$1')) === 0) return
     const message = 'passkeys do not work on an IP address; accepted is a name'
     context.addIssue({ code: 'custom', path: ['publicUrl'], message })

@@ -1,4 +1,5 @@
 // The schema of a policy without the sections of plugins: tenant, targets, server, admin.
+import { isUrl } from '@svc/core/json'
 import { type EffectivePolicy, keyRefSchema } from '@svc/core/policy'
 import { z } from 'zod'
 import { allowedHostsSchema } from '../http/allowed-hosts.js'
@@ -35,7 +36,7 @@ const targetSchema = z
 
 function targetMistake(target: string): string | undefined {
   const address = addressOf(target)
-  if (!URL.canParse(address)) return 'not a URL; accepted is an http or https URL'
+  if (!isUrl(address)) return 'not a URL; accepted is an http or https URL'
   const { protocol, username, password, search, hash } = new URL(address)
   if (protocol !== 'http:' && protocol !== 'https:') {
     return `a URL of the protocol ${protocol.slice(0, -1)}; accepted is an http or https URL`

@@ -1,5 +1,7 @@
 // Parses the host of a URL as a client would contact it, and classifies it as public, local or reserved.
+
 import { BlockList, isIP } from 'node:net'
+import { isUrl } from '../json/index.js'
 
 /** The host and port of an authority, parsed by the WHATWG URL rules. */
 export interface HostAndPort {
@@ -17,7 +19,7 @@ export function parseAuthority(authority: string, scheme: string): HostAndPort |
   if (authority.length - authority.lastIndexOf('@') - 1 > MAX_HOST) return undefined
   const text = `${scheme}://${authority}`
   // With such a character, the parser would end the authority elsewhere and return another host.
-  if (authority === '' || /[/\\?#]/.test(authority) || !URL.canParse(text)) return undefined
+  if (authority === '' || /[/\\?#]/.test(authority) || !isUrl(text)) return undefined
   const { hostname, port } = new URL(text)
   return { host: canonicalHost(hostname), port }
 }

@@ -1,5 +1,7 @@
 // Canonical JSON, strict parsing and encodings. Worker threads load this module, so it imports no policy, container or
 // schema code.
+
+export { isUrl } from '../match/is-url.js'
 export { Base64Error, fromBase64, parseBase64, toBase64, writeBase64 } from './base64.js'
 export {
   canonicalize,

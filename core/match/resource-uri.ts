@@ -1,6 +1,8 @@
 // Reads URIs of resources. A policy matches the decoded text of a URI; a URI that programs could read in two ways has
 // no such text and is refused.
+
 import { decodeEscapes, EscapeError, hasDotSegment } from './escapes.js'
+import { isUrl } from './is-url.js'
 
 /** The components of RFC 3986, appendix B; the text before a colon is a scheme only if it has the form of one. */
 const COMPONENTS = /^(?:([A-Za-z][A-Za-z0-9+.-]*):)?(?:\/\/([^/?#]*))?([^?#]*)(\?[^#]*)?(#.*)?$/s
@@ -57,13 +59,13 @@ function isNormalOrigin(scheme: string | undefined, authority: string | undefine
   // The name with a trailing dot is the same host.
   if (/\.(?::|$)/.test(authority)) return false
   const base = `${scheme}://${authority}/`
-  return URL.canParse(base) && new URL(base).host === authority
+  return isUrl(base) && new URL(base).host === authority
 }
 
 /** Whether a URL parser changes nothing except encoding. */
 function isNormalUrl(scheme: string, uri: string, path: string, fragment: string): boolean {
   // Clients do not send the fragment.
-  if (fragment !== '' || !URL.canParse(uri)) return false
+  if (fragment !== '' || !isUrl(uri)) return false
   const { pathname, protocol } = new URL(uri)
   return protocol === `${scheme}:` && decodeEscapes(pathname) === decodeEscapes(path)
 }

@@ -1,6 +1,8 @@
 // Schemas of values that several sections of a policy have.
+
 import { z } from 'zod'
 import { isLoopbackHost } from '../http/host.js'
+import { isUrl } from '../json/index.js'
 import { compilePattern, PatternError } from '../match/pattern.js'
 
 const keyReference = /^(?:env:|file:\/\/|command:)./
@@ -52,7 +54,7 @@ export function secureUrlError(
   text: string | undefined,
   { because, insecureKey, isInsecureAllowed = false }: SecureUrlRule = {},
 ): string | undefined {
-  if (text === undefined || !URL.canParse(text)) return undefined
+  if (text === undefined || !isUrl(text)) return undefined
   const { username, password, protocol, hostname } = new URL(text)
   if (username !== '' || password !== '') return 'must not contain a user or a password'
   if (protocol !== 'http:' || isInsecureAllowed || isLoopbackHost(hostname)) return undefined

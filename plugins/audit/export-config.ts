@@ -1,7 +1,9 @@
 // `audit.export`: receivers to which records are sent.
+
 import { resolve } from 'node:path'
 import type { PluginContext } from '@svc/core'
 import { isLoopbackHost } from '@svc/core/http'
+import { isUrl } from '@svc/core/json'
 import { keyRefSchema, secureUrlError } from '@svc/core/policy'
 import { KeyReader } from '@svc/core/secret'
 import { z } from 'zod'
@@ -115,7 +117,7 @@ function* mistakesOf(receiver: ReceiverKeys): Generator<[key: keyof ReceiverKeys
 }
 
 function isPlainUrl(text: string, protocols: RegExp): boolean {
-  if (!URL.canParse(text)) return false
+  if (!isUrl(text)) return false
   const { protocol, hostname, username, password, search, hash } = new URL(text)
   return (
     protocols.test(protocol) &&

@@ -1,7 +1,7 @@
 // Checks the issuer's key set, its metadata and its clock for `svc doctor`.
 import { checkServer, type DoctorCheck, type PluginContext, resolve } from '@svc/core'
 import { HttpClient } from '@svc/core/http-client'
-import { messageOf, parseJsonObject } from '@svc/core/json'
+import { isUrl, messageOf, parseJsonObject } from '@svc/core/json'
 import type { AuthnConfig, OidcConfig } from './config.js'
 import { type JwksSource, jwksSource } from './jwks-source.js'
 import { readKeySet } from './key-set.js'
@@ -43,7 +43,7 @@ async function checkKeys(
  */
 async function checkMetadata({ issuer, jwks_uri: uri, jwks }: OidcConfig): Promise<DoctorCheck[]> {
   const url = `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`
-  if (!/^https?:/.test(issuer) || !URL.canParse(url)) return []
+  if (!/^https?:/.test(issuer) || !isUrl(url)) return []
   let published: Record<string, unknown> | undefined
   try {
     published = await metadataAt(url, jwks.timeoutMs)

@@ -50,7 +50,8 @@ export async function startChromium(): Promise<Chromium> {
       })
       // Pages of other origins, such as an issuer's, may ask for what they like, and do not get it.
       await context.route(
-        ({ hostname, protocol }) => protocol !== 'data:' && !['localhost', '127.0.0.1'].includes(hostname),
+        ({ hostname, protocol }) =>
+          !['data:', 'file:'].includes(protocol) && !['localhost', '127.0.0.1'].includes(hostname),
         (route) => {
           const asks = route.request().frame().url()
           if (asks.startsWith('http://localhost:'))

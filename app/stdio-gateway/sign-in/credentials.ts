@@ -1,7 +1,7 @@
 // The token of the user of `svc stdio`: from the file, refreshed, or from a sign-in in the browser at the issuer of the
 // policy.
 import type { Logger, SignInIssuer } from '@svc/core'
-import { messageOf } from '@svc/core/json'
+import { isUrl, messageOf } from '@svc/core/json'
 import { canonicalBase } from '../../http/public-url.js'
 import type { HostConfig } from '../../policy/config.js'
 import { userDirectory } from '../../policy/user-directory.js'
@@ -25,7 +25,7 @@ export function signInCredentials(
 ): Credentials {
   const ownUrl = publicUrl === undefined ? undefined : canonicalBase(publicUrl)
   // The resource is the whole gateway, so that the user signs in once for all servers.
-  const resource = URL.canParse(audience) ? audience : ownUrl
+  const resource = isUrl(audience) ? audience : ownUrl
   return new UserCredentials({
     file: new TokenFile(userDirectory(env), [issuer, resource, clientId]),
     logger,

@@ -1,6 +1,8 @@
 // The redirect URI of one sign-in: a listener on the loopback interface, to which the issuer sends the user (RFC 8252).
+
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { isUrl } from '@svc/core/json'
 
 const host = '127.0.0.1'
 const path = '/callback'
@@ -31,7 +33,7 @@ export class LoopbackRedirect implements AsyncDisposable {
       this.#server.on('request', (message, response) => {
         const given = message.url ?? '/'
         // Any web page may send requests here, with targets such as `//`, which are not URLs.
-        const url = new URL(URL.canParse(given, this.uri) ? given : '/', this.uri)
+        const url = new URL(isUrl(given, this.uri) ? given : '/', this.uri)
         const isExpected = url.pathname === path && url.searchParams.get('state') === state
         const isDenied = url.searchParams.has('error')
         response.writeHead(isExpected ? 200 : 400, { 'content-type': 'text/plain', connection: 'close' })

@@ -1,5 +1,7 @@
 // The settings of a Redis or Valkey, the same in every section that has a store there.
+
 import { z } from 'zod'
+import { isUrl } from '../../json/index.js'
 
 export const redisUrl = z
   .string()
@@ -67,7 +69,7 @@ interface StoreChoice {
 }
 
 function isRedisUrl(given: string): boolean {
-  if (!URL.canParse(given)) return false
+  if (!isUrl(given)) return false
   const { protocol, hostname, pathname, search, hash } = new URL(given)
   const isBare = search === '' && hash === '' && /^(\/[0-9]{0,5})?$/.test(pathname)
   return (protocol === 'redis:' || protocol === 'rediss:') && hostname !== '' && isBare

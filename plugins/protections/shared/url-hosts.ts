@@ -1,5 +1,7 @@
 // Hosts on a list of the policy: to which a server may send a user, and which an interface of a tool may contact.
 
+import { isUrl } from '@svc/core/json'
+
 /** A host, or `*.` and a domain whose subdomains are meant; each with a port that is not 443. */
 const entryForm = /^(\*\.)?([^/*\s@?#]+)$/
 
@@ -11,7 +13,7 @@ export interface UrlHost {
 /** Undefined for text that is not an entry. */
 export function parseUrlHost(text: string): UrlHost | undefined {
   const [, star, name = ''] = entryForm.exec(text) ?? []
-  if (name === '' || !URL.canParse(`https://${name}/`)) return undefined
+  if (name === '' || !isUrl(`https://${name}/`)) return undefined
   return { isDomain: star !== undefined, host: hostOf(new URL(`https://${name}/`)) }
 }
 
@@ -21,7 +23,7 @@ const misleading = /[\s\\\p{C}]/u
 
 /** Why a user is not sent there; undefined if the list allows it. */
 export function urlProblem(url: unknown, allowed: readonly UrlHost[]): string | undefined {
-  if (typeof url !== 'string' || !URL.canParse(url)) return 'its URL cannot be read'
+  if (typeof url !== 'string' || !isUrl(url)) return 'its URL cannot be read'
   const parsed = new URL(url)
   if (parsed.protocol !== 'https:') return 'its URL is not https'
   if (parsed.username !== '' || parsed.password !== '') return 'its URL has a user name'
@@ -36,7 +38,7 @@ function isListed(host: string, allowed: readonly UrlHost[]): boolean {
 /** Whether the list allows all that an origin of a content security policy means: a host, or `*.` and a domain. */
 export function allowsHost(origin: string, allowed: readonly UrlHost[]): boolean {
   const [, star, rest = ''] = /^(?:https|wss):\/\/(\*\.)?([^*\s@;,'"\\]+)$/i.exec(origin) ?? []
-  if (rest === '' || !URL.canParse(`https://${rest}`)) return false
+  if (rest === '' || !isUrl(`https://${rest}`)) return false
   const host = hostOf(new URL(`https://${rest}`))
   if (star === undefined) return isListed(host, allowed)
   return allowed.some((entry) => entry.isDomain && `.${host}`.endsWith(`.${entry.host}`))

@@ -1,5 +1,6 @@
 // The protection `text`: attacks on the model in what servers say, and secrets in what the model sends.
 import { definitionFilter, resolveOptional, responseChange, tokens } from '@svc/core'
+import { definitionTexts } from '../shared/definition-texts.js'
 import { defineProtection } from '../shared/protection.js'
 import { textConfig, textSchema } from './config.js'
 import { TextStage, textReasons } from './stage.js'
@@ -7,7 +8,7 @@ import { TextStage, textReasons } from './stage.js'
 export const text = defineProtection({
   schema: textSchema,
   reasons: [...textReasons],
-  provides: [definitionFilter, responseChange],
+  provides: [definitionFilter, definitionTexts, responseChange],
   metrics: {
     svc_text_findings_total: {
       kind: 'counter',

@@ -1,4 +1,5 @@
 // The paths that programs may derive from a text before they open it. The allowlist must allow all of them.
+import { isUrl } from '@svc/core/json'
 import { decodeEscapes, hasPiledUpMarks } from '@svc/core/match'
 import type { ScanCounter } from '../content/strings.js'
 import { decodeAscii, prefixOf, schemeAt, trimmed } from '../content/text.js'
@@ -70,7 +71,7 @@ export function fileUrlPath(text: string, decodings: number, counter: ScanCounte
   if (/[?#]/.test(url)) throw new PathError('is a file: URL with a query or fragment')
   // The parser normalizes the host, at quadratic cost.
   if (hasPiledUpMarks(url)) throw new PathError('has too many combining marks in a row')
-  if (url.includes('\0') || !URL.canParse(url)) throw new PathError('is not a valid file: URL')
+  if (url.includes('\0') || !isUrl(url)) throw new PathError('is not a valid file: URL')
   counter.characters += url.length
   const { hostname, pathname } = new URL(url)
   const path = decodeEscapes(pathname)

@@ -50,6 +50,11 @@ describe('the exit code of', () => {
         bad: [tampered, ...reporting(at('bad'))],
         none: [at('none'), ...reporting(at('none'))],
       },
+      'audit check-bundle': {
+        good: [at('page.html'), '--keys', keys],
+        bad: [at('page.html'), '--keys', at('strange')],
+        none: [at('none'), '--keys', keys],
+      },
       'audit check-report': {
         good: [at('good.json'), '--keys', at('reporter')],
         bad: [at('good.json'), '--keys', at('strange')],
@@ -131,6 +136,7 @@ describe('the exit code of', () => {
       const cases = [{ name: 'a call', call: 'files/read', expect: expected }]
       writeFileSync(at(`${name}.test.yaml`), JSON.stringify({ policy: 'valid.yaml', cases }))
     }
+    await runSvc('audit', 'bundle', log, '--out', at('page.html'))
     const making = ['--keys', at('ap2.json'), '--audience', 'shop', '--total', '1', '--item', 'shoe']
     writeFileSync(at('mandate'), (await runSvc('ap2', 'make', ...making)).out)
     await runSvc('audit', 'prove', log, '--all', '--out', at('proof'))

@@ -1,5 +1,6 @@
 // The witnesses in the configuration of a log.
 
+import { isUrl } from '@svc/core/json'
 import { SignerKeyError } from '../format/errors.js'
 import { parseWitnessKey } from '../tree/cosignature.js'
 
@@ -33,5 +34,5 @@ export function witnessError(witnesses: readonly WitnessConfig[], quorum: number
 }
 
 function isHttp(url: string): boolean {
-  return URL.canParse(url) && /^https?:$/.test(new URL(url).protocol)
+  return isUrl(url) && /^https?:$/.test(new URL(url).protocol)
 }

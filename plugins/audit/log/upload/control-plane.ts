@@ -1,7 +1,7 @@
 // The control plane's endpoints for a writer, and the store behind the URLs that it gives.
 
 import { HttpClient, type HttpExchange, type HttpResponse } from '@svc/core/http-client'
-import { isJsonObject, messageOf, parseJsonObject } from '@svc/core/json'
+import { isJsonObject, isUrl, messageOf, parseJsonObject } from '@svc/core/json'
 import { UploadError } from './error.js'
 import { DEFAULT_TIMEOUT_MS, type PresignConfig, type UploadMetadata } from './presign.js'
 import type { UploadMode } from './source.js'
@@ -77,7 +77,7 @@ export class ControlPlane {
   /** Asks for a presigned URL for an object of this owner. */
   async presigned(path: string, request: object, signal: AbortSignal): Promise<PresignedUrl> {
     const { url, headers = {} } = await this.ask(path, request, signal)
-    if (typeof url !== 'string' || !URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol)) {
+    if (typeof url !== 'string' || !isUrl(url) || !/^https?:$/.test(new URL(url).protocol)) {
       throw new UploadError('upload_failed', `${path} responded without an http or https url`)
     }
     if (!isHeaders(headers)) {

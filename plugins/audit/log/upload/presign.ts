@@ -1,6 +1,6 @@
 // The upload configuration, checked in the constructor so that an unusable key shows before the first record.
 
-import { parseJsonObject } from '@svc/core/json'
+import { isUrl, parseJsonObject } from '@svc/core/json'
 import { AuditError } from '../format/errors.js'
 
 /** The control plane, and the owner of the uploaded bytes. */
@@ -108,7 +108,7 @@ export function isOidcToken(auditKey: string): boolean {
 }
 
 function isBaseUrl(text: unknown): boolean {
-  if (typeof text !== 'string' || !URL.canParse(text)) return false
+  if (typeof text !== 'string' || !isUrl(text)) return false
   const { protocol, username, password, search, hash } = new URL(text)
   const isHttp = protocol === 'http:' || protocol === 'https:'
   return isHttp && username === '' && password === '' && search === '' && hash === ''
