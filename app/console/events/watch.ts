@@ -33,8 +33,9 @@ export async function watch(request: OperationRequest, { dir, id }: Wanted, sink
   const watched = new Watched(sink, request.access)
   let stop: (() => void) | undefined
   try {
-    await watched.look(request)
+    // First, so that a call after the client's first event is not missed.
     if (dir !== undefined) stop = await watched.follow(CallFeed.of(dir), id)
+    await watched.look(request)
     while (await passed(EVERY_MS, sink.signal)) await request.again((now) => watched.look(now))
   } catch (error) {
     if (!isRefusal(error)) throw error
