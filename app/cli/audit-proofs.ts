@@ -44,7 +44,7 @@ export interface CheckProofArguments {
 
 export async function checkProofFile(file: string, options: CheckProofArguments, io: CliIo): Promise<void> {
   const keys = await readKeys(options.keys)
-  const judged = checkProofs((await readInput(file, 'proof')).toString(), keys)
+  const judged = await checkProofs((await readInput(file, 'proof')).toString(), keys)
   const isProven = judged.length > 0 && judged.every(({ valid }) => valid)
   io.exit(isProven ? 0 : 1)
   if (options.json) {

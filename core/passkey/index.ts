@@ -1,9 +1,12 @@
 // A vote that a passkey signs (W3C Web Authentication Level 3 §7.2): the challenge is the hash of what the vote says. Checked
 // before the vote counts, and again by whoever verifies the log.
-import { createHash, createPublicKey, type KeyObject, verify } from 'node:crypto'
+import { createHash } from 'node:crypto'
 import { isIP } from 'node:net'
 import type { adminReviewer } from '../call/escalation.js'
-import { canonicalize, isJsonObject } from '../json/index.js'
+import { canonicalize, isJsonObject, messageOf, visibleInLine } from '../json/index.js'
+import { coseKeyOf, publicKeyOf } from './public-key.js'
+
+export { algorithms, publicKeyIn, publicKeyOf } from './public-key.js'
 
 /** The same name; its module is not loaded, as verifiers of a log need nothing else of it. */
 const ADMIN: typeof adminReviewer = 'the admin token'
@@ -47,61 +50,74 @@ export function relyingPartyOf(origin: string): string {
 }
 
 /** Why the assertion does not prove the vote; undefined if it does. */
-export function assertionError(vote: SignedVote, assertion: PasskeyAssertion): string | undefined {
+export async function assertionError(
+  vote: SignedVote,
+  assertion: PasskeyAssertion,
+): Promise<string | undefined> {
   try {
-    return errorOf(vote, assertion)
+    return await errorOf(vote, assertion)
   } catch (error) {
-    return error instanceof Error ? error.message : 'not an assertion'
+    // It may quote what a browser, or a log, states.
+    return visibleInLine(messageOf(error)).slice(0, MAX_MESSAGE)
   }
 }
 
-const USER_PRESENT = 0x01
-const USER_VERIFIED = 0x04
-/** The hash of the relying party, the flags and the counter. */
-const MIN_DATA = 37
+const MAX_MESSAGE = 300
 
-function errorOf(vote: SignedVote, assertion: PasskeyAssertion): string | undefined {
-  const clientData = bytesOf(assertion.client_data_json)
-  const data = bytesOf(assertion.authenticator_data)
-  const client: unknown = JSON.parse(clientData.toString('utf8'))
-  if (!isJsonObject(client)) return 'the client data is not an object'
-  if (client['type'] !== 'webauthn.get') return 'the client data is not of an assertion'
-  if (client['challenge'] !== challengeOf(vote)) return 'the challenge is not the hash of the vote'
-  if (client['origin'] !== assertion.origin) return 'the origin of the page is another'
-  if (client['crossOrigin'] === true) return 'the page is framed by one of another origin'
-  if (data.length < MIN_DATA) return 'the authenticator data is too short'
-  const party = createHash('sha256').update(relyingPartyOf(assertion.origin)).digest()
-  if (!data.subarray(0, 32).equals(party)) return 'the relying party is another'
-  const flags = data[32] ?? 0
-  if ((flags & USER_PRESENT) === 0 || (flags & USER_VERIFIED) === 0) return 'the user was not verified'
-  const signed = Buffer.concat([data, createHash('sha256').update(clientData).digest()])
-  const isSigned = verifyWith(publicKeyOf(assertion.public_key), signed, bytesOf(assertion.signature))
-  return isSigned ? undefined : 'the signature is not of the credential'
+/** The checks of the library, and those that it leaves out. */
+async function errorOf(vote: SignedVote, assertion: PasskeyAssertion): Promise<string | undefined> {
+  const { authenticator_data: authenticatorData, client_data_json: clientDataJSON, signature } = assertion
+  // The library takes other texts for the same bytes, and other bytes for the same signature.
+  for (const text of [authenticatorData, clientDataJSON, signature]) {
+    if (Buffer.from(text, 'base64url').toString('base64url') !== text) return 'not base64url'
+  }
+  const publicKey = publicKeyOf(assertion.public_key)
+  if (publicKey.asymmetricKeyType === 'ec' && !isDer(Buffer.from(signature, 'base64url')))
+    return 'the signature is not in DER'
+  const rpId = relyingPartyOf(assertion.origin)
+  const [{ verifyAuthenticationResponse }, { decodeClientDataJSON, isoCBOR }] = await Promise.all([
+    import('@simplewebauthn/server'),
+    import('@simplewebauthn/server/helpers'),
+  ])
+  // No page of another site contains ours.
+  if (decodeClientDataJSON(clientDataJSON).crossOrigin === true) return 'the page is framed'
+  const { verified } = await verifyAuthenticationResponse({
+    // The id says which key is to be taken, and that is known here.
+    response: {
+      id: KNOWN,
+      rawId: KNOWN,
+      type: 'public-key',
+      clientExtensionResults: {},
+      response: { authenticatorData, clientDataJSON, signature },
+    },
+    credential: { id: KNOWN, publicKey: isoCBOR.encode(coseKeyOf(publicKey)), counter: 0 },
+    expectedChallenge: challengeOf(vote),
+    expectedOrigin: assertion.origin,
+    expectedRPID: rpId,
+    requireUserVerification: true,
+  })
+  return verified ? undefined : 'the signature is not of the credential'
 }
 
-/** @throws {Error} if it is not the public key of a kind that authenticators have */
-export function publicKeyOf(text: string): KeyObject {
-  const key = createPublicKey({ key: bytesOf(text, 'base64'), format: 'der', type: 'spki' })
-  const { asymmetricKeyType: type, asymmetricKeyDetails: details } = key
-  if (type === 'ed25519' || type === 'rsa') return key
-  if (type === 'ec' && details?.namedCurve === 'prime256v1') return key
-  throw new Error('expected a key of ES256, EdDSA or RS256')
+const KNOWN = 'known'
+
+/** Whether it is the one DER encoding of an ECDSA signature with numbers of at most 32 bytes (X.690 §8.3, §10.1). */
+function isDer(bytes: Buffer): boolean {
+  const [tag, length, , first = 0] = bytes
+  const numbers = [bytes.subarray(2, 4 + first), bytes.subarray(4 + first)]
+  return tag === 0x30 && length === bytes.length - 2 && numbers.every(isInteger)
 }
 
-/** RFC 9053 §2: ES256 (DER), EdDSA, RS256. */
-function verifyWith(key: KeyObject, data: Buffer, signature: Buffer): boolean {
-  return verify(key.asymmetricKeyType === 'ed25519' ? null : 'sha256', data, key, signature)
-}
-
-/** A lenient decoding of changed text would give the same bytes. */
-function bytesOf(text: string, encoding: 'base64' | 'base64url' = 'base64url'): Buffer {
-  const bytes = Buffer.from(text, encoding)
-  if (bytes.toString(encoding) !== text) throw new Error(`not ${encoding}`)
-  return bytes
+function isInteger(bytes: Buffer): boolean {
+  const [tag, length, first = 0x80, second = 0] = bytes
+  const isMinimal = first < 0x80 && (first > 0 || length === 1 || second >= 0x80)
+  return tag === 0x02 && length === bytes.length - 2 && isMinimal
 }
 
 /** The error of a recorded vote by the members of its record; undefined if it is proven, or claims no passkey. */
-export function recordedVoteError(record: Readonly<Record<string, unknown>>): string | undefined {
+export async function recordedVoteError(
+  record: Readonly<Record<string, unknown>>,
+): Promise<string | undefined> {
   const { event } = record
   if (!isJsonObject(event)) return undefined
   const { passkey, proof, vote, comment = null, reviewer, fingerprint } = event

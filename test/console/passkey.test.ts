@@ -191,7 +191,7 @@ describe('a passkey in a browser', () => {
     }
     const signed = await sign(page, { challenge: challengeOf(vote), rp_id: 'localhost', credentials: [id] })
     const assertion = { public_key, origin: rig.origin, ...signed }
-    expect(assertionError(vote, assertion)).to.equal(undefined)
-    expect(assertionError({ ...vote, reviewer: 'eve of acme' }, assertion)).to.contain('challenge')
+    expect(await assertionError(vote, assertion)).to.equal(undefined)
+    expect(await assertionError({ ...vote, reviewer: 'eve of acme' }, assertion)).to.contain('challenge')
   })
 })

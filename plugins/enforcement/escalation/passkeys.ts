@@ -33,8 +33,13 @@ export class Passkeys {
     return { challenge, nonce, rpId: relyingPartyOf(this.#originOf(value)), credentials }
   }
 
-  /** @throws {VoteError} `PASSKEY_REQUIRED` if the vote has no valid signature of a passkey of the reviewer */
-  proven(value: StoredEscalation, reviewer: Reviewer, vote: StoredVote, given: GivenVote): ProvenVote {
+  /** Rejects with `VoteError` `PASSKEY_REQUIRED` if the vote has no valid signature of a passkey of the reviewer */
+  async proven(
+    value: StoredEscalation,
+    reviewer: Reviewer,
+    vote: StoredVote,
+    given: GivenVote,
+  ): Promise<ProvenVote> {
     const { passkey } = given
     if (passkey === undefined) {
       throw new VoteError(
@@ -52,7 +57,7 @@ export class Passkeys {
       client_data_json: passkey.clientDataJson,
       signature: passkey.signature,
     }
-    const error = assertionError(this.#signed(value, vote, nonce), assertion)
+    const error = await assertionError(this.#signed(value, vote, nonce), assertion)
     if (error !== undefined)
       throw new VoteError('PASSKEY_REQUIRED', `The passkey does not prove the vote: ${error}.`)
     return { nonce, ...assertion }

@@ -79,7 +79,7 @@ export class VotingService implements EscalationService {
     const stated = this.#voteOf(id, reviewer, given)
     const needsPasskey = found.value.rule.requiresPasskey === true || given.passkey !== undefined
     const passkey = needsPasskey
-      ? (await this.#passkeys()).proven(found.value, reviewer, stated, given)
+      ? await (await this.#passkeys()).proven(found.value, reviewer, stated, given)
       : undefined
     const vote: StoredVote = passkey === undefined ? stated : { ...stated, proof: 'passkey' }
     withVote(found.value, vote)

@@ -1,5 +1,4 @@
 // Votes that need a passkey, through the ports of a gateway, and the check of their records.
-import { publicKeyOf } from '@svc/core/passkey'
 import { verifyLog } from '@svc/plugin-audit/tools'
 import { expect } from 'chai'
 import { LogBuilder } from '../../support/audit-log.js'
@@ -151,12 +150,5 @@ describe('a vote that needs a passkey', () => {
     expect(tried).to.be.above(25)
     const named = { ...record, principal: { user: 'eve@example.com' } }
     expect(await verdict(named, logId)).to.deep.equal(['bad_vote'])
-  })
-})
-
-describe('the public key of a passkey', () => {
-  it('is of a kind that authenticators have', () => {
-    expect(publicKeyOf(testPasskey().publicKey).asymmetricKeyType).to.equal('ec')
-    for (const text of ['', 'AAAA', 'not base64']) expect(() => publicKeyOf(text)).to.throw()
   })
 })

@@ -37,34 +37,34 @@ export interface EvidenceFailure {
 type Proven = Extract<ProofJudgement, { valid: true }>
 
 /** Whether each record of the page is proven by `keys`, cosigned as `witnesses` require, and the page unchanged. */
-export function checkEvidence(
+export async function checkEvidence(
   page: Uint8Array,
   keys: readonly TrustedKey[],
   witnesses?: WitnessPolicy,
-): EvidenceJudgement {
+): Promise<EvidenceJudgement> {
   const read = evidenceIn(page)
   const nothing = { records: 0, definitions: 0, filter: {}, from: null, to: null, logs: [], failures: [] }
   if ('reason' in read) return { ...nothing, valid: false, reason: read.reason }
   const { records, definitions, filter } = read.evidence
   const failures: EvidenceFailure[] = []
-  const judge = (list: EvidenceFailure['list'], proofs: readonly string[], more: RecordCheck) => {
+  const judge = async (list: EvidenceFailure['list'], proofs: readonly string[], more: RecordCheck) => {
     const leaves = new Set<string>()
-    return proofs.flatMap((proof, at) => {
-      const judged = checkProof(proof, keys)
+    const all = await Promise.all(proofs.map((proof) => checkProof(proof, keys)))
+    return all.flatMap((judged, at) => {
       const place = judged.valid ? `${judged.origin} ${judged.leaf}` : ''
       const reason = judged.valid
         ? leaves.has(place)
           ? 'it is in the file twice'
-          : (cosignatureFailure(proof, witnesses) ?? more(judged.record))
+          : (cosignatureFailure(proofs[at] ?? '', witnesses) ?? more(judged.record))
         : judged.reason
       leaves.add(place)
       if (reason !== undefined) failures.push({ list, number: at + 1, reason })
       return judged.valid ? [judged] : []
     })
   }
-  const proven = judge('records', records, filterCheck(filter))
+  const proven = await judge('records', records, filterCheck(filter))
   const named = new Set(proven.map(({ record }) => record['definition_sha256']))
-  const served = judge('definitions', definitions, (record) => definitionFailure(record, named))
+  const served = await judge('definitions', definitions, (record) => definitionFailure(record, named))
   const times = proven.map(({ record }) => String(record['ts'])).sort()
   return {
     valid: failures.length === 0,

@@ -1,13 +1,12 @@
 // Checks inclusion proofs with the public keys alone.
 
-import { objectIn } from '../../format/stored-record.js'
 import type { TrustedKey } from '../../keys/public-key.js'
 import { verifyInclusion } from '../../merkle/proof.js'
 import { leafHash } from '../../merkle/tree-hash.js'
 import { parseCheckpoint } from '../../tree/checkpoint.js'
 import { KeyHistory } from '../../tree/key-history.js'
 import { judgeNote, parseNote } from '../../tree/note.js'
-import { checkLine } from '../verify/check-line.js'
+import { checkLine, checkVote, isVote } from '../verify/check-line.js'
 import { parseProof, splitProofs } from './proof-text.js'
 
 export type ProofJudgement =
@@ -29,7 +28,7 @@ export type ProofJudgement =
  * Whether `text` proves that its record is in a log whose checkpoint one of `keys` signed. A key with leaves may sign the
  * records at these, and checkpoints that end at one of them.
  */
-export function checkProof(text: string, keys: Iterable<TrustedKey>): ProofJudgement {
+export async function checkProof(text: string, keys: Iterable<TrustedKey>): Promise<ProofJudgement> {
   const proof = parseProof(text)
   if (proof === undefined) return invalid('not a proof of the form c2sp.org/tlog-proof@v1 with a record')
   const note = parseNote(proof.checkpoint)
@@ -48,16 +47,17 @@ export function checkProof(text: string, keys: Iterable<TrustedKey>): ProofJudge
   if (!verifyInclusion(leafHash(record), { index, size }, path, root)) {
     return invalid('the record does not lead to the root of its checkpoint')
   }
-  const { failure } = checkLine(record, { keys: known }, index)
+  const checked = checkLine(record, { keys: known }, index)
+  const fields = checked.record ?? {}
+  const failure = checked.failure ?? (isVote(fields) ? await checkVote(fields) : undefined)
   if (failure !== undefined) return invalid(`the record is invalid: ${failure.kind}: ${failure.message}`)
-  const fields = objectIn(record) ?? {}
   if (fields['journal'] !== undefined) return invalid('it proves a line of the journal, not a record')
   return { valid: true, record: fields, origin, leaf: index, size, keyId: judged.key.keyId }
 }
 
 /** The judgement of each proof in `text`, which `prove --all` may have written. */
-export function checkProofs(text: string, keys: readonly TrustedKey[]): ProofJudgement[] {
-  return splitProofs(text).map((proof) => checkProof(proof, keys))
+export function checkProofs(text: string, keys: readonly TrustedKey[]): Promise<ProofJudgement[]> {
+  return Promise.all(splitProofs(text).map((proof) => checkProof(proof, keys)))
 }
 
 function invalid(reason: string): ProofJudgement {

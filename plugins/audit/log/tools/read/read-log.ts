@@ -108,8 +108,8 @@ class LogReader {
   }
 
   /** The record, after its signature was checked, if that was requested. */
-  checked({ record, bytes, day, place }: Match): SignedEnvelope {
-    const kind = bytes === undefined ? undefined : this.check?.(bytes, day)
+  async checked({ record, bytes, day, place }: Match): Promise<SignedEnvelope> {
+    const kind = bytes === undefined ? undefined : await this.check?.(bytes, day)
     if (kind !== undefined) this.options.onUnverified?.({ ...place, kind })
     return record
   }

@@ -3,12 +3,12 @@
 import { keysOfLog } from '../../keys/read-keys.js'
 import { KeyHistory } from '../../tree/key-history.js'
 import { shortLogId } from '../../tree/record-place.js'
-import { checkLine } from '../verify/check-line.js'
+import { checkLine, checkVote, isVote } from '../verify/check-line.js'
 import { factsOfLog } from '../verify/journal-facts.js'
 import type { FailureKind } from '../verify/report.js'
 
 /** Why the stored line of a day is not a record of the log; undefined if it is. */
-export type RecordCheck = (line: Buffer, day: string) => FailureKind | undefined
+export type RecordCheck = (line: Buffer, day: string) => Promise<FailureKind | undefined>
 
 /** The check of a record's line; undefined if the log names no key. */
 export async function recordCheck(dir: string): Promise<RecordCheck | undefined> {
@@ -16,5 +16,9 @@ export async function recordCheck(dir: string): Promise<RecordCheck | undefined>
   const facts = await factsOfLog(dir, keys)
   const logId = facts?.logId === undefined ? undefined : shortLogId(facts.logId)
   if (keys.ids.length === 0) return undefined
-  return (line, day) => checkLine(line, { keys, logId, day }, undefined).failure?.kind
+  return async (line, day) => {
+    const { failure, record } = checkLine(line, { keys, logId, day }, undefined)
+    if (failure !== undefined || record === undefined || !isVote(record)) return failure?.kind
+    return (await checkVote(record))?.kind
+  }
 }

@@ -48,14 +48,17 @@ export function checkLine(bytes: Uint8Array, context: LineContext, leaf: number 
   if (record === undefined) return { failure: { kind: 'not_json', message: 'not a JSON object' } }
   return {
     record,
-    failure:
-      checkSigned(bytes, text, record, context, leaf) ?? checkPlace(record, context) ?? checkVote(record),
+    failure: checkSigned(bytes, text, record, context, leaf) ?? checkPlace(record, context),
   }
 }
 
-/** Whoever has the key of the log can sign another vote, but not with the reviewer's passkey. */
-function checkVote(record: Record<string, unknown>): LineFailure | undefined {
-  const message = record['tool'] === 'escalations/vote@1' ? recordedVoteError(record) : undefined
+export function isVote({ tool }: Readonly<Record<string, unknown>>): boolean {
+  return tool === 'escalations/vote@1'
+}
+
+/** Who has the key of the log can sign another vote, but not with the reviewer's passkey. */
+export async function checkVote(record: Readonly<Record<string, unknown>>): Promise<LineFailure | undefined> {
+  const message = await recordedVoteError(record)
   return message === undefined ? undefined : { kind: 'bad_vote', message }
 }
 

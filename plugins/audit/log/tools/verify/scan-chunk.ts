@@ -9,7 +9,7 @@ import { LeafRange, type SubtreeRoot } from '../../merkle/leaf-range.js'
 import { type Digest, leafHashWithin } from '../../merkle/tree-hash.js'
 import type { KeyHistory } from '../../tree/key-history.js'
 import type { PlacedRange } from '../../tree/seal-ranges.js'
-import { checkLine, type LineFailure } from './check-line.js'
+import { checkLine, isVote, type LineFailure } from './check-line.js'
 import { type NumberRun, RunCollector } from './sequences.js'
 
 const NEWLINE = 0x0a
@@ -33,6 +33,11 @@ export interface IndexedFailure extends LineFailure {
   readonly index: number
 }
 
+export interface IndexedVote {
+  readonly index: number
+  readonly record: Readonly<Record<string, unknown>>
+}
+
 export interface ChunkResult {
   /** Number of records, including a last one without newline unless it is torn. */
   readonly lines: number
@@ -41,6 +46,8 @@ export interface ChunkResult {
   /** The subtrees of a range; undefined if it does not consist of exactly its lines. */
   readonly subtrees: readonly SubtreeRoot[] | undefined
   readonly failures: readonly IndexedFailure[]
+  /** Votes whose lines are valid; what they state is still to be checked. */
+  readonly votes: readonly IndexedVote[]
   /** Sequence numbers, if records are checked. */
   readonly runs: readonly NumberRun[]
   readonly lost: readonly NumberRun[]
@@ -87,6 +94,7 @@ function scanChunk(file: ReadAhead, chunk: Chunk, { keys, logId }: ScanContext):
   const tree = range && new LeafRange(range.leaf)
   const sequences = new RunCollector()
   const failures: IndexedFailure[] = []
+  const votes: IndexedVote[] = []
   let namesLog = false
   let tornBytes = 0
   let count = 0
@@ -107,6 +115,7 @@ function scanChunk(file: ReadAhead, chunk: Chunk, { keys, logId }: ScanContext):
       const misplaced = isOwn ? sequences.addRecord(record) : undefined
       const first = failure ?? misplaced
       if (first !== undefined) failures.push({ index: count, ...first })
+      else if (record !== undefined && isVote(record)) votes.push({ index: count, record })
     }
     const leaf = leafHashWithin(bytes, start, end)
     if (tree === undefined) leaves.push(leaf)
@@ -120,6 +129,7 @@ function scanChunk(file: ReadAhead, chunk: Chunk, { keys, logId }: ScanContext):
     hashes: leaves,
     subtrees: whole ? tree?.subtrees : undefined,
     failures,
+    votes,
     runs,
     lost,
     namesLog,

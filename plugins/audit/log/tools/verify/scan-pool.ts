@@ -4,6 +4,7 @@ import { availableParallelism } from 'node:os'
 import { startWorker, Thread } from '@svc/core/thread'
 import { lineStartFrom } from '../../files/lines.js'
 import type { KeySpan } from '../../tree/journal-line.js'
+import { checkVote } from './check-line.js'
 import { type Chunk, type ChunkResult, type ScanContext, scanChunks } from './scan-chunk.js'
 
 export interface ScanWorkerData {
@@ -51,7 +52,7 @@ export function scanPool(
       const idlest = workers.reduce((a, b) => (b.jobs < a.jobs ? b : a))
       idlest.jobs++
       try {
-        return await idlest.thread.call('scan', chunks)
+        return await withVotes(await idlest.thread.call('scan', chunks))
       } finally {
         idlest.jobs--
       }
@@ -69,10 +70,26 @@ function localScan(context: ScanContext): ScanPool {
     async scan(chunks) {
       // Lets other work on this thread run between two jobs.
       await new Promise((resolve) => setImmediate(resolve))
-      return scanChunks(chunks, context)
+      return withVotes(scanChunks(chunks, context))
     },
     close: () => Promise.resolve(),
   }
+}
+
+/** Votes are few, and threads load nothing for them. */
+function withVotes(results: readonly ChunkResult[]): Promise<ChunkResult[]> {
+  return Promise.all(
+    results.map(async (result) => {
+      if (result.votes.length === 0) return result
+      const checked = await Promise.all(
+        result.votes.map(async ({ index, record }) => ({ index, failure: await checkVote(record) })),
+      )
+      const bad = checked.flatMap(({ index, failure }) =>
+        failure === undefined ? [] : [{ index, ...failure }],
+      )
+      return { ...result, failures: [...result.failures, ...bad].sort((a, b) => a.index - b.index) }
+    }),
+  )
 }
 
 /** Scans the lines of a file that begin in `[from, to)`, in jobs; yields results in file order. */
