@@ -22,13 +22,13 @@ import type { BufferedResponse } from '../http/response.js'
 import { writeOutcome } from '../http/write-outcome.js'
 import type { MessageOutcome } from '../mcp/batch.js'
 import {
-  type Answer,
   type AskedClient,
   actionOf,
   confirmationOf,
+  type Elicitation,
+  type ElicitationResponse,
+  elicitationOf,
   elicitationParams,
-  type Question,
-  questionOf,
 } from '../mcp/elicitation.js'
 import { acceptsEvents } from '../mcp/elicitation-modes.js'
 import { isClientStateless, mcpExchange } from '../mcp/exchange.js'
@@ -63,7 +63,7 @@ export interface Attempt {
 }
 
 /** Runs the call again. Resolves to it if its response is not written, because it asks for something. */
-export type Repeat = (answer: Answer) => Promise<Attempt | undefined>
+export type Repeat = (elicited: ElicitationResponse) => Promise<Attempt | undefined>
 
 export class HeldCalls {
   #parts: HeldCallsParts
@@ -77,7 +77,7 @@ export class HeldCalls {
 
   /** Whether the response waits: the person at the client can be asked for what the call lacks. */
   asks(call: Call, outcome: Outcome): boolean {
-    return this.#questionOf(call, outcome) !== undefined
+    return this.#elicitationOf(call, outcome) !== undefined
   }
 
   /** Resolves when every held call has its response, which a shutdown brings about, or after `withinMs`. */
@@ -99,12 +99,12 @@ export class HeldCalls {
     try {
       let attempt: Attempt | undefined = first
       while (attempt !== undefined) {
-        const answer = await this.#answerTo(client, attempt, ended.signal)
+        const elicited = await this.#elicit(client, attempt, ended.signal)
         if (client.exchange.isDisconnected) return
-        if (answer === 'asked') return
+        if (elicited === 'asked') return
         // A call that its client has cancelled is not repeated, even if it was decided at the same moment.
-        if (answer === undefined || client.cancelled.aborted) return await attempt.write()
-        attempt = await repeat(answer)
+        if (elicited === undefined || client.cancelled.aborted) return await attempt.write()
+        attempt = await repeat(elicited)
       }
     } finally {
       clearTimeout(timer)
@@ -115,10 +115,10 @@ export class HeldCalls {
     }
   }
 
-  #questionOf(call: Call, outcome: Outcome): Question | undefined {
+  #elicitationOf(call: Call, outcome: Outcome): Elicitation | undefined {
     if (this.#parts.maxHoldMs === 0) return undefined
     const pageOf = resolveOptional(this.#parts.activePolicy().container, services.approvalPage)
-    return questionOf(call, outcome, pageOf)
+    return elicitationOf(call, outcome, pageOf)
   }
 
   /** Undefined if the caller has as many held calls as it may have. */
@@ -135,28 +135,28 @@ export class HeldCalls {
     }
   }
 
-  /** Undefined if there is no answer, and the call has its response; `asked` if the client repeats the call itself. */
-  async #answerTo(
+  /** Undefined if nobody responded, and the call has its response; `asked` if the client repeats the call itself. */
+  async #elicit(
     client: AskedClient,
     { control: { call }, outcome, writeResult }: Attempt,
     signal: AbortSignal,
-  ): Promise<Answer | 'asked' | undefined> {
-    const question = this.#questionOf(call, outcome)
-    if (question === undefined) return undefined
+  ): Promise<ElicitationResponse | 'asked' | undefined> {
+    const elicitation = this.#elicitationOf(call, outcome)
+    if (elicitation === undefined) return undefined
     const exchange = call.need(mcpExchange)
     if (!isClientStateless(exchange)) {
-      return signal.aborted ? undefined : this.#ask(client, call, question, signal)
+      return signal.aborted ? undefined : this.#ask(client, call, elicitation, signal)
     }
-    const { answer } = exchange
-    if (question.kind === 'approval' && answer?.escalationId === question.escalationId) {
-      if (answer.opened !== true || signal.aborted) return undefined
+    const { elicited } = exchange
+    if (elicitation.kind === 'approval' && elicited?.escalationId === elicitation.escalationId) {
+      if (elicited.opened !== true || signal.aborted) return undefined
       return this.#whileWaiting(client, call, async () =>
-        (await this.#isDecided(question.escalationId, signal))
-          ? { escalationId: question.escalationId }
+        (await this.#isDecided(elicitation.escalationId, signal))
+          ? { escalationId: elicitation.escalationId }
           : undefined,
       )
     }
-    const result = await this.#parts.rounds.resultFor(call, exchange, question)
+    const result = await this.#parts.rounds.resultFor(call, exchange, elicitation)
     if (result === undefined) return undefined
     await writeResult(result)
     return 'asked'
@@ -166,9 +166,9 @@ export class HeldCalls {
   #ask(
     client: AskedClient,
     call: Call,
-    question: Question,
+    elicitation: Elicitation,
     signal: AbortSignal,
-  ): Promise<Answer | undefined> {
+  ): Promise<ElicitationResponse | undefined> {
     return this.#whileWaiting(client, call, async () => {
       const id = client.nextId()
       const over = new AbortController()
@@ -185,15 +185,15 @@ export class HeldCalls {
           throw error
         },
       )
-      await send(client, { id, method: 'elicitation/create', params: elicitationParams(question, false) })
-      const { escalationId } = call.need(mcpExchange).answer ?? {}
+      await send(client, { id, method: 'elicitation/create', params: elicitationParams(elicitation, false) })
+      const { escalationId } = call.need(mcpExchange).elicited ?? {}
       const waiting =
-        question.kind === 'approval'
-          ? this.#approval(client, question.escalationId, replying, until)
+        elicitation.kind === 'approval'
+          ? this.#approval(client, elicitation.escalationId, replying, until)
           : replying.then((reply) => ({
               ...(escalationId === undefined ? {} : { escalationId }),
               confirmation: {
-                sha256: question.sha256,
+                sha256: elicitation.sha256,
                 action: reply === undefined ? ('none' as const) : confirmationOf(reply['result']),
               },
             }))
@@ -213,7 +213,7 @@ export class HeldCalls {
     escalationId: string,
     replying: Promise<JsonObject | undefined>,
     signal: AbortSignal,
-  ): Promise<Answer | undefined> {
+  ): Promise<ElicitationResponse | undefined> {
     const refused = replying.then((reply) =>
       reply === undefined || actionOf(reply['result']) === 'accept'
         ? new Promise<never>(() => undefined)

@@ -4,7 +4,7 @@ import { isJsonObject, type JsonObject } from '@svc/core/json'
 import { type Attempt, attemptOf, writeAttempt } from '../elicitation/held-calls.js'
 import type { ClientExchange } from '../http/client-exchange.js'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
-import { type Answer, type AskedClient, progressTokenOf } from '../mcp/elicitation.js'
+import { type AskedClient, type ElicitationResponse, progressTokenOf } from '../mcp/elicitation.js'
 import { acceptsEvents, declaredModes, type ElicitationModes, noModes } from '../mcp/elicitation-modes.js'
 import { invalidParams } from '../mcp/mcp-refusal.js'
 import type { RpcRequest } from '../mcp/message.js'
@@ -128,9 +128,9 @@ export async function forwardRouted(
     const { heldCalls } = request.calls
     const modes = modesOfClient(request, client)
     /** Resolves to a call whose response waits for the person at the client. */
-    const run = async (answer?: Answer): Promise<Attempt | undefined> => {
+    const run = async (elicited?: ElicitationResponse): Promise<Attempt | undefined> => {
       let waiting: Attempt | undefined
-      const asked = answer === undefined ? { modes } : { modes, answer }
+      const asked = elicited === undefined ? { modes } : { modes, elicited }
       await request.calls.run({ ...sending, ...asked }, async (control, outcome, encoding) => {
         const { call } = control
         if (mayRepeat && outcome.kind === 'completed' && outcome.status === 404) {

@@ -15,7 +15,7 @@ import type { HeldCalls } from '../elicitation/held-calls.js'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
 import type { BufferedResponse } from '../http/response.js'
 import type { MessageOutcome } from '../mcp/batch.js'
-import type { Answer } from '../mcp/elicitation.js'
+import type { ElicitationResponse } from '../mcp/elicitation.js'
 import type { ElicitationModes } from '../mcp/elicitation-modes.js'
 import type { McpExchange, Translation } from '../mcp/exchange.js'
 import type { ServerReply } from '../mcp/handshake.js'
@@ -34,7 +34,7 @@ export interface ServerRequest {
   /** How the person at the client can be asked about the call; if not given, nobody can. */
   readonly modes?: ElicitationModes
   /** What they replied; set if the call is repeated. */
-  readonly answer?: Answer
+  readonly elicited?: ElicitationResponse
   /** Runs when the call exists, before the stages. */
   onCall?(call: Call): void
   /** Runs when the stages have allowed the call, before it is sent. */

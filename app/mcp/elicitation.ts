@@ -6,8 +6,8 @@ import { modesOf } from './elicitation-modes.js'
 import { mcpExchange } from './exchange.js'
 import type { Fields } from './rpc-response.js'
 
-/** An escalation, which reviewers decide on its page, or a form that the person at the client answers. */
-export type Question =
+/** An escalation, which reviewers decide on its page, or a form for the person at the client. */
+export type Elicitation =
   | {
       readonly kind: 'approval'
       readonly escalationId: string
@@ -19,7 +19,7 @@ export type Question =
 type Confirmation = NonNullable<ClientForms['reply']>
 
 /** What the gateway knows when it repeats a call, or when the client does. */
-export interface Answer {
+export interface ElicitationResponse {
   /** The escalation of the call, whose approval is used and no other. */
   readonly escalationId?: string
   /** Whether the person agreed to open its page, which is no approval. */
@@ -40,11 +40,11 @@ export interface AskedClient {
 }
 
 /** Undefined if nobody at the client can be asked. `pageOf` has the pages of escalations. */
-export function questionOf(
+export function elicitationOf(
   call: Call,
   outcome: Outcome,
   pageOf: ((escalationId: string) => string | undefined) | undefined,
-): Question | undefined {
+): Elicitation | undefined {
   if (outcome.kind !== 'denied') return undefined
   const { code, confirmation, escalation } = outcome
   const exchange = call.get(mcpExchange)
@@ -72,10 +72,10 @@ function approvalMessage(call: Call): string {
 }
 
 /** The params of `elicitation/create`. From 2026-07-28 on an elicitation has no id. */
-export function elicitationParams(question: Question, isStateless: boolean): JsonObject {
-  const { message } = question
-  if (question.kind === 'approval') {
-    const { url, escalationId } = question
+export function elicitationParams(elicitation: Elicitation, isStateless: boolean): JsonObject {
+  const { message } = elicitation
+  if (elicitation.kind === 'approval') {
+    const { url, escalationId } = elicitation
     return { mode: 'url', message, url, ...(isStateless ? {} : { elicitationId: escalationId }) }
   }
   return { mode: 'form', message, requestedSchema: confirmationSchema }

@@ -12,7 +12,7 @@ import {
   type Token,
 } from '@svc/core'
 import { LAST_EVENT_ID_HEADER, PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from '../http/header-names.js'
-import type { Answer } from './elicitation.js'
+import type { ElicitationResponse } from './elicitation.js'
 import { type ElicitationModes, modesOf } from './elicitation-modes.js'
 import type { Message, RequestId } from './message.js'
 import { revisionIn } from './meta.js'
@@ -63,7 +63,7 @@ export interface ExchangeHead {
   /** How the client can be asked, if it uses several servers as one; else the message or its session says so. */
   readonly modes?: ElicitationModes | undefined
   /** Set if the gateway repeats a call. */
-  readonly answer?: Answer | undefined
+  readonly elicited?: ElicitationResponse | undefined
   /** Names the connection of an MCP server in this process; as in a session, each request id is used once. */
   readonly connection?: string | undefined
   /** The tag that came with the id of a session; `headers` have the id as the server gave it. */
@@ -72,7 +72,7 @@ export interface ExchangeHead {
 
 export interface McpExchange extends ExchangeHead {
   /** What the person at the client replied. */
-  answer?: Answer | undefined
+  elicited?: ElicitationResponse | undefined
   /** Set if the message is part of a batch, whose responses are not streams. */
   isInBatch?: boolean
   /** The tasks that the message names. */
@@ -103,7 +103,7 @@ export function attachExchange(call: Call, exchange: McpExchange): void {
 }
 
 function formsOf(exchange: McpExchange): ClientForms {
-  const { confirmation } = exchange.answer ?? {}
+  const { confirmation } = exchange.elicited ?? {}
   return { isOffered: modesOf(exchange).form, ...(confirmation === undefined ? {} : { reply: confirmation }) }
 }
 
@@ -141,7 +141,7 @@ export function openExchange(head: ExchangeHead): McpExchange {
     isHandshakeOnly: head.isHandshakeOnly,
     inputFor: head.inputFor,
     modes: head.modes,
-    answer: head.answer,
+    elicited: head.elicited,
     connection: head.connection,
     sessionTag: head.sessionTag,
     learned: {},

@@ -4,7 +4,13 @@ import { randomBytes } from 'node:crypto'
 import type { Call, Clock, MaybePromise, SharedMap } from '@svc/core'
 import { isJsonObject, type JsonObject } from '@svc/core/json'
 import { callerKey } from '../upstream/send.js'
-import { type Answer, actionOf, confirmationOf, elicitationParams, type Question } from './elicitation.js'
+import {
+  actionOf,
+  confirmationOf,
+  type Elicitation,
+  type ElicitationResponse,
+  elicitationParams,
+} from './elicitation.js'
 import type { McpExchange } from './exchange.js'
 import { invalidParams } from './mcp-refusal.js'
 import type { RpcRequest } from './message.js'
@@ -52,8 +58,8 @@ export class GatewayRounds {
   /** The result by which the client is asked; undefined if its input for the server is too long to come back. */
   async resultFor(
     call: Call,
-    { message, answer }: McpExchange,
-    question: Question,
+    { message, elicited }: McpExchange,
+    elicitation: Elicitation,
   ): Promise<Fields | undefined> {
     if (message?.type !== 'request') return undefined
     const { inputResponses, requestState } = message.params
@@ -62,16 +68,16 @@ export class GatewayRounds {
       ...(requestState === undefined ? {} : { requestState }),
     }
     if (JSON.stringify(round).length > maxServerPart) return undefined
-    const escalationId = question.kind === 'approval' ? question.escalationId : answer?.escalationId
+    const escalationId = elicitation.kind === 'approval' ? elicitation.escalationId : elicited?.escalationId
     const state: RoundState = {
       ...(escalationId === undefined ? {} : { escalationId }),
-      ...(question.kind === 'approval' ? {} : { confirmation: question.sha256 }),
-      ...(question.kind === 'approval' || this.#state.isShared ? {} : { process: this.#process }),
+      ...(elicitation.kind === 'approval' ? {} : { confirmation: elicitation.sha256 }),
+      ...(elicitation.kind === 'approval' || this.#state.isShared ? {} : { process: this.#process }),
       nonce: randomBytes(16).toString('base64url'),
       round,
     }
     const sealed = (await this.#sealing()).seal(call, message, state)
-    const asked = { method: 'elicitation/create', params: elicitationParams(question, true) }
+    const asked = { method: 'elicitation/create', params: elicitationParams(elicitation, true) }
     return {
       resultType: 'input_required',
       inputRequests: { [KEY]: asked },
@@ -86,15 +92,15 @@ export class GatewayRounds {
   opened(
     call: Call,
     message: RpcRequest,
-    given?: Answer,
-  ): Promise<{ readonly message: RpcRequest; readonly answer: Answer }> | undefined {
+    given?: ElicitationResponse,
+  ): Promise<{ readonly message: RpcRequest; readonly elicited: ElicitationResponse }> | undefined {
     const { requestState } = message.params
     return typeof requestState === 'string' && requestState.startsWith(prefix)
       ? this.#opened(call, message, requestState.slice(prefix.length), given)
       : undefined
   }
 
-  async #opened(call: Call, message: RpcRequest, sealed: string, given: Answer | undefined) {
+  async #opened(call: Call, message: RpcRequest, sealed: string, given: ElicitationResponse | undefined) {
     const state = (await this.#sealing()).open(call, message, sealed)
     const { requestState: _, inputResponses = {}, ...others } = message.params
     if (state === undefined) throw invalidParams('requestState: not one of this request.')
@@ -104,11 +110,11 @@ export class GatewayRounds {
     const params = { ...others, ...state.round }
     return {
       message: { ...message, params, whole: { ...message.whole, params } },
-      answer: given ?? (await this.#answerOf(call, state, inputResponses[KEY])),
+      elicited: given ?? (await this.#responseOf(call, state, inputResponses[KEY])),
     }
   }
 
-  async #answerOf(call: Call, state: RoundState, result: unknown): Promise<Answer> {
+  async #responseOf(call: Call, state: RoundState, result: unknown): Promise<ElicitationResponse> {
     const { escalationId, confirmation: sha256, nonce, process } = state
     const named = escalationId === undefined ? {} : { escalationId }
     if (sha256 === undefined) return { ...named, opened: actionOf(result) === 'accept' }

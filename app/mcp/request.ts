@@ -91,7 +91,7 @@ function requestOf(
   const idempotencyKey = keyOf(exchange)
   // The id that a person was asked about comes before the one in `_meta`.
   const escalationId =
-    exchange.answer?.escalationId ?? textInMeta(exchange, META_ESCALATION_ID, 'x-escalation-id')
+    exchange.elicited?.escalationId ?? textInMeta(exchange, META_ESCALATION_ID, 'x-escalation-id')
   const emergency = textInMeta(exchange, META_EMERGENCY, 'x-escalation-emergency')
   const upstream = exchange.upstream()
   const { message } = exchange
@@ -159,11 +159,13 @@ function readBody(
   const subjectOf = (judged: Message): MessageSubject =>
     messageSubject(judged, { passParams, isStateless: isStatelessExchange(exchange) })
   const opening =
-    split.message.type === 'request' ? rounds.opened(control.call, split.message, exchange.answer) : undefined
+    split.message.type === 'request'
+      ? rounds.opened(control.call, split.message, exchange.elicited)
+      : undefined
   if (opening === undefined) return subjectOf(split.message)
   return opening.then((opened) => {
     exchange.message = opened.message
-    exchange.answer = opened.answer
+    exchange.elicited = opened.elicited
     delete exchange.text
     return subjectOf(opened.message)
   })

@@ -22,7 +22,7 @@ import type { ServerRequest } from '../federation/server-calls.js'
 import type { ClientExchange } from '../http/client-exchange.js'
 import { type BufferedResponse, refusalResponse } from '../http/response.js'
 import { type MessageOutcome, messagesIn, writtenBody } from '../mcp/batch.js'
-import type { Answer } from '../mcp/elicitation.js'
+import type { ElicitationResponse } from '../mcp/elicitation.js'
 import { noModes } from '../mcp/elicitation-modes.js'
 import { attachExchange, disconnectCancels, type McpExchange, openExchange } from '../mcp/exchange.js'
 import type { McpProxy } from '../mcp/proxy.js'
@@ -65,7 +65,7 @@ export interface MessageEndpoint extends CallEndpoint {
 /** A message whose call is repeated while its client waits. */
 export interface RepeatableEndpoint extends MessageEndpoint {
   /** The same request once more, with what the person at the client replied. */
-  again(answer: Answer, policy: ActivePolicy): RepeatableEndpoint
+  again(elicited: ElicitationResponse, policy: ActivePolicy): RepeatableEndpoint
 }
 
 export interface BatchEndpoints {
@@ -159,8 +159,8 @@ export class CallEndpoints {
     const first: MessageEndpoint = this.#messageEndpoint(request, policy, body, () =>
       others === undefined ? undefined : { first, others },
     )
-    const again = (answer: Answer, current: ActivePolicy): RepeatableEndpoint => {
-      const endpoint = this.#messageEndpoint({ ...request, answer }, current, async () => sent ?? null)
+    const again = (elicited: ElicitationResponse, current: ActivePolicy): RepeatableEndpoint => {
+      const endpoint = this.#messageEndpoint({ ...request, elicited }, current, async () => sent ?? null)
       return {
         ...endpoint,
         again,
@@ -223,9 +223,9 @@ export class CallEndpoints {
       isHandshakeOnly,
       inputFor,
       modes,
-      answer,
+      elicited,
     }: ServerEndpoint &
-      Pick<ServerRequest, 'headers' | 'translation' | 'inputFor' | 'modes' | 'answer'> &
+      Pick<ServerRequest, 'headers' | 'translation' | 'inputFor' | 'modes' | 'elicited'> &
       Pick<McpExchange, 'isHeaderless' | 'isHandshakeOnly'>,
     policy: ActivePolicy,
     body: (exchange: McpExchange) => Promise<RequestBody | null>,
@@ -243,7 +243,7 @@ export class CallEndpoints {
       isHandshakeOnly,
       inputFor,
       modes: maxHoldMs === 0 ? noModes : modes,
-      answer,
+      elicited,
       upstream: () => policy.target(server).url,
       credential: () => policy.pipeline.ownCredential(server),
       service: (token) => resolveOptional(policy.container, token),

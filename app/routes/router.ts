@@ -97,7 +97,7 @@ export class Router {
       heldCalls: this.#heldCalls,
       run: (request, response) => {
         // A call that waited for a person is repeated under the policy in force.
-        const current = request.answer === undefined ? policy : this.#parts.activePolicy()
+        const current = request.elicited === undefined ? policy : this.#parts.activePolicy()
         const endpoint = this.#endpoints.server(request, current)
         return this.#calls.run(exchange, endpoint, current, (control, outcome) =>
           response(control, outcome, endpoint),
@@ -140,9 +140,9 @@ export class Router {
     if (waiting === undefined) return
     const client = mcp.askedClient(waiting.control.call, exchange)
     try {
-      await this.#heldCalls.hold(client, waiting, (answer) => {
+      await this.#heldCalls.hold(client, waiting, (elicited) => {
         const current = activePolicy()
-        return run(first.again(answer, current), current)
+        return run(first.again(elicited, current), current)
       })
     } finally {
       client.release()

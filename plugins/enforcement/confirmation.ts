@@ -1,4 +1,4 @@
-// Calls that the person at the client confirms in a form. It is no vote and no approval: a program can answer forms by itself.
+// Calls that the person at the client confirms in a form. It is not a vote and not an approval: a program can respond to forms by itself.
 import {
   type Call,
   type CallRequest,

@@ -1,4 +1,4 @@
-// Several gateways of one deployment: what one asks is answered, voted on and resumed at another.
+// Several gateways of one deployment: what one asks gets its response, its vote and its repetition at another.
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -48,7 +48,7 @@ describe('a call that waits for a person, at several gateways', function () {
   for (const route of ['/mcp/billing', '/mcp'] as const) {
     const name = route === '/mcp' ? 'billing__refund' : 'refund'
 
-    it(`is decided, and its elicitation answered, at another gateway: ${route}, with a session`, async () => {
+    it(`is decided, and gets the response to its elicitation, at another gateway: ${route}, with a session`, async () => {
       await using first = await startGateway(route, billing.urls.handshake, shared())
       await using second = await startGateway(route, billing.urls.handshake, shared())
       const client = await startHandClient(first.url, {}, bothModes)
