@@ -2,8 +2,11 @@
 
 import json
 import math
+import re
 
 MAX_DEPTH = 512
+SPECIAL = re.compile(r'["\\\x00-\x1f\ud800-\udfff]')
+LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
 ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
@@ -34,10 +37,15 @@ def canonical(value, depth=0):
         return _number(float(value))
     if depth >= MAX_DEPTH:
         raise NotCanonical("too deep")
+    # One frame a level: Python has a thousand.
+    parts = []
     if isinstance(value, list):
-        return "[" + ",".join(canonical(item, depth + 1) for item in value) + "]"
-    names = sorted(value, key=utf16)
-    return "{" + ",".join(f"{_string(name)}:{canonical(value[name], depth + 1)}" for name in names) + "}"
+        for item in value:
+            parts.append(canonical(item, depth + 1))
+        return "[" + ",".join(parts) + "]"
+    for name in sorted(value, key=utf16):
+        parts.append(f"{_string(name)}:{canonical(value[name], depth + 1)}")
+    return "{" + ",".join(parts) + "}"
 
 
 def utf16(name):
@@ -46,13 +54,12 @@ def utf16(name):
 
 
 def _string(text):
-    out = []
-    for character in text:
-        code = ord(character)
-        if 0xD800 <= code <= 0xDFFF:
-            raise NotCanonical("lone surrogate")
-        out.append(ESCAPES.get(character) or (f"\\u{code:04x}" if code < 0x20 else character))
-    return '"' + "".join(out) + '"'
+    if not SPECIAL.search(text):
+        return f'"{text}"'
+    if LONE_SURROGATE.search(text):
+        raise NotCanonical("lone surrogate")
+    escape = lambda match: ESCAPES.get(match[0]) or f"\\u{ord(match[0]):04x}"
+    return '"' + SPECIAL.sub(escape, text) + '"'
 
 
 def _number(number):

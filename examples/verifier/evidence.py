@@ -9,20 +9,23 @@ import datetime
 import json
 import os
 import sys
+import time
 from hashlib import sha256
 
 import proofs
 from canonical import NotCanonical, canonical, parse_object
-from keys import NEVER, Keys, key_id, read_keys
+from days import place_of
+from keys import Keys, key_id, read_keys
 from lines import INSTANT, utc_day
-from witnesses import cosigned_at, read_witness_keys
+from witnesses import LONGEST_AGE, cosigned_at, read_witness_keys
 
 START = '<script type="application/json" id="evidence">'
 PAGES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "pages.txt")
-ESCAPED = {character: f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
+ESCAPED = {character: f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029\ufffd"}
 MAX_PAGE_BYTES = 256 * 2**20
 COUNTS, LISTS = ("more", "not_sealed"), ("records", "definitions")
 MEMBERS = {"evidence", "made_at", "made_by", "filter", *COUNTS, *LISTS}
+TEXTS = ("ts", "trace_id", "span_id", "tenant", "server", "tool", "status", "sig")
 FILTER = "since until tenant tool server decision status trace_id span_id agent principal error escalation policy_sha256"
 
 
@@ -111,7 +114,8 @@ def is_selected(record, chosen):
         elif name == "principal":
             fits = wanted in (principal.get("user"), principal.get("user_id"), principal.get("client_id"))
         elif name == "policy_sha256":
-            fits = str(record.get("policy_sha256", "\0")).startswith(wanted)
+            digest = record.get("policy_sha256")
+            fits = isinstance(digest, str) and digest.startswith(wanted)
         else:
             bound = instant(f"{wanted}T00:00:00Z" if len(wanted) == 10 else wanted)
             fits = bound is not None and at is not None and (at >= bound if name == "since" else at < bound)
@@ -122,19 +126,60 @@ def is_selected(record, chosen):
 
 def definition_failure(record, named):
     event = record.get("event")
-    if not isinstance(event, dict) or not isinstance(event.get("text"), str):
+    if record["tool"] != "definitions/serve@1" or not isinstance(event, dict) or not isinstance(event.get("text"), str):
         return "it is not the record of a definition"
-    digest = sha256(event["text"].encode("utf-8", "surrogatepass")).hexdigest()
+    digest = sha256(event["text"].encode("utf-8")).hexdigest()
     if digest != event.get("sha256"):
         return "its definition has another hash"
     return None if digest in named else "no record names its definition"
+
+
+def is_record(record):
+    """Whether the members that all readers use are present."""
+    policy = record.get("policy")
+    return (
+        all(isinstance(record.get(name), str) for name in TEXTS)
+        and type(record.get("latency_ms")) is float
+        and isinstance(policy, dict)
+        and isinstance(policy.get("decision"), str)
+    )
+
+
+class Rules:
+    """What holds for the records of a file together, once each is proven by itself."""
+
+    def __init__(self, chosen):
+        self.chosen, self.seen, self.log_ids, self.named = chosen, set(), {}, set()
+
+    def is_again(self, *key):
+        known = key in self.seen
+        self.seen.add(key)
+        return known
+
+    def failure(self, name, origin, leaf, record):
+        # The definitions that any proven record names, even one that may not stand here.
+        if name == "records" and isinstance(record.get("definition_sha256"), str):
+            self.named.add(record["definition_sha256"])
+        if self.is_again(name, origin, leaf):
+            return "it is in the file twice"
+        place, day = place_of(record), utc_day(record.get("ts"))
+        if not is_record(record) or place is None or day is None:
+            return "it lacks members of a record"
+        if self.log_ids.setdefault(origin, record["log_id"]) != record["log_id"]:
+            return "it is of another log than the records before it"
+        if self.is_again(name, origin, day, *place[:2]):
+            return "it is a copy of another record"
+        if name == "definitions":
+            return definition_failure(record, self.named)
+        return None if is_selected(record, self.chosen) else "it is not of the selection that the file states"
 
 
 def cosignature_failure(checkpoint, witnesses, quorum):
     times = [cosigned_at(checkpoint, witness) for witness in witnesses]
     if False in times:
         return "a cosignature of its checkpoint is wrong"
-    valid = sum(time is not None for time in times)
+    # A time in the future would never grow old.
+    valid = sum(at is not None and at <= time.time() + LONGEST_AGE for at in times)
     return None if valid >= quorum else f"{valid} of {quorum} required witnesses cosigned its checkpoint"
 
 
@@ -148,26 +193,17 @@ def check(raw, given, witnesses=(), quorum=None):
         key_id(key): {"key": key, "from": first, "until": until, "by": None} for key, (first, until) in given.items()
     }
     quorum = len(witnesses) if quorum is None else quorum
-    failures, named, logs = [], set(), {}
+    failures, logs, rules = [], {}, Rules(evidence["filter"])
     for name in LISTS:
-        places = set()
         for number, text in enumerate(evidence[name], 1):
             proof = proofs.parse(text)
             reason, record = proofs.failure(proof, keys) if proof else ("it is not a proof of a record", None)
             if reason is None:
-                origin, leaf = proof["checkpoint"]["origin"], proof["leaf"]
-                logs[origin] = max(logs.get(origin, 0), proof["checkpoint"]["size"])
-                if (origin, leaf) in places:
-                    reason = "it is in the file twice"
-                places.add((origin, leaf))
-                reason = reason or cosignature_failure(proof["checkpoint"], witnesses, quorum)
-                if name == "definitions":
-                    reason = reason or definition_failure(record, named)
-                else:
-                    # As `check-bundle`, which takes the definitions of every proven record.
-                    named.add(record.get("definition_sha256"))
-                    if not reason and not is_selected(record, evidence["filter"]):
-                        reason = "it is not of the selection that the file states"
+                checkpoint = proof["checkpoint"]
+                origin = checkpoint["origin"]
+                logs[origin] = max(logs.get(origin, 0), checkpoint["size"])
+                reason = rules.failure(name, origin, proof["leaf"], record)
+                reason = reason or cosignature_failure(checkpoint, witnesses, quorum)
             if reason:
                 failures.append((name, number, reason))
     return evidence, logs, failures

@@ -46,7 +46,7 @@ def has_signed(key, message, signature):
 
 def key_lines(path):
     """The lines of a key file with their numbers, without empty lines and comments."""
-    with open(path, encoding="utf-8") as file:
+    with open(path, encoding="utf-8-sig") as file:
         for number, line in enumerate(file, 1):
             line = line.strip()
             if line != "" and not line.startswith("#"):

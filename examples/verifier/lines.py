@@ -4,7 +4,7 @@ import datetime
 import json
 import re
 
-from canonical import NotCanonical, canonical, parse_object, utf16
+from canonical import NotCanonical, canonical, parse_object
 from keys import PREFIX, has_signed, strict_base64
 
 KEY_ID = re.compile(r"ed25519:[0-9a-f]{64}")
@@ -39,19 +39,15 @@ def check_line(line, keys, leaf, day=None, log_id=None):
     signature = stored.get("sig")
     if not isinstance(signature, str):
         return "bad_signature", stored
-    message = _cut(line, stored, signature)
-    given = (stored, keys, leaf, log_id)
-    if message is None or _signature_failure(message, signature, *given):
-        unsigned = {name: value for name, value in stored.items() if name != "sig"}
-        try:
-            if canonical(stored).encode("utf-8") != line:
-                return "not_canonical", stored
-            message = canonical(unsigned).encode("utf-8")
-        except NotCanonical:
-            return "not_canonical", stored
-        failure = _signature_failure(message, signature, *given)
-        if failure:
-            return failure, stored
+    try:
+        is_canonical = canonical(stored).encode("utf-8") == line
+    except NotCanonical:
+        is_canonical = False
+    if not is_canonical:
+        return "not_canonical", stored
+    failure = _signature_failure(_cut(line, signature), signature, stored, keys, leaf, log_id)
+    if failure:
+        return failure, stored
     if log_id is not None and stored.get("log_id") != log_id:
         return "foreign", stored
     if day is not None and utc_day(stored.get("ts")) != day:
@@ -59,23 +55,10 @@ def check_line(line, keys, leaf, day=None, log_id=None):
     return None, stored
 
 
-def _cut(line, stored, signature):
-    """The line without its `sig`, if that stands between its sorted neighbours. If it is signed, it is canonical."""
-    names = list(stored)
-    at = names.index("sig")
-    before, after = names[at - 1] if at > 0 else None, names[at + 1] if at + 1 < len(names) else None
-    if (before is not None and utf16(before) > utf16("sig")) or (after is not None and utf16(after) < utf16("sig")):
-        return None
-    member = f'"sig":"{signature}"'.encode("utf-8", "surrogatepass")
-    start = line.find(member)
-    if start < 1:
-        return None
-    end = start + len(member)
-    if line[start - 1 : start] == b",":
-        start -= 1
-    elif line[end : end + 1] == b",":
-        end += 1
-    return line[:start] + line[end:]
+def _cut(line, signature):
+    """The canonical line without its `sig` and the comma beside it."""
+    head, _, tail = line.partition(f'"sig":"{signature}"'.encode("utf-8", "surrogatepass"))
+    return head[:-1] + tail if head.endswith(b",") else head + tail.removeprefix(b",")
 
 
 def _signature_failure(message, signature, stored, keys, leaf, log_id):

@@ -9,8 +9,11 @@ import {
   evidenceRig,
   keyLine,
 } from '../plugins/audit/log/tools/evidence/evidence-rig.js'
+import { forgeries } from '../plugins/audit/log/tools/evidence/forgeries.js'
 import { LogBuilder } from '../support/audit-log.js'
+import { Chance } from '../support/chance.js'
 import { accessibilityViolations, type Chromium, needsChromium, startChromium } from '../support/chromium.js'
+import { propertyRuns } from '../support/property-runs.js'
 
 describe('a page of evidence in a browser', function () {
   this.timeout(60_000)
@@ -95,6 +98,29 @@ describe('a page of evidence in a browser', function () {
     const forged = await open(rig.forged)
     await forged.check(keyLine, 'failed')
     expect(await forged.page.locator('#verdict').textContent()).to.equal('11 of 11 records are NOT PROVEN.')
+  })
+
+  it('is green for what check-bundle and the Python verifier accept, and for nothing else', async () => {
+    const all = [...forgeries()]
+    const seed = Number(process.env['SVC_SEED'] ?? 5)
+    const random = new Chance(seed)
+    const tried = Array.from({ length: Math.min(all.length, propertyRuns(25)) }, () => {
+      return all.splice(random.int(0, all.length - 1), 1)[0]!
+    })
+    const opened = await chromium.open()
+    for (const { title, page, keys = keyLine, found } of tried) {
+      const path = join(rig.root, 'forged.html')
+      writeFileSync(path, page)
+      await opened.goto(pathToFileURL(path).href)
+      const verdict = opened.locator('#verdict')
+      if ((await verdict.getAttribute('class')) === 'unchecked') {
+        await opened.getByLabel('Public keys of the log').fill(keys)
+        await opened.getByRole('button', { name: 'Check' }).click()
+        await verdict.and(opened.locator('.ok, .failed')).waitFor()
+      }
+      const state = found.length === 0 ? 'ok' : 'failed'
+      expect(await verdict.getAttribute('class'), `${title}, seed ${seed}`).to.equal(state)
+    }
   })
 
   it('shows hostile values as text, cut, with hidden characters by their codes', async () => {

@@ -23,7 +23,7 @@ export function notChecked(reason: string): CheckResult {
 }
 
 /** Failed if one failed; ok if all are. */
-export function worstOf(results: readonly CheckResult[]): CheckResult['state'] {
+export function worstOf(results: readonly Pick<CheckResult, 'state'>[]): CheckResult['state'] {
   if (results.some(({ state }) => state === 'failed')) return 'failed'
   return results.every(({ state }) => state === 'ok') && results.length > 0 ? 'ok' : 'unchecked'
 }

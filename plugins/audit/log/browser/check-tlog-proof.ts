@@ -1,6 +1,7 @@
 // Checks that a record was sealed in a log, from its c2sp.org/tlog-proof@v1 and keys alone, with WebCrypto.
 
 import { type Bytes, hexOf, strictBase64, textBytes, utf8Text } from './bytes.js'
+import { canonicalText } from './canonical.js'
 import { type CheckResult, confirmed, notChecked, refuted, worstOf } from './check-result.js'
 import { type GivenKey, type GivenKeys, verifiesEd25519 } from './given-keys.js'
 import {
@@ -99,6 +100,7 @@ async function checkSignature(
 ): Promise<CheckResult> {
   if (record === undefined) return refuted('the line is not a JSON object')
   if (record['journal'] !== undefined) return refuted('it is a line of the journal, not a record')
+  if (canonicalText(record) !== utf8Text(line)) return refuted('the line is not canonical JSON')
   const signed = signedPart(line, record)
   if (signed === undefined) return refuted('the record has no signature where its form requires it')
   if (keys.length === 0) return notChecked('no key of the log is given')
@@ -119,10 +121,7 @@ function idOf(keyId: unknown): { found?: string } {
   return typeof keyId === 'string' ? { found: keyId } : {}
 }
 
-/**
- * The signature of a record, and the bytes that it is over: those of the line without the member `sig`, which stands
- * where it is sorted. A line with a valid signature is canonical, because the signer wrote it so.
- */
+/** The signature of a record, and the bytes that it is over: those of the canonical line without the member `sig`. */
 function signedPart(
   line: Bytes,
   record: Readonly<Record<string, unknown>>,
@@ -131,12 +130,9 @@ function signedPart(
   const text = utf8Text(line)
   if (typeof sig !== 'string' || !sig.startsWith('ed25519:') || text === undefined) return undefined
   const signature = strictBase64(sig.slice('ed25519:'.length))
-  const names = Object.keys(record)
-  const [before, after] = [names[names.indexOf('sig') - 1], names[names.indexOf('sig') + 1]]
-  if (signature === undefined || (before ?? '') > 'sig' || (after ?? 'sih') < 'sig') return undefined
   const member = `"sig":"${sig}"`
   const start = text.indexOf(member)
-  if (start < 1) return undefined
+  if (signature === undefined || start < 1) return undefined
   const end = start + member.length
   const isFirst = text[start - 1] !== ','
   const message = isFirst

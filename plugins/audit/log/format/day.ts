@@ -26,11 +26,11 @@ export function utcDayOf(ts: unknown): string | undefined {
   return dayOfInstant(Date.parse(`${date}T${minutes}${zone}`))
 }
 
-/** `YYYY-MM-DD` of milliseconds since the epoch; undefined outside the years 0000 to 9999. */
+/** `YYYY-MM-DD` of milliseconds since the epoch; undefined outside the years 0001 to 9999. */
 export function dayOfInstant(ms: number): string | undefined {
   if (Number.isNaN(ms)) return undefined
   const text = new Date(ms).toISOString()
-  return text.length === 24 ? text.slice(0, 10) : undefined
+  return text.length === 24 && !text.startsWith('0000') ? text.slice(0, 10) : undefined
 }
 
 /** Whole days from `earlier` to `later`, both `YYYY-MM-DD`. */

@@ -108,6 +108,22 @@ export interface SignedEnvelope extends AuditEnvelope, Partial<RecordPosition> {
   sig: string
 }
 
+const texts = ['ts', 'trace_id', 'span_id', 'tenant', 'server', 'tool', 'status', 'sig']
+
+/** Whether the members that all readers use are present. */
+export function isEnvelope(
+  record: Readonly<Record<string, unknown>>,
+): record is Record<string, unknown> & SignedEnvelope {
+  const { latency_ms: latency, policy } = record
+  const isPolicy = typeof policy === 'object' && policy !== null && 'decision' in policy
+  return (
+    texts.every((name) => typeof record[name] === 'string') &&
+    typeof latency === 'number' &&
+    isPolicy &&
+    typeof policy.decision === 'string'
+  )
+}
+
 /** One line of the raw payload dataset. */
 export interface RawPayloadRecord {
   /** ISO 8601 instant; its UTC day names the file. */

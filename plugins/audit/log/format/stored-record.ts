@@ -1,7 +1,6 @@
 // Parses a stored line as far as readers need it.
 
-import { isJsonObject, parseJsonObject } from '@svc/core/json'
-import type { SignedEnvelope } from './envelope.js'
+import { parseJsonObject } from '@svc/core/json'
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
@@ -19,18 +18,4 @@ export function lineText(bytes: Uint8Array): string | undefined {
 export function objectIn(line: Uint8Array): Record<string, unknown> | undefined {
   const text = lineText(line)
   return text === undefined ? undefined : parseJsonObject(text)
-}
-
-/** Whether the members that all readers use are present. */
-export function isEnvelope(
-  record: Record<string, unknown>,
-): record is Record<string, unknown> & SignedEnvelope {
-  return (
-    ['ts', 'trace_id', 'span_id', 'tenant', 'server', 'tool', 'status', 'sig'].every(
-      (name) => typeof record[name] === 'string',
-    ) &&
-    typeof record['latency_ms'] === 'number' &&
-    isJsonObject(record['policy']) &&
-    typeof record['policy']['decision'] === 'string'
-  )
 }

@@ -8,6 +8,8 @@ import { type NamedKey, parseVkey } from './vkey.js'
 
 const TIME_BYTES = 8
 const MS_PER_SECOND = 1_000
+/** A cosignature of a time further ahead does not count, as it would never grow old. */
+export const MAX_AHEAD_MS = 3_600_000
 
 export type CosignatureJudgement =
   /** `time` in seconds since the epoch. */

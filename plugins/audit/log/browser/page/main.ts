@@ -1,11 +1,13 @@
 // The page of an evidence file: shows its records, and checks them with the keys that the reader enters. It sends nothing.
 
-import { hexOf, sha256, textBytes, utf8Text } from '../bytes.js'
+import { hexOf, utf8Text } from '../bytes.js'
 import type { CheckResult } from '../check-result.js'
-import { type CheckedProof, checkTlogProof } from '../check-tlog-proof.js'
+import { type ReadProof, readProof } from '../check-tlog-proof.js'
+import { type Evidence, readEvidence } from '../evidence-data.js'
+import { definitionIn } from '../evidence-rules.js'
 import { type GivenKeys, readGivenKeys } from '../given-keys.js'
+import { type JudgedProof, judgeEvidence } from '../judge-evidence.js'
 import { element, part, untrusted, withoutHidden } from './dom.js'
-import { readEvidence, type ShownEvidence, type ShownProof } from './evidence.js'
 import { memberOf, sentenceOf } from './sentence.js'
 
 const ROWS = 100
@@ -13,22 +15,28 @@ const WORDS = { ok: 'proven', failed: 'NOT PROVEN', unchecked: 'not checked' } a
 type State = keyof typeof WORDS
 
 interface Row {
-  readonly shown: ShownProof
+  readonly at: number
+  readonly text: string
+  /** Undefined if the text is not a proof. */
+  readonly proof: ReadProof | undefined
   readonly item: HTMLElement
   readonly mark: HTMLElement
   readonly details: HTMLDetailsElement
 }
 
 class EvidencePage {
-  #evidence: ShownEvidence
+  #evidence: Evidence
+  #proofs: readonly (ReadProof | undefined)[]
   #rows: Row[] = []
-  #checked = new Map<ShownProof, CheckedProof | undefined>()
+  /** Of the records, by their index. */
+  #judged: JudgedProof[] = []
   /** Texts of definitions whose record is proven, by their hash. */
-  #definitions = new Map<string, string>()
+  #definitions = new Map<unknown, string>()
   #round = 0
 
-  constructor(evidence: ShownEvidence) {
+  constructor(evidence: Evidence) {
     this.#evidence = evidence
+    this.#proofs = evidence.records.map(readProof)
     this.#showSummary()
     this.#showRows()
     part('more').addEventListener('click', () => this.#showRows())
@@ -39,17 +47,17 @@ class EvidencePage {
   }
 
   #showSummary(): void {
-    const { records, filter, madeAt, madeBy, notSealed, beyondLimit } = this.#evidence
-    const times = records
-      .map(({ proof }) => memberOf(proof?.record, 'ts'))
+    const { records, filter, made_at, made_by, not_sealed, more } = this.#evidence
+    const times = this.#proofs
+      .map((proof) => memberOf(proof?.record, 'ts'))
       .filter((ts) => typeof ts === 'string')
     times.sort()
     const heads = new Map(
-      records.flatMap(({ proof }) =>
+      this.#proofs.flatMap((proof) =>
         proof === undefined ? [] : [[proof.checkpoint.text, proof.checkpoint] as const],
       ),
     )
-    const chosen = filter.map(([name, value]) =>
+    const chosen = Object.entries(filter).map(([name, value]) =>
       element('li', {}, `${withoutHidden(name)} = `, untrusted(value)),
     )
     const row = (name: string, ...value: (Node | string)[]) =>
@@ -59,11 +67,8 @@ class EvidencePage {
       row('from', untrusted(times[0] ?? 'none')),
       row('to', untrusted(times.at(-1) ?? 'none')),
       row('selected by', chosen.length === 0 ? 'nothing: every record' : element('ul', {}, ...chosen)),
-      row(
-        'not in this file',
-        `${count(beyondLimit)} beyond its limit, ${count(notSealed)} not sealed when it was made`,
-      ),
-      row('made', untrusted(madeAt), ' by ', untrusted(madeBy)),
+      row('not in this file', `${more} beyond its limit, ${not_sealed} not sealed when it was made`),
+      row('made', untrusted(made_at), ' by ', untrusted(made_by)),
     )
     for (const { origin, size, root, signatures } of heads.values()) {
       const witnesses = signatures.flatMap(({ name }) => (name === origin ? [] : [name]))
@@ -80,12 +85,15 @@ class EvidencePage {
 
   #showRows(): void {
     const { records } = this.#evidence
-    for (const shown of records.slice(this.#rows.length, this.#rows.length + ROWS)) {
+    const first = this.#rows.length
+    for (const [index, text] of records.slice(first, first + ROWS).entries()) {
+      const at = first + index
+      const proof = this.#proofs[at]
       const mark = element('b', { class: 'mark' }, WORDS.unchecked)
-      const summary = element('summary', {}, mark, ' ', ...sentenceOf(shown.proof?.record))
+      const summary = element('summary', {}, mark, ' ', ...sentenceOf(proof?.record))
       const details = element('details', {}, summary)
       const item = element('li', { class: 'unchecked' }, details)
-      const row = { shown, item, mark, details }
+      const row = { at, text, proof, item, mark, details }
       details.addEventListener('toggle', () => this.#fill(row))
       this.#rows.push(row)
       this.#mark(row)
@@ -99,81 +107,75 @@ class EvidencePage {
   async #check(text: string): Promise<void> {
     const round = ++this.#round
     const keys = await readGivenKeys(text)
-    this.#checked.clear()
+    if (round !== this.#round) return
+    this.#judged = []
     this.#definitions.clear()
+    this.#markAll()
     if (keys.wrongLines.length > 0) {
       return this.#say('unchecked', `Not checked: line ${keys.wrongLines.join(', ')} is not a public key.`)
     }
     if (keys.logs.length === 0) return this.#say('unchecked', 'Not checked: enter a public key of the log.')
     const { records, definitions } = this.#evidence
-    for (const shown of definitions) await this.#checkDefinition(shown, keys)
-    for (const [at, shown] of records.entries()) {
-      const checked = shown.proof && (await checkTlogProof(shown.proof, keys))
+    const judged: JudgedProof[] = []
+    for await (const one of judgeEvidence(this.#evidence, keys)) {
       // The reader has entered other keys in the meantime.
       if (round !== this.#round) return
-      this.#checked.set(shown, checked)
-      if (at % ROWS === 0) this.#say('unchecked', `Checking: ${at} of ${records.length}`)
+      if (judged.length % ROWS === 0)
+        this.#say('unchecked', `Checking: ${judged.length} of ${records.length + definitions.length}`)
+      judged.push(one)
+      const definition = definitionIn(one.proof?.record)
+      if (one.list === 'definitions' && one.state === 'ok' && definition !== undefined)
+        this.#definitions.set(definition.sha256, definition.text)
     }
-    for (const row of this.#rows) this.#mark(row)
-    this.#conclude(keys)
+    this.#judged = judged.slice(0, records.length)
+    this.#markAll()
+    this.#conclude(judged, keys)
   }
 
-  async #checkDefinition(shown: ShownProof, keys: GivenKeys): Promise<void> {
-    const checked = shown.proof && (await checkTlogProof(shown.proof, keys))
-    const event = memberOf(shown.proof?.record, 'event')
-    const [text, sha] = [memberOf(event, 'text'), memberOf(event, 'sha256')]
-    const fits = typeof text === 'string' && sha === hexOf(await sha256(textBytes(text)))
-    const state = fits ? (checked?.state ?? 'failed') : 'failed'
-    if (fits && state === 'ok') this.#definitions.set(String(sha), text)
-    this.#checked.set(shown, state === 'failed' ? undefined : checked)
-  }
-
-  #conclude(keys: GivenKeys): void {
-    const { records, definitions } = this.#evidence
-    const all = [...records, ...definitions].map((shown) => this.#stateOf(shown))
-    const failures = all.filter((state) => state === 'failed').length
-    const open = all.filter((state) => state === 'unchecked').length
+  #conclude(all: readonly JudgedProof[], keys: GivenKeys): void {
+    const count = (wanted: State) => all.filter(({ state }) => state === wanted).length
+    const { length } = this.#evidence.records
     const by = keys.logs.map(({ id }) => id).join(', ')
-    if (records.length === 0) this.#say('unchecked', 'This file has no records.')
-    else if (failures > 0) this.#say('failed', `${failures} of ${all.length} records are NOT PROVEN.`)
-    else if (open > 0)
-      this.#say('unchecked', `${open} of ${all.length} records could not be checked; each says why.`)
-    else this.#say('ok', `All ${records.length} records are proven: signed and sealed by ${by}.`)
-  }
-
-  #stateOf(shown: ShownProof): State {
-    if (!this.#checked.has(shown)) return 'unchecked'
-    return this.#checked.get(shown)?.state ?? 'failed'
+    if (count('failed') > 0)
+      this.#say('failed', `${count('failed')} of ${all.length} records are NOT PROVEN.`)
+    else if (count('ok') < all.length)
+      this.#say(
+        'unchecked',
+        `${count('unchecked')} of ${all.length} records could not be checked; each says why.`,
+      )
+    else this.#say('ok', `All ${length} records are proven: signed and sealed by ${by}.`)
   }
 
   #say(state: State, text: string): void {
     const verdict = part('verdict')
     verdict.className = state
     verdict.textContent = text
-    if (this.#checked.size === 0) for (const row of this.#rows) this.#mark(row)
+  }
+
+  #markAll(): void {
+    for (const row of this.#rows) this.#mark(row)
   }
 
   #mark(row: Row): void {
-    const state = this.#stateOf(row.shown)
+    const state = this.#judged[row.at]?.state ?? 'unchecked'
     row.item.className = state
     row.mark.textContent = WORDS[state]
     this.#fill(row)
   }
 
   /** The checks and the record itself, if the reader opened the row. */
-  #fill({ shown, details }: Row): void {
+  #fill({ at, text, proof, details }: Row): void {
     for (const old of [...details.children].slice(1)) old.remove()
     if (!details.open) return
-    const { proof } = shown
     if (proof === undefined) {
       details.append(
         element('p', {}, 'This is not a proof of a record.'),
-        element('pre', { tabindex: '0' }, withoutHidden(shown.text)),
+        element('pre', { tabindex: '0' }, withoutHidden(text)),
       )
       return
     }
     const list = element('ul', {})
-    for (const [name, result] of checksOf(this.#checked.get(shown))) list.append(checkItem(name, result))
+    for (const [name, result] of checksOf(this.#judged[at])) list.append(checkItem(name, result))
     details.append(list, ...this.#named(proof.record))
     details.append(element('h3', {}, 'The record as the log has it'))
     details.append(element('pre', { tabindex: '0' }, withoutHidden(utf8Text(proof.line) ?? 'not UTF-8')))
@@ -193,12 +195,14 @@ class EvidencePage {
   }
 }
 
-function checksOf(checked: CheckedProof | undefined): [string, CheckResult][] {
-  if (checked === undefined) return [['Record', { state: 'unchecked', reason: 'no key was entered' }]]
+function checksOf({ checked, place }: Partial<JudgedProof> = {}): [string, CheckResult][] {
+  if (checked === undefined || place === undefined)
+    return [['Record', { state: 'unchecked', reason: 'no key was entered' }]]
   return [
     ['Signature', checked.signature],
     ['Place in the log', checked.inclusion],
     ['Checkpoint', checked.checkpoint],
+    ['In this file', place],
     ...checked.cosignatures.map(({ witness, result }): [string, CheckResult] => [
       `Witness ${withoutHidden(witness)}`,
       result,
@@ -222,12 +226,10 @@ function checkItem(name: string, result: CheckResult): HTMLElement {
   return item
 }
 
-function count(value: unknown): string {
-  return typeof value === 'number' ? String(value) : '?'
-}
-
 try {
-  new EvidencePage(readEvidence(part('evidence').textContent ?? ''))
+  const evidence = readEvidence(part('evidence').textContent ?? '')
+  if ('reason' in evidence) throw new Error(evidence.reason)
+  new EvidencePage(evidence)
 } catch (error) {
   part('verdict').className = 'failed'
   part('verdict').textContent =

@@ -2,13 +2,15 @@
 
 import { join } from 'node:path'
 import { isJsonObject } from '@svc/core/json'
+import type { Evidence } from '../../browser/evidence-data.js'
 import { dailyFiles } from '../../files/daily-files.js'
 import { linesOf } from '../../files/lines.js'
+import { isEnvelope } from '../../format/envelope.js'
 import { AuditError } from '../../format/errors.js'
-import { isEnvelope, objectIn } from '../../format/stored-record.js'
+import { objectIn } from '../../format/stored-record.js'
 import { type Match, matchingLines, Prover } from '../prove/prove.js'
-import { compileFilter, type LogFilter } from '../read/filter.js'
-import { type Evidence, evidencePage, filterData } from './evidence-data.js'
+import { compileFilter, type LogFilter, selectionOf } from '../read/filter.js'
+import { evidencePage } from './evidence-data.js'
 import { pageFrame } from './page-frame.js'
 
 /** A browser opens a page of this size within seconds. */
@@ -86,7 +88,7 @@ export async function evidenceOf(
     evidence: 1,
     made_at: new Date(now).toISOString(),
     made_by: madeBy,
-    filter: filterData(filter),
+    filter: selectionOf(filter),
     more: selection.more,
     not_sealed: selection.notSealed,
     records,

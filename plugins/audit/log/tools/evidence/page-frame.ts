@@ -8,15 +8,22 @@ import { sha256Hex } from '@svc/core/json'
 
 /** In the order of their imports. */
 const MODULES = [
+  '../format/day',
+  '../format/envelope',
+  '../format/selection',
+  '../tree/record-place',
   'bytes',
+  'canonical',
   'check-result',
   'tree-walk',
   'given-keys',
   'signed-checkpoint',
   'check-tlog-proof',
+  'evidence-data',
+  'evidence-rules',
+  'judge-evidence',
   'page/dom',
   'page/sentence',
-  'page/evidence',
   'page/main',
 ]
 
@@ -129,8 +136,8 @@ The operator writes the keys, with the leaves that each may sign, by
 <code>svc-sdk audit verify DIR --write-keys FILE</code>.</p></details>
 <h2>What this file has</h2>
 <table id="summary"></table>
-<p>The selection, the numbers of what is not here, and who made the file and when, are statements of its maker: no
-signature covers them.</p>
+<p>Checked is also that each record is of the selection, and is here once. The numbers of what is not here, and who made
+the file and when, are statements of its maker: no signature covers them.</p>
 <h2>Records</h2>
 <ol id="records"></ol>
 <button id="more" type="button" hidden>Show more</button>

@@ -1,8 +1,8 @@
 // Filters records.
 
-import { utcDayOf } from '../../format/day.js'
 import type { SignedEnvelope } from '../../format/envelope.js'
 import { AuditError } from '../../format/errors.js'
+import { type Selection, selectionRule, type TimeBound, timeBound } from '../../format/selection.js'
 
 export interface LogFilter {
   /** A day or an ISO 8601 instant, inclusive. */
@@ -42,50 +42,52 @@ export interface CompiledFilter {
   record(record: SignedEnvelope): boolean
 }
 
+const membersOf = {
+  since: 'since',
+  until: 'until',
+  tenant: 'tenant',
+  tool: 'tool',
+  server: 'server',
+  decision: 'decision',
+  status: 'status',
+  trace_id: 'traceId',
+  span_id: 'spanId',
+  agent: 'agent',
+  principal: 'principal',
+  error: 'error',
+  escalation: 'escalation',
+  policy_sha256: 'policySha256',
+} as const satisfies Readonly<Record<keyof Selection, keyof LogFilter>>
+
+/** The filter by the names that evidence and the admin API have. */
+export function selectionOf(filter: LogFilter): Selection {
+  return Object.fromEntries(
+    Object.entries(membersOf).flatMap(([name, member]) => {
+      const value = filter[member]
+      return value === undefined ? [] : [[name, value]]
+    }),
+  )
+}
+
 /** @throws {AuditError} `bad_timestamp` when `since` or `until` is not an instant. */
 export function compileFilter(filter: LogFilter): CompiledFilter {
-  const since = parseBound(filter.since, 'since')
-  const until = parseBound(filter.until, 'until')
-  const isInRange = (ts: string): boolean => {
-    if (since === undefined && until === undefined) return true
-    const ms = Date.parse(ts)
-    return (since === undefined || ms >= since.ms) && (until === undefined || ms < until.ms)
-  }
+  const since = bound(filter.since, 'since')
+  const until = bound(filter.until, 'until')
+  const isSelected = selectionRule(selectionOf(filter))
   return {
     day: (day) => (since === undefined || day >= since.day) && (until === undefined || day <= until.day),
-    record: (record) =>
-      isInRange(record.ts) &&
-      equals(filter.tenant, record.tenant) &&
-      matchesName(filter.tool, record.tool) &&
-      matchesName(filter.server, record.server) &&
-      equals(filter.decision, record.policy.decision) &&
-      equals(filter.status, record.status) &&
-      equals(filter.traceId, record.trace_id) &&
-      isOfTraces(filter.traces, record) &&
-      equals(filter.spanId, record.span_id) &&
-      equals(filter.error, record.error) &&
-      equals(filter.escalation, record.escalation_id) &&
-      (filter.policySha256 === undefined || record.policy_sha256?.startsWith(filter.policySha256) === true) &&
-      (filter.principal === undefined || isPrincipal(filter.principal, record.principal)) &&
-      (filter.agent === undefined || record.agentRef === filter.agent || record.nodeId === filter.agent),
+    record: (record) => isSelected?.(record) === true && isOfTraces(filter.traces, record),
   }
 }
 
-function parseBound(text: string | undefined, name: string): { day: string; ms: number } | undefined {
+function bound(text: string | undefined, name: string): TimeBound | undefined {
   if (text === undefined) return undefined
-  const instant = /^\d{4}-\d\d-\d\d$/.test(text) ? `${text}T00:00:00Z` : text
-  const day = utcDayOf(instant)
-  if (day === undefined)
-    throw new AuditError(
-      'bad_timestamp',
-      `${name} is ${JSON.stringify(text)}, neither a day (2026-01-31) nor an ISO 8601 instant (2026-01-31T09:00:00Z)`,
-    )
-  return { day, ms: Date.parse(instant) }
-}
-
-function isPrincipal(wanted: string, principal: SignedEnvelope['principal']): boolean {
-  const { user, user_id, client_id } = principal ?? {}
-  return [user, user_id, client_id].includes(wanted)
+  const found = timeBound(text)
+  if (found !== undefined) return found
+  throw new AuditError(
+    'bad_timestamp',
+    `${name} is ${JSON.stringify(text)}, neither a day (2026-01-31) nor an ISO 8601 instant (2026-01-31T09:00:00Z)`,
+  )
 }
 
 function isOfTraces(
@@ -93,12 +95,4 @@ function isOfTraces(
   { trace_id, cause_trace_id: cause }: SignedEnvelope,
 ): boolean {
   return traces === undefined || traces.has(trace_id) || (typeof cause === 'string' && traces.has(cause))
-}
-
-function equals(wanted: string | undefined, actual: string | undefined): boolean {
-  return wanted === undefined || wanted === actual
-}
-
-function matchesName(wanted: string | undefined, actual: string): boolean {
-  return wanted === undefined || actual === wanted || actual.startsWith(`${wanted}@`)
 }

@@ -17,7 +17,6 @@ export interface LineFailure {
 const PREFIX = 'ed25519:'
 const SIGNATURE_TEXT = Math.ceil(SIGNATURE_BYTES / 3) * 4
 const COMMA = 0x2c
-const MALFORMED_SIGNATURE: LineFailure = { kind: 'bad_signature', message: 'sig is not ed25519:<base64>' }
 
 // One message and one signature are checked at a time. Allocating memory for each of millions would cost a tenth
 // of the check, mostly in garbage collection.
@@ -62,7 +61,7 @@ export async function checkVote(record: Readonly<Record<string, unknown>>): Prom
   return message === undefined ? undefined : { kind: 'bad_vote', message }
 }
 
-/** Bytes with a valid signature are canonical; only others are serialised again, which costs as much as the signature. */
+/** The holder of the key can sign bytes that are not canonical, which two parsers may read differently. */
 function checkSigned(
   bytes: Uint8Array,
   text: string,
@@ -72,24 +71,18 @@ function checkSigned(
 ): LineFailure | undefined {
   const { sig } = record
   if (typeof sig !== 'string') return { kind: 'bad_signature', message: 'no signature' }
-  const message = cutSignature(bytes, record, sig)
-  const failure =
-    message === undefined ? MALFORMED_SIGNATURE : checkSignature(message, sig, record, context, leaf)
-  if (failure === undefined || isCanonical(record, text)) return failure
-  return { kind: 'not_canonical', message: 'not the canonical JSON of itself (RFC 8785)' }
+  if (!isCanonical(record, text))
+    return { kind: 'not_canonical', message: 'not the canonical JSON of itself (RFC 8785)' }
+  const signature = signatureBytes(sig)
+  if (signature === undefined) return { kind: 'bad_signature', message: 'sig is not ed25519:<base64>' }
+  return checkSignature(cutSignature(bytes, sig), signature, record, context, leaf)
 }
 
-/** The bytes around the signature, if it stands at its sorted position. */
-function cutSignature(
-  bytes: Uint8Array,
-  record: Record<string, unknown>,
-  sig: string,
-): Uint8Array | undefined {
-  if (!isSorted(Object.keys(record))) return undefined
+/** The bytes of a canonical line around its signature. */
+function cutSignature(bytes: Uint8Array, sig: string): Uint8Array {
   const line = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   const member = `"sig":"${sig}"`
   const start = line.indexOf(member)
-  if (start < 1) return undefined
   const end = start + member.length
   // Removes the comma before it, or the one after if it is the first member.
   const isFirst = line[start - 1] !== COMMA
@@ -98,13 +91,6 @@ function cutSignature(
   line.copy(messageSpace, 0, 0, head)
   const length = head + line.copy(messageSpace, head, tail)
   return messageSpace.subarray(0, length)
-}
-
-/** Whether `sig` is sorted between its neighbours. */
-function isSorted(names: readonly string[]): boolean {
-  const at = names.indexOf('sig')
-  const [before, after] = [names[at - 1], names[at + 1]]
-  return (before === undefined || before < 'sig') && (after === undefined || after > 'sig')
 }
 
 function isCanonical(record: Record<string, unknown>, text: string): boolean {
@@ -118,13 +104,11 @@ function isCanonical(record: Record<string, unknown>, text: string): boolean {
 
 function checkSignature(
   message: Uint8Array,
-  sig: string,
+  signature: Uint8Array,
   { key_id: keyId, log_id: ownLog }: Record<string, unknown>,
   { keys, logId }: LineContext,
   leaf: number | undefined,
 ): LineFailure | undefined {
-  const signature = signatureBytes(sig)
-  if (signature === undefined) return MALFORMED_SIGNATURE
   // In a log without a journal, a signer without a public key may give its key any name.
   const isNamed = logId === undefined && ownLog === undefined && !isKeyId(keyId)
   if (keyId === undefined || isNamed) {

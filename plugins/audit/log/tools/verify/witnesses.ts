@@ -3,7 +3,7 @@
 // verdict.
 
 import { JOURNAL_FILE } from '../../format/paths.js'
-import { isBy, judgeCosignature, timeOf } from '../../tree/cosignature.js'
+import { isBy, judgeCosignature, MAX_AHEAD_MS, timeOf } from '../../tree/cosignature.js'
 import type { Note } from '../../tree/note.js'
 import type { NamedKey } from '../../tree/vkey.js'
 import type { KeptCheckpoint } from './checkpoint-walk.js'
@@ -69,8 +69,7 @@ export class CosignedHeadSearch {
           const message = `the cosignature of ${witness.name} is wrong`
           findings.fail(file, line, 'bad_signature', message)
         }
-        // A time in the future would never grow old.
-        if (judged.kind !== 'valid' || judged.time * MS_PER_SECOND > now + MAX_AGE_MS) continue
+        if (judged.kind !== 'valid' || judged.time * MS_PER_SECOND > now + MAX_AHEAD_MS) continue
         times.push(judged.time * MS_PER_SECOND)
         by.push(witness.name)
       }

@@ -1,4 +1,4 @@
-// An evidence file of a small log, and both verifiers that read it without running its page.
+// An evidence file of a small log, and the three verifiers that read such files.
 
 import { spawnSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -6,8 +6,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { sha256Hex } from '@svc/core/json'
+import { readEvidence } from '@svc/plugin-audit/internal/log/browser/evidence-data'
+import { readGivenKeys } from '@svc/plugin-audit/internal/log/browser/given-keys'
+import { judgeEvidence } from '@svc/plugin-audit/internal/log/browser/judge-evidence'
 import { publicKeyLine } from '@svc/plugin-audit/internal/log/keys/public-key'
-import { evidenceOf, type LogFilter } from '@svc/plugin-audit/tools'
+import { parseWitnessKey } from '@svc/plugin-audit/internal/log/tree/cosignature'
+import { checkEvidence, evidenceOf, type LogFilter, readKeys } from '@svc/plugin-audit/tools'
+import { expect } from 'chai'
 import { LogBuilder, signerOf } from '../../../../../support/audit-log.js'
 
 export const DAY = '2026-11-21'
@@ -68,7 +73,7 @@ function buildLog(dir: string, seed: number, status: string): LogBuilder & { old
   return Object.assign(log.finish(), { older })
 }
 
-export interface PythonEvidence {
+interface PythonEvidence {
   /** Why the file is not one. */
   readonly reason: string | null
   readonly failures: readonly (readonly [list: string, number: number, reason: string])[]
@@ -92,13 +97,14 @@ json.dump(out, sys.stdout)
 `
 
 export interface EvidenceJob {
+  readonly title?: string
   readonly page: Uint8Array | string
   readonly keys?: string
   readonly witnesses?: string | undefined
 }
 
 /** The judgements of examples/verifier, in one process. */
-export function checkInPython(root: string, jobs: readonly EvidenceJob[]): PythonEvidence[] {
+function checkInPython(root: string, jobs: readonly EvidenceJob[]): PythonEvidence[] {
   const written = jobs.map(({ page, keys = keyLine, witnesses }, at) => {
     const path = (what: string) => join(root, `${at}.${what}`)
     writeFileSync(path('html'), page)
@@ -118,4 +124,52 @@ export function checkInPython(root: string, jobs: readonly EvidenceJob[]): Pytho
   })
   if (status !== 0) throw new Error(`python3: ${stderr}`)
   return JSON.parse(stdout)
+}
+
+const START = '<script type="application/json" id="evidence">'
+
+/** The data as a browser has it. */
+function shownData(page: Uint8Array | string): string {
+  const text = Buffer.from(page).toString().replaceAll('\0', '\ufffd').replaceAll(/\r\n?/g, '\n')
+  const start = text.indexOf(START) + START.length
+  return text.slice(start, text.indexOf('<', start))
+}
+
+async function findInBrowserCode({ page, keys = keyLine, witnesses = '' }: EvidenceJob): Promise<string[]> {
+  const evidence = readEvidence(shownData(page))
+  if ('reason' in evidence) return ['page']
+  const found: string[] = []
+  for await (const { list, at, state } of judgeEvidence(
+    evidence,
+    await readGivenKeys(`${keys}\n${witnesses}`),
+  ))
+    if (state !== 'ok') found.push(`${list} ${at + 1}`)
+  return found.sort()
+}
+
+/** What all verifiers find, the same: `list number`, or `page` for the whole file. */
+export async function findEverywhere(root: string, jobs: readonly EvidenceJob[]): Promise<string[][]> {
+  const python = checkInPython(root, jobs)
+  const found: string[][] = []
+  for (const [at, job] of jobs.entries()) {
+    const { page, keys = keyLine, witnesses, title = '' } = job
+    const path = join(root, 'given.keys')
+    writeFileSync(path, `${keys}\n`)
+    const judged = await checkEvidence(
+      Buffer.from(page),
+      await readKeys(path),
+      witnesses === undefined ? undefined : { keys: [parseWitnessKey(witnesses)] },
+    )
+    const inNode = judged.failures.map(({ list, number }) => `${list} ${number}`).sort()
+    const inPython = python[at]!.failures.map(([list, number]) => `${list} ${number}`).sort()
+    if (judged.reason !== undefined) inNode.unshift('page')
+    if (python[at]!.reason !== null) inPython.unshift('page')
+    expect(inPython, `${title}: ${python[at]!.reason} ${judged.reason}`).to.deep.equal(inNode)
+    expect(judged.valid).to.equal(inNode.length === 0)
+    // A page cannot see what was changed around its data.
+    const isWhole = !/^(around|it is not UTF-8)/.test(judged.reason ?? '')
+    if (isWhole) expect(await findInBrowserCode(job), `${title}, in browsers`).to.deep.equal(inNode)
+    found.push(inNode)
+  }
+  return found
 }

@@ -42,7 +42,20 @@ const plant = (f: Files, name: string, text: string) => {
   f.write(name, text)
 }
 
+/** A record whose signature fits its bytes, in which a member stands twice. */
+function twice(log: LogBuilder): string {
+  const { sig: _, ...record } = JSON.parse(log.recordLine(TODAY))
+  const text = canonicalize(record).replace('{', '{"tenant":"beta",')
+  const sig = `ed25519:${toBase64(log.signer.sign(Buffer.from(text)))}`
+  return text.replace('"span_id"', () => `"sig":"${sig}","span_id"`)
+}
+
 export const partyManipulations: readonly Manipulation[] = [
+  {
+    title: 'the holder of the key seals a line that two parsers read differently',
+    build: { before: (log) => log.append(TODAY, twice(log)) },
+    found: [`${today}:13: not_canonical`],
+  },
   {
     title: 'the thief of a former key rewrites the log, and neither its leaves nor a head are known',
     tamper: (f) => rewritten(f),
