@@ -91,7 +91,7 @@ const branded = new RegExp(`\\binstanceof (${brandedClasses.join('|')})\\b`)
  * The parts of the audit log that its tools may use. `fetch` reads the objects that `upload` writes, with its requests.
  */
 const audit = 'plugins/audit/log'
-const sharedWithTools = ['files', 'format', 'keys', 'merkle', 'tree', 'tools']
+const sharedWithTools = ['browser', 'files', 'format', 'keys', 'merkle', 'tree', 'tools']
 
 function crossesHalvesOfLog(path, target) {
   const isTool = path.startsWith(`${audit}/tools/`)
