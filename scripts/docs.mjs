@@ -18,8 +18,7 @@ const { noticeMetrics, ownMetrics, serverMetrics, shadowMetrics, stdioMetrics } 
 const { allOperations } = await built('app/dist/admin/admin.js')
 const { openApiOf } = await built('app/dist/admin/openapi.js')
 const { gatewayOperations } = await built('app/dist/gateway/admin-operations.js')
-const { blockOperations } = await built('app/dist/blocks/operations.js')
-const { builtinPlugins } = await built('app/dist/gateway/plugins.js')
+const { builtinPlugins } = await built('app/dist/policy/plugins.js')
 
 // Imported without mocha, these register their statements and run nothing.
 const contractTests = (await readdir(`${root}test/contract`))
@@ -129,7 +128,7 @@ ${markdown(heads, rows(Object.assign({}, ...inOrder(builtinPlugins).map(({ metri
 
 /** Operations use the parts of a gateway when they run, and none runs here. */
 function openApiPage() {
-  const operations = allOperations([...gatewayOperations({}), ...blockOperations()], {})
+  const operations = allOperations(gatewayOperations({}), {})
   return `${JSON.stringify(openApiOf(operations), null, 2)}\n`
 }
 

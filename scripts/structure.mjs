@@ -181,7 +181,7 @@ const casings = {
 }
 
 async function checkKeys() {
-  const { builtinPlugins } = await import(new URL('../app/dist/gateway/plugins.js', import.meta.url))
+  const { builtinPlugins } = await import(new URL('../app/dist/policy/plugins.js', import.meta.url))
   const { keysReference } = await import(new URL('../core/dist/policy/index.js', import.meta.url))
   for (const { name, schema } of builtinPlugins) {
     for (const { path } of keysReference(schema)) {

@@ -1,4 +1,4 @@
-// What operators block: callers, tools or servers, by a pattern, for a time.
+// What operators block: callers, tools or servers, by a pattern, for a time or until it is taken back.
 import { type Call, type Identity, identity, type RequestKind } from '@svc/core'
 import { compilePatternSet, foldName, type Glob, globMatches, globOf, type PatternSet } from '@svc/core/match'
 import { z } from 'zod'
@@ -16,7 +16,8 @@ export const blockSchema = z.strictObject({
   by: z.string(),
   /** ISO 8601, by the clock of the gateway that was asked. */
   at: z.string(),
-  until: z.string(),
+  /** Null: until it is lifted. */
+  until: z.string().nullable(),
 })
 
 export type Block = Readonly<z.output<typeof blockSchema>>
@@ -45,14 +46,22 @@ export class BlockList {
   /** The first block that refuses the call. One on tools refuses a call whose request has been read. */
   find(call: Call): Block | undefined {
     if (this.blocks.length === 0) return undefined
-    const { server } = call.target
-    const names = namesOf(call.get(identity))
     const { kind, readings } = call.parsedRequest ?? {}
     return (
-      this.#principals.find(([, glob]) => names.some((name) => globMatches(glob, name)))?.[0] ??
-      this.#servers.find(([, set]) => set.coversServer(server))?.[0] ??
+      this.#findCaller(call.get(identity)) ??
+      this.findServer(call.target.server) ??
       (kind === undefined || readings === undefined ? undefined : this.findReference(readings, kind))
     )
+  }
+
+  #findCaller(caller: Identity | undefined): Block | undefined {
+    if (this.#principals.length === 0) return undefined
+    const names = namesOf(caller)
+    return this.#principals.find(([, glob]) => names.some((name) => globMatches(glob, name)))?.[0]
+  }
+
+  findServer(server: string): Block | undefined {
+    return this.#servers.find(([, set]) => set.coversServer(server))?.[0]
   }
 
   /** The block on one of these readings of a reference. A request of the open part of a protocol names no tool. */

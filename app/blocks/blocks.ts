@@ -14,6 +14,8 @@ export const LOOK_MS = 250
 const SEEN_MS = 1_000
 /** Ended blocks stay on the board until a gateway has recorded their end. */
 const GRACE_MS = 86_400_000
+/** For one without an end; the store and the file have an end for each. */
+const ENDLESS_MS = 100 * 365 * 86_400_000
 const LOG_MS = 10_000
 export const MAX_BLOCKS = 200
 
@@ -48,6 +50,7 @@ export class Blocks {
   readonly #name = `${hostname()} (${process.pid})`
   #held = new Map<string, Held>()
   #list = new BlockList([])
+  #isKnown: boolean
   #version = ''
   /** Changes that the board does not have yet. */
   #pending = new Map<string, 'put' | 'remove'>()
@@ -63,7 +66,9 @@ export class Blocks {
   /** Holds what the file has. @throws {Error} if the file cannot be read */
   constructor(parts: BlocksParts) {
     this.#parts = parts
-    const { version, blocks } = parts.file.read()
+    const kept = parts.file.read()
+    this.#isKnown = kept !== undefined
+    const { version, blocks } = kept ?? { version: '', blocks: [] }
     const now = parts.clock.now()
     for (const { block, end } of blocks) this.#hold(block, end - now)
     this.#version = version
@@ -76,19 +81,25 @@ export class Blocks {
     this.#timer = setInterval(() => void this.look(), LOOK_MS).unref()
   }
 
+  /** False until the list was read for the first time, from the file or the store: then every call is refused. */
+  get isKnown(): boolean {
+    return this.#isKnown
+  }
+
   get list(): BlockList {
     this.#removeEnded()
     return this.#list
   }
 
-  set(given: Pick<Block, 'kind' | 'pattern' | 'reason' | 'by'>, forMs: number): Changed {
+  /** Without `forMs` it has no end. */
+  set(given: Pick<Block, 'kind' | 'pattern' | 'reason' | 'by'>, forMs?: number): Changed {
     if (this.list.blocks.length >= MAX_BLOCKS)
       throw new Refusal('BAD_REQUEST', `There are ${MAX_BLOCKS} blocks; lift one, or use a wider pattern.`)
     const now = this.#parts.clock.now()
     const at = new Date(now).toISOString()
-    const until = new Date(now + forMs).toISOString()
+    const until = forMs === undefined ? null : new Date(now + forMs).toISOString()
     const block = { ...given, id: randomBytes(6).toString('hex'), at, until }
-    this.#hold(block, forMs)
+    this.#hold(block, forMs ?? ENDLESS_MS)
     this.#pending.set(block.id, 'put')
     this.#apply()
     return { block, spread: this.#spread() }
@@ -163,13 +174,14 @@ export class Blocks {
   }
 
   #take({ version, entries }: BoardState): void {
-    if (entries === undefined) return
+    if (entries === undefined && this.#isKnown) return
+    this.#isKnown = true
     const own = this.#held
     this.#held = new Map()
-    for (const { id, value, leftMs } of entries) {
-      const block = this.#read(value)
-      if (block === undefined || this.#pending.get(id) === 'remove') continue
-      if (leftMs > GRACE_MS) this.#hold(block, leftMs - GRACE_MS)
+    for (const { id, value, leftMs } of entries ?? []) {
+      const block = this.#read(id, value)
+      if (this.#pending.get(id) === 'remove') continue
+      if (block.until === null || leftMs > GRACE_MS) this.#hold(block, leftMs - GRACE_MS)
       else this.#ended.set(id, block)
     }
     // A store that has lost its content must not lift what it had.
@@ -183,14 +195,14 @@ export class Blocks {
     this.#apply()
   }
 
-  #read(value: string): Block | undefined {
+  #read(id: string, value: string): Block {
     try {
       const block = blockSchema.parse(JSON.parse(value))
       // Throws for an invalid pattern.
-      return new BlockList([block]).blocks[0]
+      return new BlockList([block]).blocks[0] ?? unreadable(id)
     } catch (err) {
       this.#log(err)
-      return undefined
+      return unreadable(id)
     }
   }
 
@@ -217,8 +229,9 @@ export class Blocks {
   }
 
   #hold(block: Block, forMs: number): void {
-    if (forMs <= 0) return
-    this.#held.set(block.id, { block, end: this.#parts.clock.monotonic() + forMs })
+    // One without an end does not end by a wrong clock either.
+    const left = block.until === null ? ENDLESS_MS : forMs
+    if (left > 0) this.#held.set(block.id, { block, end: this.#parts.clock.monotonic() + left })
   }
 
   #leftOf({ end }: Held): number {
@@ -266,5 +279,19 @@ export class Blocks {
       { err },
       'the blocks cannot be exchanged with other gateways: the last list holds',
     )
+  }
+}
+
+/** What it refuses is not known, so it refuses every call. Operators see it in the list, and lift it. */
+function unreadable(id: string): Block {
+  const reason = 'the entry of the store cannot be read, so every call is refused'
+  return {
+    id,
+    kind: 'server',
+    pattern: '*',
+    reason,
+    by: 'the gateway',
+    at: new Date(0).toISOString(),
+    until: null,
   }
 }

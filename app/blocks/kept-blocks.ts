@@ -25,15 +25,15 @@ export class BlocksFile {
     this.#path = path
   }
 
-  /** @throws {Error} for a file that cannot be read: what it blocks is not known */
-  read(): KeptBlocks {
+  /** Undefined if there is none. @throws {Error} for a file that cannot be read: what it blocks is not known */
+  read(): KeptBlocks | undefined {
     let text: string
     try {
       text = readFileSync(this.#path, 'utf8')
     } catch (error) {
       // With a file in the place of a directory there is none either; whoever writes there says so.
       if (error instanceof Error && 'code' in error && (error.code === 'ENOENT' || error.code === 'ENOTDIR'))
-        return { version: '', blocks: [] }
+        return undefined
       throw this.#unreadable(error)
     }
     try {

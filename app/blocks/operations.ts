@@ -8,14 +8,22 @@ import type { Blocks, Changed } from './blocks.js'
 
 const MAX_SECONDS = 30 * 86_400
 
+export const reasonSchema = z
+  .string()
+  .trim()
+  .min(1)
+  .max(500)
+  .describe('For the record; callers do not see it.')
+export const secondsSchema = z.int().min(1).max(MAX_SECONDS)
+
 const setSchema = z.strictObject({
   kind: z.enum(blockKinds),
   pattern: z.string().min(1).max(1000),
-  for_sec: z.int().min(1).max(MAX_SECONDS),
-  reason: z.string().min(1).max(500),
+  for_sec: secondsSchema,
+  reason: reasonSchema,
 })
 
-const changedSchema = z.object({
+export const changedSchema = z.object({
   block: blockSchema,
   acknowledged: z.array(z.string()).describe('Gateways that apply it.'),
   silent: z.array(z.object({ gateway: z.string(), silent_ms: z.number() })),
@@ -36,21 +44,30 @@ export interface BlockJournal {
   unrecorded(error: unknown): void
 }
 
-/** Resolves to whether the step is recorded. Never rejects: it is in force in any case. */
+/** `lifted` has who lifted it, and why. Resolves to whether the step is recorded. Never rejects: it is in force in any case. */
 export async function reportStep(
   step: Step,
   block: Block,
   { record, notices, unrecorded }: BlockJournal,
   client?: Reviewer,
+  lifted: { readonly lifted_by?: string; readonly lift_reason?: string } = {},
 ): Promise<boolean> {
   const types = { set: 'block.set', lift: 'block.lifted', expire: 'block.expired' } as const
-  notices.send({ type: types[step], data: { ...block } })
+  const facts = { ...block, ...lifted }
+  notices.send({ type: types[step], data: facts })
   try {
     await record({
       name: `blocks/${step}`,
       decision: 'allow',
-      findings: [{ reason: `block_${step}`, stage: 'blocks', effect: 'reported', detail: block.reason }],
-      facts: { ...block },
+      findings: [
+        {
+          reason: `block_${step}`,
+          stage: 'blocks',
+          effect: 'reported',
+          detail: lifted.lift_reason ?? block.reason,
+        },
+      ],
+      facts,
       ...(client?.kind === 'user' ? { principal: client.identity, tenant: client.identity.tenant } : {}),
     })
     return true
@@ -60,12 +77,26 @@ export async function reportStep(
   }
 }
 
-/** `blocks` returns those of the gateway, once it has started. */
-export function blockOperations(blocks: () => Blocks, journal: BlockJournal): Operation[] {
-  const finished = async (step: Step, { block, spread }: Changed, client: Reviewer) => {
-    const [recorded, result] = await Promise.all([reportStep(step, block, journal, client), spread])
-    return { block, ...result, recorded }
-  }
+/** Resolves when a change is recorded, and the other gateways have it or have had time for it. */
+export async function finishedStep(
+  step: Step,
+  { block, spread }: Changed,
+  journal: BlockJournal,
+  client: Reviewer,
+  lifted?: Parameters<typeof reportStep>[4],
+): Promise<z.output<typeof changedSchema>> {
+  const [recorded, result] = await Promise.all([reportStep(step, block, journal, client, lifted), spread])
+  const { acknowledged, silent, ...rest } = result
+  return { block, acknowledged: [...acknowledged], silent: [...silent], ...rest, recorded }
+}
+
+export interface BlockingGateway {
+  readonly blocks: Blocks
+  readonly journal: BlockJournal
+}
+
+/** `gateway` is used when an operation runs, and not before. */
+export function blockOperations(gateway: () => BlockingGateway): Operation[] {
   return [
     operation({
       method: 'GET',
@@ -74,7 +105,7 @@ export function blockOperations(blocks: () => Blocks, journal: BlockJournal): Op
       summary: 'Lists the blocks in force.',
       access: 'auditor',
       response: listSchema,
-      run: async (): Promise<BlocksJson> => ({ blocks: [...blocks().list.blocks] }),
+      run: async (): Promise<BlocksJson> => ({ blocks: [...gateway().blocks.list.blocks] }),
     }),
     operation({
       method: 'POST',
@@ -87,8 +118,8 @@ export function blockOperations(blocks: () => Blocks, journal: BlockJournal): Op
       response: changedSchema,
       async run({ client, body: { kind, pattern, reason, for_sec } }) {
         checkPattern(kind, pattern)
-        const given = { kind, pattern, reason, by: nameOf(client) }
-        return finished('set', blocks().set(given, for_sec * 1000), client)
+        const given = { kind, pattern, reason, by: operatorName(client) }
+        return finishedStep('set', gateway().blocks.set(given, for_sec * 1000), gateway().journal, client)
       },
     }),
     operation({
@@ -98,13 +129,17 @@ export function blockOperations(blocks: () => Blocks, journal: BlockJournal): Op
       summary: 'Ends a block.',
       access: 'operator',
       isUnrecorded: true,
-      body: z.strictObject({}),
+      body: z.strictObject({ reason: reasonSchema.optional() }),
       response: changedSchema,
-      async run({ client, id = '' }) {
-        const lifted = blocks().lift(id)
+      async run({ client, id = '', body: { reason } }) {
+        const lifted = gateway().blocks.lift(id)
         if (lifted === undefined)
           throw new Refusal('TARGET_NOT_FOUND', 'There is no such block; it may have ended.')
-        return finished('lift', lifted, client)
+        const why = reason === undefined ? {} : { lift_reason: reason }
+        return finishedStep('lift', lifted, gateway().journal, client, {
+          lifted_by: operatorName(client),
+          ...why,
+        })
       },
     }),
   ]
@@ -128,7 +163,7 @@ function checkPattern(kind: Block['kind'], pattern: string): void {
   }
 }
 
-function nameOf(client: Reviewer): string {
+export function operatorName(client: Reviewer): string {
   if (client.kind === 'admin') return 'the admin token'
   const { user, userId, clientId } = client.identity
   return user ?? userId ?? clientId ?? 'a user'

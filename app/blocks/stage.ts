@@ -1,4 +1,5 @@
-// Refuses calls that an operator has blocked, whatever the policy says of them, in observe mode too.
+// Refuses calls that an operator has blocked or whose tool is turned off, whatever the policy says of them, in observe
+// mode too.
 import {
   after,
   type Call,
@@ -9,23 +10,35 @@ import {
   type Outcome,
   type Stage,
 } from '@svc/core'
-import type { Block, BlockList } from './block.js'
+import { type Block, BlockList } from './block.js'
 
 const STAGE = 'blocks'
+const nothing = new BlockList([])
+const unknown = denied('STORE_UNAVAILABLE', 'What operators have blocked is not known yet; ask again later.')
 
-/** `current` returns the list in force. */
-export function blockStage(current: () => BlockList): Stage {
+/** `current` returns the list in force; undefined if it has not been read yet. */
+export function blockStage(current: () => BlockList | undefined): Stage {
+  const list = () => current() ?? nothing
+  const judge = (call: Call): MaybePromise<Block | undefined> => {
+    // Lists show no blocked tool.
+    call.addReferenceRule((reference, kind) => findingOf(list().findReference([reference], kind)))
+    const find = () => list().find(call)
+    return list().needsRequest ? after(call.request(), find) : find()
+  }
   return {
+    explain: async (call, next, say) => {
+      const block = await judge(call)
+      if (block === undefined) return next()
+      say(`${describeBlock(block)}, by ${block.by}: ${block.reason}`)
+      return refusalOf(block)
+    },
     handle(call, next): MaybePromise<Outcome> {
-      // Lists show no blocked tool.
-      call.addReferenceRule((reference, kind) => findingOf(current().findReference([reference], kind)))
-      const find = () => current().find(call)
-      const found = current().needsRequest ? after(call.request(), find) : find()
-      return after(found, (block) => {
+      if (current() === undefined) return unknown
+      return after(judge(call), (block) => {
         if (block !== undefined) return refusalOf(block)
         return after(next(), (outcome) => {
           // One that was stopped by a block while it waited.
-          const later = outcome.kind !== 'completed' && call.sent === 'no' ? find() : undefined
+          const later = outcome.kind !== 'completed' && call.sent === 'no' ? list().find(call) : undefined
           return later === undefined ? outcome : refusalOf(later)
         })
       })
@@ -56,5 +69,10 @@ function reasonOf({ id }: Block): string {
 
 /** The operator's reason is not for the caller. */
 function messageOf({ until, id }: Block): string {
-  return `Blocked by an operator until ${until} (${id}).`
+  return `Blocked by an operator until ${until ?? 'it is allowed again'} (${id}).`
+}
+
+/** `tool billing/* is blocked until 2026-06-15T11:00:00.000Z (3f2a9c1d04be)`. */
+function describeBlock({ kind, pattern, until, id }: Block): string {
+  return `${kind} ${pattern} is blocked until ${until ?? 'an operator lifts it'} (${id})`
 }

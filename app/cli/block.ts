@@ -15,7 +15,7 @@ const blockSchema = z.object({
   reason: z.string(),
   by: z.string(),
   at: z.string(),
-  until: z.string(),
+  until: z.string().nullable(),
 })
 
 const changedSchema = z.object({
@@ -79,10 +79,12 @@ async function set(flags: SetFlags, command: Command, io: CliIo, env: Environmen
   await report('blocked', response, flags, io)
 }
 
-async function lift(id: string, flags: AdminFlags, io: CliIo, env: Environment): Promise<void> {
+async function lift(id: string, flags: SetFlags, io: CliIo, env: Environment): Promise<void> {
   if (!/^[\w-]{1,64}$/.test(id)) throw new AdminError(`${JSON.stringify(id)} is not the id of a block`)
   const client = await adminClientOf(flags, env)
-  await report('lifted', await client.ask(`api/blocks/${id}/lift`, {}), flags, io)
+  const { reason } = flags
+  const body = reason === undefined ? {} : { reason }
+  await report('lifted', await client.ask(`api/blocks/${id}/lift`, body), flags, io)
 }
 
 async function list(flags: AdminFlags, io: CliIo, env: Environment): Promise<void> {
@@ -95,7 +97,7 @@ async function list(flags: AdminFlags, io: CliIo, env: Environment): Promise<voi
     id,
     kind,
     pattern,
-    until,
+    until ?? 'lifted',
     by,
     reason,
   ])
@@ -110,7 +112,7 @@ async function report(done: string, response: unknown, flags: AdminFlags, io: Cl
   if (flags.json === true) return io.out(`${JSON.stringify(response)}\n`)
   const { id, kind, pattern, until } = block
   const lines = [
-    `${done}: ${kind} ${pattern}${done === 'blocked' ? ` until ${until}` : ''}, block ${id}`,
+    `${done}: ${kind} ${pattern}${done === 'blocked' && until !== null ? ` until ${until}` : ''}, block ${id}`,
     `applied by ${acknowledged.length} of ${acknowledged.length + silent.length}: ${acknowledged.join(', ')}`,
     ...silent.map(
       ({ gateway, silent_ms }) =>

@@ -81,7 +81,7 @@ async function replay(file: string, options: ReplayOptions, io: CliIo, env: Envi
   const { Replay } = await import('../policy-replay/replay.js')
   const { keptPolicyIn, recordsOf } = await import('../policy-replay/recorded-logs.js')
   const { callLine, replayJson, replayMarkdown, replayText } = await import('../policy-replay/report.js')
-  const { unjudged } = await import('../policy-test/test-pipeline.js')
+  const { unjudged } = await import('../memory-pipeline/test-pipeline.js')
   const filter = filterOf(options)
   const began = performance.now()
   const judges: AsyncDisposable[] = []

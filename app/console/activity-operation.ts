@@ -28,6 +28,9 @@ const activitySchema = z.object({
         caller: z.string().describe('Empty for a caller without a name.'),
         server: z.string(),
         tool: z.string(),
+        kind: z
+          .enum(['tool', 'prompt', 'resource', 'protocol'])
+          .describe('What `tool` names; of protocol, a method.'),
         version: z.string(),
         ...counts,
       }),
@@ -81,6 +84,12 @@ export class ActivityReader {
       routes: routes.slice(0, MAX_ROUTES),
       routes_more: found.isCut || routes.length > MAX_ROUTES || reasons.length > MAX_REASONS,
     }
+  }
+
+  /** The routes of the last 24 hours; none if the gateway keeps no log of its own. */
+  async routes(request: OperationRequest): Promise<ActivityJson['routes']> {
+    const { dir } = resolveOptional(request.policy.container, services.auditLog) ?? {}
+    return dir === undefined ? [] : (await this.read(request, 24)).routes
   }
 
   async #activityOf(dir: string): Promise<Activity> {

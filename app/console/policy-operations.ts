@@ -1,24 +1,19 @@
 // The operations on the policy in force: its text and rules, who may use what by it, and what it decides about a call.
-import {
-  type NamedCaller,
-  policyTokens,
-  Refusal,
-  resolve,
-  resolveOptional,
-  services,
-  tokens,
-} from '@svc/core'
+import { type NamedCaller, policyTokens, Refusal, resolveOptional, services } from '@svc/core'
+import type { InsertedStage } from '@svc/core/pipeline'
 import { z } from 'zod'
 import { type Operation, type OperationRequest, operation } from '../admin/operation.js'
+import type { BlockList } from '../blocks/block.js'
+import { listedReference } from '../mcp/references.js'
 import type { Policy } from '../policy/config.js'
 import type { PolicyPlace } from '../policy/facts.js'
-import type { ActivityReader } from './activity-operation.js'
-import { ServerTools } from './server-tools.js'
+import type { KnownServer } from './server-tools.js'
 
 const MAX_CALLERS = 500
+const MAX_CALLERS_OF_SERVER = 20
 const MAX_ARGUMENTS = 16_384
 
-const callerSchema = z.object({
+export const callerSchema = z.object({
   tenant: z.string(),
   kind: z.enum(['anyone', 'user', 'user_id', 'role', 'agent']),
   name: z.string(),
@@ -51,8 +46,15 @@ const policySchema = z.object({
       server: z.string(),
       listed: z
         .boolean()
-        .describe('Whether the server listed its tools; else those called in the last 24 hours.'),
+        .describe(
+          'Whether the server listed its tools; else those that the policy names or that were called in the last 24 hours.',
+        ),
       tools: z.array(z.string()),
+      off: z
+        .array(z.object({ tool: z.string(), block: z.string() }))
+        .describe(
+          'Tools that operators have turned off or blocked for every caller, with the id of the block.',
+        ),
     }),
   ),
 })
@@ -108,15 +110,28 @@ export type ExplanationJson = z.output<typeof explanationSchema>
 export interface PolicyInForce {
   readonly policy: Policy
   readonly place: PolicyPlace
+  /** What operators have blocked, and the stage that refuses it. */
+  readonly blocks: BlockList
+  readonly blocking: InsertedStage
 }
 
+/** Who may use what, with the blocks of `blocking` in place of those in force. */
+export async function effectiveAccess(
+  { policy, place, ...inForce }: PolicyInForce,
+  blocking = inForce.blocking,
+) {
+  const [{ EffectiveAccess }, { commandContext }] = await Promise.all([
+    import('../policy-explain/effective-access.js'),
+    import('../policy-explain/command-context.js'),
+  ])
+  return new EffectiveAccess(policy, commandContext(policy, { ...place, warn: () => undefined }), blocking)
+}
+
+/** Returns what is known of the tools of the servers. */
+export type ReadServers = (request: OperationRequest) => Promise<readonly KnownServer[]>
+
 /** `inForce` returns the policy in force. */
-export function policyOperations(inForce: () => PolicyInForce, reader: ActivityReader): Operation[] {
-  let known: ServerTools | undefined
-  const serversOf = async (request: OperationRequest) => {
-    known ??= new ServerTools(resolve(request.policy.container, tokens.Clock))
-    return known.of(inForce().policy.host, await routesOf(request, reader))
-  }
+export function policyOperations(inForce: () => PolicyInForce, serversOf: ReadServers): Operation[] {
   return [
     operation({
       method: 'GET',
@@ -126,7 +141,7 @@ export function policyOperations(inForce: () => PolicyInForce, reader: ActivityR
       access: 'auditor',
       response: policySchema,
       async run(request): Promise<PolicyJson> {
-        const { policy } = inForce()
+        const { policy, blocks } = inForce()
         const servers = await serversOf(request)
         return {
           sha256: policy.sha256,
@@ -138,12 +153,19 @@ export function policyOperations(inForce: () => PolicyInForce, reader: ActivityR
             source: policy.modules.get(name) ?? 'built in',
           })),
           rules: rulesOf(policy),
-          callers: callersOf(policy).slice(0, MAX_CALLERS),
+          callers: policyCallers(policy),
           edit: policy.host.admin?.console.edit === true,
           servers: servers.map(({ server, isListed, tools }) => ({
             server,
             listed: isListed,
             tools: tools.map(({ name }) => name),
+            off: tools.flatMap(({ name, version }) => {
+              const reference = listedReference(server, 'tool', name, version)
+              const block =
+                blocks.findServer(server) ??
+                (reference === undefined ? undefined : blocks.findReference([reference], 'tool'))
+              return block === undefined ? [] : [{ tool: name, block: block.id }]
+            }),
           })),
         }
       },
@@ -153,21 +175,14 @@ export function policyOperations(inForce: () => PolicyInForce, reader: ActivityR
       path: '/api/policy/access',
       name: 'read_access',
       summary:
-        'Returns which tools a caller may use (?tenant=&kind=&name=), or which callers may use a tool (?server=&tool=).',
+        'Returns which tools a caller may use (?tenant=&kind=&name=), which callers may use a tool (?server=&tool=), or, for the first callers and without limits, the tools of a server (?server=).',
       access: 'auditor',
       query: accessQuery,
       response: accessSchema,
       async run(request): Promise<AccessJson> {
         const { tenant, kind = 'anyone', name = '', server, tool } = request.query
-        const { policy, place } = inForce()
-        const [{ EffectiveAccess }, { commandContext }] = await Promise.all([
-          import('../policy-explain/effective-access.js'),
-          import('../policy-explain/command-context.js'),
-        ])
-        const access = new EffectiveAccess(
-          policy,
-          commandContext(policy, { ...place, warn: () => undefined }),
-        )
+        const { policy } = inForce()
+        const access = await effectiveAccess(inForce())
         const servers = (await serversOf(request)).filter(
           (one) => server === undefined || one.server === server,
         )
@@ -175,14 +190,17 @@ export function policyOperations(inForce: () => PolicyInForce, reader: ActivityR
           ...one,
           tools: one.tools.filter((each) => tool === undefined || each.name === tool),
         }))
-        const callers =
-          tenant === undefined ? callersOf(policy).slice(0, MAX_CALLERS) : [{ tenant, kind, name } as const]
-        if (tenant === undefined && (server === undefined || tool === undefined))
-          throw new Refusal('BAD_REQUEST', 'Name a caller (?tenant=), or a tool (?server=&tool=).')
+        const callers = tenant === undefined ? policyCallers(policy) : [{ tenant, kind, name } as const]
+        if (tenant === undefined && server === undefined)
+          throw new Refusal(
+            'BAD_REQUEST',
+            'Name a caller (?tenant=), a tool (?server=&tool=), or a server (?server=).',
+          )
+        const isOfServer = tenant === undefined && tool === undefined
         const found = await Promise.all(
-          callers.flatMap((caller) =>
+          callers.slice(0, isOfServer ? MAX_CALLERS_OF_SERVER : undefined).flatMap((caller) =>
             asked.map(async (one) =>
-              (await access.judge(caller, one)).map(({ refused = null, limits, ...rest }) => ({
+              (await access.judge(caller, one, !isOfServer)).map(({ refused = null, limits, ...rest }) => ({
                 ...rest,
                 caller,
                 refused,
@@ -203,13 +221,13 @@ export function policyOperations(inForce: () => PolicyInForce, reader: ActivityR
       body: triedSchema,
       response: explanationSchema,
       async run({ body: { arguments: args, user, ...rest } }): Promise<ExplanationJson> {
-        const { policy, place } = inForce()
+        const { policy, place, blocking } = inForce()
         const text = JSON.stringify(args)
         if (text.length > MAX_ARGUMENTS)
           throw new Refusal('BAD_REQUEST', `arguments: expected at most ${MAX_ARGUMENTS} characters.`)
         const { explainCall } = await import('../policy-explain/explain-call.js')
         const call = { ...rest, args: text, ...(user === undefined || user === '' ? {} : { user }) }
-        const { verdict, lines } = await explainCall(policy, call, place.baseDir)
+        const { verdict, lines } = await explainCall(policy, call, place.baseDir, blocking)
         const { decision } = verdict
         if (decision === 'undecided') return { decision, because: [...verdict.because], lines: [...lines] }
         return decision === 'allow' ? { decision, lines: [...lines] } : { ...verdict, lines: [...lines] }
@@ -218,16 +236,12 @@ export function policyOperations(inForce: () => PolicyInForce, reader: ActivityR
   ]
 }
 
-async function routesOf(request: OperationRequest, reader: ActivityReader) {
-  const { dir } = resolveOptional(request.policy.container, services.auditLog) ?? {}
-  return dir === undefined ? [] : (await reader.read(request, 24)).routes
-}
-
-function callersOf(policy: Policy): NamedCaller[] {
+/** Those that the policy names, and the callers of the gateway's own tenant. */
+export function policyCallers(policy: Policy): NamedCaller[] {
   const named = resolveOptional(policy.container, services.namedCallers) ?? []
   const own: NamedCaller = { tenant: policy.host.tenant, kind: 'anyone', name: '' }
   const isNamed = named.some(({ tenant, kind }) => tenant === own.tenant && kind === 'anyone')
-  return isNamed ? [...named] : [own, ...named]
+  return (isNamed ? [...named] : [own, ...named]).slice(0, MAX_CALLERS)
 }
 
 function rulesOf(policy: Policy): RuleJson[] {

@@ -1,11 +1,13 @@
-// The tools of the servers in a policy, as far as the gateway can know them: those that an MCP server over HTTP lists
-// without a credential, and those that were called in the last 24 hours.
-import type { Clock } from '@svc/core'
-import type { HostConfig } from '../policy/config.js'
+// The tools of the servers in a policy, as far as the gateway can know them: those that a server lists without a
+// credential, a command only while it runs; those that the policy names; and those that were called in the last 24 hours.
+import { type Clock, resolveOptional, services } from '@svc/core'
+import { UNVERSIONED } from '../mcp/server-versions.js'
+import type { Policy } from '../policy/config.js'
 import type { NamedTools } from '../policy-explain/effective-access.js'
 import { addressesOf } from '../stdio-targets/config.js'
 import { targetOf } from '../upstream/target.js'
 import type { ActivityJson } from './activity-operation.js'
+import type { PolicyInForce } from './policy-operations.js'
 
 /** How long a list counts before the server is asked again. */
 const LISTED_MS = 60_000
@@ -16,48 +18,98 @@ export interface KnownServer extends NamedTools {
   readonly isListed: boolean
 }
 
-type Listed = Map<string, string> | undefined
+type Versions = Map<string, string>
+
+interface ServerToolsParts {
+  readonly clock: Pick<Clock, 'monotonic'>
+  inForce(): PolicyInForce
+  /** Undefined if the command does not run, or does not list its tools. */
+  listCommand(server: string, address: string): Promise<Listed | undefined>
+}
+
+interface Listed {
+  readonly version: string
+  readonly names: readonly string[]
+}
 
 export class ServerTools {
-  readonly #clock: Pick<Clock, 'monotonic'>
-  readonly #lists = new Map<string, { readonly at: number; readonly tools: Promise<Listed> }>()
+  readonly #parts: ServerToolsParts
+  readonly #lists = new Map<string, { readonly at: number; readonly tools: Promise<Versions | undefined> }>()
+  readonly #named = new WeakMap<Policy, Promise<ReadonlyMap<string, readonly string[]>>>()
 
-  constructor(clock: Pick<Clock, 'monotonic'>) {
-    this.#clock = clock
+  constructor(parts: ServerToolsParts) {
+    this.#parts = parts
   }
 
-  /** Never rejects: a server that cannot be asked has the tools that were called. */
-  async of({ targets }: Pick<HostConfig, 'targets'>, routes: ActivityJson['routes']): Promise<KnownServer[]> {
+  /** Never rejects for a server that cannot be asked. */
+  async of(routes: ActivityJson['routes']): Promise<KnownServer[]> {
+    const inForce = this.#parts.inForce()
+    const { policy } = inForce
+    const named = this.#named.get(policy) ?? namedTools(inForce)
+    this.#named.set(policy, named)
     return Promise.all(
-      Object.entries(addressesOf(targets)).map(async ([server, address]): Promise<KnownServer> => {
-        const listed = await this.#listOf(server, address)
-        const tools = new Map(
-          routes.flatMap((one) => (one.server === server ? [[one.tool, one.version] as const] : [])),
-        )
-        for (const [name, version] of listed ?? []) tools.set(name, version)
-        const sorted = [...tools].sort(([a], [b]) => (a < b ? -1 : 1)).slice(0, MAX_TOOLS)
-        return {
-          server,
-          tools: sorted.map(([name, version]) => ({ name, version })),
-          isListed: listed !== undefined,
-        }
-      }),
+      Object.entries(addressesOf(policy.host.targets)).map(
+        async ([server, address]): Promise<KnownServer> => {
+          const listed = await this.#listOf(server, address)
+          const own = routes.filter((one) => one.server === server && one.kind === 'tool')
+          const tools: Versions = new Map([
+            ...((await named).get(server) ?? []).map((name) => [name, UNVERSIONED] as const),
+            ...own.map(({ tool, version }) => [tool, version] as const),
+            ...(listed ?? []),
+          ])
+          const sorted = [...tools].sort(([a], [b]) => (a < b ? -1 : 1)).slice(0, MAX_TOOLS)
+          return {
+            server,
+            tools: sorted.map(([name, version]) => ({ name, version })),
+            isListed: listed !== undefined,
+          }
+        },
+      ),
     )
   }
 
-  #listOf(server: string, address: string): Promise<Listed> {
-    const { isMcp, url } = targetOf(address)
-    if (!isMcp || !/^https?:$/.test(url.protocol)) return Promise.resolve(undefined)
+  async #listOf(server: string, address: string): Promise<Versions | undefined> {
     const known = this.#lists.get(address)
-    if (known !== undefined && this.#clock.monotonic() - known.at < LISTED_MS) return known.tools
-    const tools = listedBy(server, address)
-    this.#lists.set(address, { at: this.#clock.monotonic(), tools })
-    return tools
+    if (known !== undefined && this.#parts.clock.monotonic() - known.at < LISTED_MS) return known.tools
+    const tools = this.#ask(server, address)
+    this.#lists.set(address, { at: this.#parts.clock.monotonic(), tools })
+    const found = await tools
+    // A command that starts meanwhile is asked at the next look.
+    if (found === undefined && isCommand(address)) this.#lists.delete(address)
+    return found
+  }
+
+  async #ask(server: string, address: string): Promise<Versions | undefined> {
+    const { isMcp, url } = targetOf(address)
+    const found = isCommand(address)
+      ? await this.#parts.listCommand(server, address)
+      : isMcp && /^https?:$/.test(url.protocol)
+        ? await (await import('../doctor/listed-tools.js')).listHttpTools(server, address)
+        : undefined
+    return found && new Map(found.names.map((name) => [name, found.version]))
   }
 }
 
-async function listedBy(server: string, address: string): Promise<Listed> {
-  const { listHttpTools } = await import('../doctor/listed-tools.js')
-  const found = await listHttpTools(server, address)
-  return found === undefined ? undefined : new Map(found.names.map((name) => [name, found.version]))
+function isCommand(address: string): boolean {
+  return targetOf(address).url.protocol === 'stdio:'
+}
+
+/** The names without a wildcard in lists and rules, by server. */
+async function namedTools({ policy, place }: PolicyInForce): Promise<ReadonlyMap<string, readonly string[]>> {
+  const [{ entriesOf }, { commandContext }] = await Promise.all([
+    import('../doctor/tool-access.js'),
+    import('../policy-explain/command-context.js'),
+  ])
+  const entries = entriesOf(policy, commandContext(policy, { ...place, warn: () => undefined }))
+  const rules = resolveOptional(policy.container, services.describedRules) ?? []
+  const patterns = [
+    ...entries.flatMap(({ kind, name }) => (kind === 'pattern' ? [name] : [])),
+    ...rules.flatMap(({ tools }) => tools),
+  ]
+  const named = new Map<string, string[]>()
+  for (const pattern of patterns) {
+    const [, server = '', tool] = /^(?:mcp:\/\/)?([^/*]+)\/([^/*@]+)(?:@[^@]*)?$/.exec(pattern) ?? []
+    if (tool !== undefined) named.set(server, [...(named.get(server) ?? []), tool])
+  }
+  return named
 }

@@ -13,6 +13,7 @@ import { gatewayImplementation } from '../mcp/implementation.js'
 import { toolNames } from '../mcp/list-pages.js'
 import { createSend, createSendOwn, endSession, ownClientFacts } from '../mcp/own-requests.js'
 import { UNVERSIONED } from '../mcp/server-versions.js'
+import type { McpServers } from '../mcp/servers.js'
 import { targetOf } from '../upstream/target.js'
 import { UndiciDispatcher } from '../upstream/undici.js'
 import type { ListedTools } from './tool-access.js'
@@ -28,9 +29,24 @@ export type UseSession<T> = (
 ) => Promise<T>
 
 /** Undefined if the server cannot be reached from here, is not an MCP server, or demands a credential. */
-export async function listHttpTools(server: string, target: string): Promise<ListedTools | undefined> {
+export function listHttpTools(server: string, target: string): Promise<ListedTools | undefined> {
+  return listedIn(server, (use) => inHttpSession(target, use))
+}
+
+/** The same of one that `servers` reach. */
+export function listToolsOver(
+  servers: McpServers,
+  server: string,
+  target: string,
+): Promise<ListedTools | undefined> {
+  return listedIn(server, (use) => inSession(servers, target, use))
+}
+
+type OpenSession = (use: UseSession<ListedTools>) => Promise<ListedTools>
+
+async function listedIn(server: string, open: OpenSession): Promise<ListedTools | undefined> {
   try {
-    return await inHttpSession(target, async (send, session, client) => {
+    return await open(async (send, session, client) => {
       const names = await toolNames(send, session, client)
       return { server, version: serverVersionIn(session) ?? UNVERSIONED, names }
     })
@@ -48,18 +64,21 @@ export async function inHttpSession<T>(target: string, use: UseSession<T>): Prom
     idleTimeoutMs: timeoutMs,
     wholeUpToBytes: maxBytes,
   })
-  const signal = AbortSignal.timeout(timeoutMs)
-  const client = ownClientFacts(gatewayImplementation)
-  const servers = new HttpServers(dispatcher, timeoutMs)
-  const sendOne = createSend({ servers }, targetOf(target).url, undefined, { signal })
-  const send = createSendOwn(sendOne, maxBytes)
   try {
-    const { session } = await performHandshake(send, client)
-    if (session === undefined) throw new Error('the server accepted no handshake')
-    const used = await use(send, session, client)
-    await endSession(sendOne, session)
-    return used
+    return await inSession(new HttpServers(dispatcher, timeoutMs), target, use)
   } finally {
     await dispatcher.close()
   }
+}
+
+async function inSession<T>(servers: McpServers, target: string, use: UseSession<T>): Promise<T> {
+  const signal = AbortSignal.timeout(timeoutMs)
+  const client = ownClientFacts(gatewayImplementation)
+  const sendOne = createSend({ servers }, targetOf(target).url, undefined, { signal })
+  const send = createSendOwn(sendOne, maxBytes)
+  const { session } = await performHandshake(send, client)
+  if (session === undefined) throw new Error('the server accepted no handshake')
+  const used = await use(send, session, client)
+  await endSession(sendOne, session)
+  return used
 }

@@ -1,17 +1,16 @@
 // Lists which tools of a server a policy lets each tenant use, by the stages' explanations of a `tools/list`.
 import {
-  callRequest,
-  identity,
+  type Identity,
   type PluginContext,
   policyTokens,
   resolveOptional,
   type SectionEntry,
   services,
 } from '@svc/core'
-import { type CallControl, compose, type PlacedStage } from '@svc/core/pipeline'
+import type { PlacedStage } from '@svc/core/pipeline'
 import { listedReference } from '../mcp/references.js'
 import type { Policy } from '../policy/config.js'
-import { unsent, unsentCall } from '../policy/unsent-call.js'
+import { explainedStages, judgeUnsent, toolListing } from '../policy-explain/explained-stages.js'
 
 /** The tools of one server. */
 export interface ListedTools {
@@ -32,7 +31,7 @@ export async function accessTo(
   policy: Policy,
   context: PluginContext,
 ): Promise<ToolAccess[]> {
-  const stages = stagesOf(policy, policy.plugins, context)
+  const stages = explainedStages(policy, policy.plugins, context)
   const listed = resolveOptional(context.container, services.namedTenants) ?? []
   const withTokens = [
     ...listed.map((tenant) => ({ who: `tenant "${tenant}"`, tenant })),
@@ -67,27 +66,14 @@ export async function refusalsOf(
   const judging = policy.plugins.filter(
     ({ phase = 'inspection' }) => phase === 'inspection' || phase === 'decision',
   )
-  const control = listingOf('', server, version)
+  const control = toolListing(callerOf(''), server, version)
   const { call } = control
-  await compose(stagesOf(policy, judging, context), () => Promise.resolve(unsent))(control)
+  await judgeUnsent(explainedStages(policy, judging, context))(control)
   return names.flatMap((tool) => {
     const reference = listedReference(server, 'tool', tool, version)
     const denial = reference === undefined ? undefined : call.denialOf(reference, 'tool')
     return denial === undefined ? [] : [{ tool, reason: denial.reason }]
   })
-}
-
-function stagesOf(policy: Policy, plugins: Policy['plugins'], context: PluginContext): PlacedStage[] {
-  return plugins.map((plugin) =>
-    explainingStage(plugin.name, plugin.create(policy.sections.get(plugin.name), context)),
-  )
-}
-
-function explainingStage(name: string, stage: PlacedStage['stage']): PlacedStage {
-  const explain = stage.explain?.bind(stage)
-  const handle: PlacedStage['stage']['handle'] =
-    explain === undefined ? (_call, next) => next() : (call, next) => explain(call, next, () => undefined)
-  return { name, stage: { handle } }
 }
 
 /** Undefined for callers that may not send anything. */
@@ -96,9 +82,9 @@ async function usableBy(
   { server, version, names }: ListedTools,
   stages: readonly PlacedStage[],
 ): Promise<string[] | undefined> {
-  const control = listingOf(tenant, server, version)
+  const control = toolListing(callerOf(tenant), server, version)
   const { call } = control
-  const outcome = await compose(stages, () => Promise.resolve(unsent))(control)
+  const outcome = await judgeUnsent(stages)(control)
   if (outcome.kind !== 'completed') return outcome.code === 'UNAUTHENTICATED' ? undefined : []
   return names.filter((tool) => {
     const reference = listedReference(server, 'tool', tool, version)
@@ -112,17 +98,6 @@ function unlistedOf(tenants: readonly string[]): string {
 }
 
 /** Without a tenant the caller has no token. */
-function listingOf(tenant: string | undefined, server: string, version: string): CallControl {
-  const request = callRequest({
-    kind: 'protocol',
-    method: 'tools/list',
-    server,
-    name: 'POST',
-    version,
-    args: {},
-    idempotencyKey: null,
-  })
-  const control = unsentCall(request)
-  if (tenant !== undefined) control.call.set(identity, { tenant, authenticated: true, roles: [] })
-  return control
+function callerOf(tenant: string | undefined): Identity | undefined {
+  return tenant === undefined ? undefined : { tenant, authenticated: true, roles: [] }
 }

@@ -1,17 +1,24 @@
 // The operations of the admin API that a gateway has, without those that each listener has.
+import { resolve, tokens } from '@svc/core'
 import type { DependencyContainer } from 'tsyringe'
 import type { Operation } from '../admin/operation.js'
+import { blockOperations } from '../blocks/operations.js'
 import { ActivityReader, activityOperation } from '../console/activity-operation.js'
 import { callOperations } from '../console/calls/operations.js'
 import { showCall } from '../console/calls/show-call.js'
 import { eventsOperation } from '../console/events/operation.js'
 import { healthOperation } from '../console/health-operation.js'
-import { type PolicyInForce, policyOperations } from '../console/policy-operations.js'
+import { type PolicyInForce, policyOperations, type ReadServers } from '../console/policy-operations.js'
 import { clientsOperation, serversOperation } from '../console/server-operations.js'
+import { ServerTools } from '../console/server-tools.js'
 import { statusOperation } from '../console/status-operation.js'
+import { switchOperations } from '../console/switch-operations.js'
+import type { ListedTools } from '../doctor/tool-access.js'
 import { escalationOperations } from '../escalations/operations.js'
 import { logOperations } from '../log/operations.js'
+import type { Policy } from '../policy/config.js'
 import type { ProcessState } from '../stdio-targets/server-pool.js'
+import type { GatewayBlocks } from './gateway-blocks.js'
 import { definitionOperations, reloadOperation, shadowOperation } from './operations.js'
 import type { ReloadCause, ReloadedPolicy } from './reload-records.js'
 
@@ -19,11 +26,17 @@ export interface OperatedGateway {
   /** The bindings of the policy in force. */
   container(): DependencyContainer
   inForce(): PolicyInForce
+  /** The policy in force, loaded once more; another one. */
+  load(): Promise<Policy>
+  loadText(text: string): Promise<Policy>
+  blocking(): GatewayBlocks
   /** Where callers reach it. */
   url(): Promise<string>
   /** What the processes of a target do; undefined for targets that are not commands. */
   stateOf(server: string): ProcessState | undefined
   /** Undefined if the policy in force names no shadow policy. */
+  /** What a command lists; undefined if it does not run for all callers. */
+  listCommand(server: string, address: string): Promise<ListedTools | undefined>
   shadowStatus(): Promise<object | undefined>
   reloadFile(cause: ReloadCause): Promise<ReloadedPolicy>
 }
@@ -31,11 +44,28 @@ export interface OperatedGateway {
 /** `gateway` is used when an operation runs, and not before. */
 export function gatewayOperations(gateway: OperatedGateway): Operation[] {
   const activity = new ActivityReader()
+  let tools: ServerTools | undefined
+  const knownServers: ReadServers = async (request) => {
+    tools ??= new ServerTools({
+      clock: resolve(request.policy.container, tokens.Clock),
+      inForce: () => gateway.inForce(),
+      listCommand: (server, address) => gateway.listCommand(server, address),
+    })
+    return tools.of(await activity.routes(request))
+  }
   return [
     ...escalationOperations,
     ...logOperations,
     activityOperation(activity),
-    ...policyOperations(() => gateway.inForce(), activity),
+    ...policyOperations(() => gateway.inForce(), knownServers),
+    ...blockOperations(() => gateway.blocking()),
+    ...switchOperations({
+      inForce: () => gateway.inForce(),
+      blocking: () => gateway.blocking(),
+      load: () => gateway.load(),
+      loadText: (text) => gateway.loadText(text),
+      serversOf: knownServers,
+    }),
     healthOperation,
     serversOperation(gateway),
     clientsOperation(gateway),

@@ -2,7 +2,7 @@
 import 'reflect-metadata'
 import { type Plugin, registerPlugin } from '@svc/core'
 import { type DependencyContainer, container as root } from 'tsyringe'
-import { builtinPlugins } from './plugins.js'
+import { builtinPlugins } from '../policy/plugins.js'
 
 /** A container for one gateway, with the plugins that ship; two gateways in one process share nothing. */
 export function createContainer(): DependencyContainer {

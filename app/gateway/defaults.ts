@@ -5,7 +5,7 @@ import { visible } from '@svc/core/json'
 import { type DestinationStream, type Logger, type LoggerOptions, pino, stdSerializers } from 'pino'
 import type { DependencyContainer } from 'tsyringe'
 import { GatewayMetrics, gatewayMetrics } from '../metrics/gateway-metrics.js'
-import { bindBetweenPlugins } from './plugins.js'
+import { bindBetweenPlugins } from '../policy/plugins.js'
 
 /** `isWatched`: whether an admin listener shows the metrics to Prometheus. */
 export function bindDefaults(container: DependencyContainer, isWatched: boolean): void {

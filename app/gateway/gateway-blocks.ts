@@ -3,18 +3,18 @@ import { join } from 'node:path'
 import { identity, resolve, resolveOptional, services, tokens } from '@svc/core'
 import type { InsertedStage } from '@svc/core/pipeline'
 import { MemoryBoard } from '@svc/core/store'
-import type { Operation } from '../admin/operation.js'
+import type { BlockList } from '../blocks/block.js'
 import { Blocks } from '../blocks/blocks.js'
 import { BlocksFile } from '../blocks/kept-blocks.js'
-import { type BlockJournal, blockOperations, reportStep } from '../blocks/operations.js'
+import { type BlockingGateway, type BlockJournal, reportStep } from '../blocks/operations.js'
 import { blockStage, stopIfBlocked } from '../blocks/stage.js'
 import type { GatewayBuilder } from './builder.js'
 import type { Policies } from './policies.js'
 
-export interface GatewayBlocks {
-  readonly blocks: Blocks
+export interface GatewayBlocks extends BlockingGateway {
   readonly stage: InsertedStage
-  readonly operations: readonly Operation[]
+  /** The stage in its place, for another list. */
+  stageFor(list: BlockList): InsertedStage
 }
 
 /** `policies` returns those of the gateway, once it has started. @throws {Error} if the last list cannot be read */
@@ -40,8 +40,8 @@ export function gatewayBlocks(
     file: new BlocksFile(join(stateDir, 'blocks.json')),
     open: async () => {
       const board = resolveOptional(policies().current.container, services.board)
-      if (board === undefined) return new MemoryBoard(clock)
       if (typeof board === 'function') return board()
+      if (board === undefined) return new MemoryBoard(clock)
       const { LmdbBoard } = await import('@svc/core/lmdb')
       return new LmdbBoard(board.dir, clock)
     },
@@ -50,6 +50,15 @@ export function gatewayBlocks(
     },
     ended: (block) => void reportStep('expire', block, journal),
   })
-  const stage = { name: 'blocks', stage: blockStage(() => blocks.list), within: identity }
-  return { blocks, stage, operations: blockOperations(() => blocks, journal) }
+  const placed = (current: () => BlockList | undefined): InsertedStage => ({
+    name: 'blocks',
+    stage: blockStage(current),
+    within: identity,
+  })
+  return {
+    blocks,
+    journal,
+    stage: placed(() => (blocks.isKnown ? blocks.list : undefined)),
+    stageFor: (list) => placed(() => list),
+  }
 }

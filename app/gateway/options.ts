@@ -3,9 +3,9 @@ import { bind, type Plugin, type SectionsOf } from '@svc/core'
 import type { PolicyLayer } from '@svc/core/policy'
 import type { DependencyContainer } from 'tsyringe'
 import type { HostOptions } from '../policy/config.js'
+import type { MiddlewareConfig, RequiredSection } from '../policy/plugins.js'
 import { readPolicyText } from '../policy/policy-text.js'
 import type { StdioTargetOptions } from '../stdio-targets/config.js'
-import type { MiddlewareConfig, RequiredSection } from './plugins.js'
 
 export type { MiddlewareConfig, RequiredSection }
 

@@ -19,9 +19,9 @@ import { CallControl, Pipeline } from '@svc/core/pipeline'
 import type { Policy } from '../policy/config.js'
 import type { PolicyPlace } from '../policy/facts.js'
 import { pluginContext } from '../policy/plugin-context.js'
+import { bindBetweenPlugins } from '../policy/plugins.js'
 import { unsent } from '../policy/unsent-call.js'
 import type { ShadowCandidate } from '../policy-shadow/shadow.js'
-import { bindBetweenPlugins } from './plugins.js'
 
 const judging: ReadonlySet<string> = new Set(['authorization', 'inspection', 'decision'])
 const later: ReadonlySet<string> = new Set(['idempotency', 'metering', 'credential'])

@@ -11,8 +11,8 @@ import {
 } from '@svc/core'
 import type { DependencyContainer } from 'tsyringe'
 import type { Admin } from '../admin/admin.js'
-import type { Operation } from '../admin/operation.js'
 import type { Blocks } from '../blocks/blocks.js'
+import type { ListedTools } from '../doctor/tool-access.js'
 import type { SessionBinding } from '../mcp/session-binding.js'
 import { SharedState } from '../mcp/shared-state.js'
 import { gatewayMetrics } from '../metrics/gateway-metrics.js'
@@ -22,7 +22,7 @@ import { settingsRequiringRestart } from '../policy/facts.js'
 import type { TargetServers } from '../stdio-targets/servers.js'
 import { GatewayBuilder } from './builder.js'
 import { type CallListenerParts, type Listener, openCallListener } from './call-listener.js'
-import { gatewayBlocks } from './gateway-blocks.js'
+import { type GatewayBlocks, gatewayBlocks } from './gateway-blocks.js'
 import type { ShadowStatus } from './gateway-shadow.js'
 import { lazyConsole } from './lazy-console.js'
 import { listenAdmin } from './listen-admin.js'
@@ -149,7 +149,7 @@ export class Gateway implements GatewayHandle {
     this.#host = host
     const { stateDir } = this.#builder.stdioPlace(policy)
     const blocking = gatewayBlocks(this.#builder, stateDir, () => requireStarted(this.#policies))
-    const admin = await this.#createAdmin(host, blocking.operations)
+    const admin = await this.#createAdmin(host, blocking)
     this.#metrics = this.#createMetrics()
     const memory = { state: this.#state, sessions: () => this.#sessionBinding(host) }
     const upstream = createDispatcher(bindings, server)
@@ -179,7 +179,13 @@ export class Gateway implements GatewayHandle {
         mcp,
         upstream,
         draining: () => this.#closing !== undefined,
-        warnings: () => [...(admin?.warnings() ?? []), ...servers.warnings()],
+        warnings: () => [
+          ...(admin?.warnings() ?? []),
+          ...servers.warnings(),
+          ...(blocking.blocks.isKnown
+            ? []
+            : ['every call is refused: the list of blocks could not be read yet']),
+        ],
       })
       const listening = await this.#listener.listen()
       return { ...listening, ...(adminUrl === undefined ? {} : { adminUrl }) }
@@ -201,7 +207,7 @@ export class Gateway implements GatewayHandle {
   }
 
   /** Its code is loaded if the policy has such a listener. */
-  async #createAdmin(host: HostConfig, blockOperations: readonly Operation[]): Promise<Admin | undefined> {
+  async #createAdmin(host: HostConfig, blocking: GatewayBlocks): Promise<Admin | undefined> {
     if (host.admin === undefined) return undefined
     const [{ Admin }, { gatewayOperations }] = await Promise.all([
       import('../admin/admin.js'),
@@ -210,24 +216,36 @@ export class Gateway implements GatewayHandle {
     return new Admin(host.admin, this.#builder.bindings, {
       activePolicy: () => requireStarted(this.#policies).current,
       draining: () => this.#closing !== undefined,
-      operations: [
-        ...gatewayOperations({
-          container: () => requireStarted(this.#policies).current.container,
-          inForce: () => {
-            const { policy } = requireStarted(this.#policies)
-            return { policy, place: this.#builder.placeOf(policy.host) }
-          },
-          url: async () => (await this.#ready).url,
-          stateOf: (server) => this.#servers?.stateOf(server),
-          shadowStatus: async () => this.#parts.link?.shadow() ?? this.shadowStatus(),
-          reloadFile: (cause) => this.reloadFile(cause),
-        }),
-        ...blockOperations,
-      ],
+      operations: gatewayOperations({
+        container: () => requireStarted(this.#policies).current.container,
+        inForce: () => {
+          const { policy } = requireStarted(this.#policies)
+          const place = this.#builder.placeOf(policy.host)
+          return { policy, place, blocks: blocking.blocks.list, blocking: blocking.stage }
+        },
+        load: () => this.#builder.anew(requireStarted(this.#policies).policy),
+        loadText: (text) => this.#builder.policyFrom(text),
+        blocking: () => blocking,
+        url: async () => (await this.#ready).url,
+        stateOf: (server) => this.#servers?.stateOf(server),
+        listCommand: (server, address) => this.#listCommand(server, address),
+        shadowStatus: async () => this.#parts.link?.shadow() ?? this.shadowStatus(),
+        reloadFile: (cause) => this.reloadFile(cause),
+      }),
       console: lazyConsole(this.#builder.bindings, this.#state, () => this.#sessionBinding(host)),
       keyReader: (directories) => this.#builder.keyReader(host, directories),
       link: this.#parts.link,
     })
+  }
+
+  /** Starts nothing: only a process that runs, for all callers, is asked. */
+  async #listCommand(server: string, address: string): Promise<ListedTools | undefined> {
+    const target = requireStarted(this.#policies).policy.host.targets[server]
+    const isShared = typeof target === 'object' && target.isolate === 'gateway'
+    if (this.#servers === undefined || !isShared || this.#servers.stateOf(server)?.state !== 'up')
+      return undefined
+    const { listToolsOver } = await import('../doctor/listed-tools.js')
+    return listToolsOver(this.#servers, server, address)
   }
 
   /** That of this process. */

@@ -10,11 +10,12 @@ import {
   policyTokens,
   resolveOptional,
 } from '@svc/core'
-import { compose, type PlacedStage } from '@svc/core/pipeline'
+import type { InsertedStage, PlacedStage } from '@svc/core/pipeline'
 import { listedReference } from '../mcp/references.js'
 import { UNVERSIONED } from '../mcp/server-versions.js'
 import type { Policy } from '../policy/config.js'
-import { unsent, unsentCall } from '../policy/unsent-call.js'
+import { unsentCall } from '../policy/unsent-call.js'
+import { explainedStages, judgeUnsent, toolListing } from './explained-stages.js'
 
 /** The tools of one server. */
 export interface NamedTools {
@@ -36,36 +37,29 @@ export class EffectiveAccess {
   readonly #granting: readonly PlacedStage[]
   readonly #knowsUsers: boolean
 
-  /** Throws what a plugin's `create` throws. */
-  constructor(policy: Policy, context: PluginContext) {
+  /** `inserted` is a stage of the gateway. Throws what a plugin's `create` throws. */
+  constructor(policy: Policy, context: PluginContext, inserted?: InsertedStage) {
     // Without validated tokens, callers are nobody in particular.
     this.#knowsUsers = resolveOptional(context.container, policyTokens.knowsUsers) !== false
-    const placed = policy.plugins.map((plugin) => ({
-      plugin,
-      stage: explaining(plugin.name, plugin.create(policy.sections.get(plugin.name), context)),
-    }))
-    this.#all = placed.map(({ stage }) => stage)
-    this.#granting = placed
-      .filter(({ plugin: { phase } }) => phase === 'authorization')
-      .map(({ stage }) => stage)
+    this.#all = explainedStages(policy, policy.plugins, context, inserted)
+    const granting = new Set(
+      policy.plugins.filter(({ phase }) => phase === 'authorization').map(({ name }) => name),
+    )
+    this.#granting = this.#all.filter(({ name }) => granting.has(name))
   }
 
-  async judge(caller: NamedCaller, { server, tools }: NamedTools): Promise<ToolJudgement[]> {
+  async judge(
+    caller: NamedCaller,
+    { server, tools }: NamedTools,
+    hasLimits = true,
+  ): Promise<ToolJudgement[]> {
     const who = this.#knowsUsers ? identityOf(caller) : undefined
-    const listing = unsentCall(
-      callRequest({
-        kind: 'protocol',
-        method: 'tools/list',
-        server,
-        name: 'POST',
-        version: tools[0]?.version ?? UNVERSIONED,
-        args: {},
-        idempotencyKey: null,
-      }),
-    )
-    if (who !== undefined) listing.call.set(identity, who)
-    const outcome = await compose(this.#all, () => Promise.resolve(unsent))(listing)
-    const refusedAll = outcome.kind === 'completed' ? undefined : outcome.code
+    const listing = toolListing(who, server, tools[0]?.version ?? UNVERSIONED)
+    const outcome = await judgeUnsent(this.#all)(listing)
+    const refusedAll =
+      outcome.kind === 'completed'
+        ? undefined
+        : ((outcome.kind === 'denied' ? outcome.denial?.reason : undefined) ?? outcome.code)
     return Promise.all(
       tools.map(async ({ name: tool, version }): Promise<ToolJudgement> => {
         const reference = listedReference(server, 'tool', tool, version)
@@ -73,7 +67,8 @@ export class EffectiveAccess {
         const denial = listing.call.denialOf(reference, 'tool')
         const isAllowed = listing.call.mayRequest(reference, 'tool')
         const refused = refusedAll ?? (isAllowed ? undefined : (denial?.reason ?? 'TOOL_NOT_ALLOWED'))
-        const found = refused === undefined ? await this.#limitsOf(who, { server, tool, version }) : []
+        const found =
+          refused === undefined && hasLimits ? await this.#limitsOf(who, { server, tool, version }) : []
         return { server, tool, refused, limits: found }
       }),
     )
@@ -95,7 +90,7 @@ export class EffectiveAccess {
       }),
     )
     if (who !== undefined) control.call.set(identity, who)
-    await compose(this.#granting, () => Promise.resolve(unsent))(control)
+    await judgeUnsent(this.#granting)(control)
     return (control.call.get(limits) ?? []).map(describe)
   }
 }
@@ -112,12 +107,6 @@ function identityOf({ tenant, kind, name }: NamedCaller): Identity {
     default:
       return base
   }
-}
-
-function explaining(name: string, stage: PlacedStage['stage']): PlacedStage {
-  const handle: PlacedStage['stage']['handle'] = (call, next) =>
-    stage.explain === undefined ? next() : stage.explain(call, next, () => undefined)
-  return { name, stage: { handle } }
 }
 
 function describe({ level, callsPerDay, ratePerSec, burst }: Limit): string {

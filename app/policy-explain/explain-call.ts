@@ -16,7 +16,7 @@ import {
 } from '@svc/core'
 import { parseJson } from '@svc/core/json'
 import { parseToolSegment } from '@svc/core/match'
-import { type CallControl, compose, type PlacedStage } from '@svc/core/pipeline'
+import { type CallControl, compose, type InsertedStage, type PlacedStage } from '@svc/core/pipeline'
 import type { HostConfig, Policy } from '../policy/config.js'
 import { unsent, unsentCall } from '../policy/unsent-call.js'
 import { addressesOf } from '../stdio-targets/config.js'
@@ -62,11 +62,12 @@ export interface CallExplanation {
   readonly verdict: ExplainedVerdict
 }
 
-/** Throws what a plugin's `create` throws. */
+/** `inserted` is a stage of the gateway. Throws what a plugin's `create` throws. */
 export async function explainCall(
   policy: Policy,
   requested: ExplainedCall,
   baseDir: string,
+  inserted?: InsertedStage,
 ): Promise<CallExplanation> {
   const lines: string[] = []
   const control = callFor(requested, isPlain(requested.server, policy.host))
@@ -74,9 +75,12 @@ export async function explainCall(
   call.set(identity, identityOf(requested))
   const context = commandContext(policy, { baseDir, warn: (message) => lines.push(`warning: ${message}`) })
   const explanation = new Explanation(lines)
-  const stages = policy.plugins.map((plugin) =>
-    explanation.place(plugin, plugin.create(policy.sections.get(plugin.name), context)),
-  )
+  const stages = policy.plugins.flatMap((plugin) => {
+    const placed = explanation.place(plugin, plugin.create(policy.sections.get(plugin.name), context))
+    return inserted !== undefined && plugin.provides?.includes(inserted.within) === true
+      ? [placed, explanation.place(inserted, inserted.stage)]
+      : [placed]
+  })
   const { reference, readings } = await call.request()
   lines.unshift(
     `call: ${reference} for ${describeCaller(requested)}`,
@@ -121,18 +125,21 @@ function isPlain(server: string, { targets }: HostConfig): boolean {
   return address !== undefined && !targetOf(address).isMcp
 }
 
+/** A plugin, or a stage of the gateway. */
+type Placed = Pick<Plugin, 'name' | 'phase' | 'provides'>
+
 class Explanation {
   readonly #lines: string[]
   /** The innermost stage that refused, and its last line, which is the rule. */
-  #decided: { plugin: Plugin; rule: string | undefined } | undefined
-  readonly #undecided: { plugin: Plugin; why: string }[] = []
+  #decided: { plugin: Placed; rule: string | undefined } | undefined
+  readonly #undecided: { plugin: Placed; why: string }[] = []
 
   constructor(lines: string[]) {
     this.#lines = lines
   }
 
   /** The stage with its explanation instead of its work. */
-  place(plugin: Plugin, stage: Stage): PlacedStage {
+  place(plugin: Placed, stage: Stage): PlacedStage {
     const { name, provides } = plugin
     return {
       name,
@@ -177,7 +184,7 @@ class Explanation {
   }
 
   /** A finding that denies wins over one that escalates. A runtime may allow what findings deny, save by a ruling. */
-  #mayChange({ decision }: ExplainedRefusal, { phase }: Plugin, call: Call): boolean {
+  #mayChange({ decision }: ExplainedRefusal, { phase }: Placed, call: Call): boolean {
     if (this.#decided?.plugin.phase !== 'decision') return false
     if (decision !== 'deny') return true
     return phase === 'evaluation' && !call.findings.some(({ ruling }) => ruling === 'deny')

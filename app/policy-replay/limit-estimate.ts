@@ -2,8 +2,8 @@
 // count live calls. Retries that a refusal would have caused never came, so these are estimates.
 import { callRequest, type Identity, identity, type Limit, limits } from '@svc/core'
 import { compose, type Dispatch, type PlacedStage } from '@svc/core/pipeline'
+import type { VirtualClock } from '../memory-pipeline/clock.js'
 import { unsent, unsentCall } from '../policy/unsent-call.js'
-import type { VirtualClock } from '../policy-test/clock.js'
 
 export interface CountedCall {
   /** Milliseconds since the epoch. */

@@ -22,15 +22,15 @@ import {
   verdict,
 } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
-import { type CallControl, compose, type PlacedStage, type Run } from '@svc/core/pipeline'
+import { type CallControl, compose, type InsertedStage, type PlacedStage, type Run } from '@svc/core/pipeline'
 import type { SignedEnvelope } from '@svc/plugin-audit/log'
+import { VirtualClock } from '../memory-pipeline/clock.js'
+import { type TestPipeline, testPipeline } from '../memory-pipeline/test-pipeline.js'
 import type { Policy } from '../policy/config.js'
 import { unsent } from '../policy/unsent-call.js'
-import { VirtualClock } from '../policy-test/clock.js'
-import { type TestPipeline, testPipeline } from '../policy-test/test-pipeline.js'
 import { addressesOf } from '../stdio-targets/config.js'
 import { targetOf } from '../upstream/target.js'
-import { controlOf, recordedSubjectOf } from './recorded-call.js'
+import { controlOf, type NamedRequest, recordedSubjectOf, requestNames } from './recorded-call.js'
 import { type CallDecision, isEmergency, stricter } from './recorded-verdict.js'
 
 /** A finding that may apply, and the decision if it does. */
@@ -82,12 +82,12 @@ export class PolicyJudge implements AsyncDisposable {
   /** The stages after the verdict. */
   readonly later: ReadonlySet<string>
 
-  private constructor(policy: Policy, place: Place) {
+  private constructor(policy: Policy, place: Place, inserted: InsertedStage | undefined) {
     this.policy = policy
     bind(policy.container, tokens.ToolAnnotations, { useValue: { among: () => unknownAnnotations } })
     this.#testing = testPipeline(policy, this.clock, place)
     this.#asksRuntime = resolveOptional(policy.container, policyTokens.asksRuntime) === true
-    const stages = policy.plugins.flatMap((plugin, at): PlacedStage[] => {
+    const stageOf = (plugin: Plugin, at: number): PlacedStage[] => {
       const { phase = 'inspection' } = plugin
       const placed = this.#testing.stages[at]
       if (!JUDGING.has(phase) || placed === undefined) return []
@@ -101,7 +101,11 @@ export class PolicyJudge implements AsyncDisposable {
           stage: judges ? replayed(plugin, placed.stage, section) : undecided(plugin),
         },
       ]
-    })
+    }
+    const stages = policy.plugins.flatMap((plugin, at) => [
+      ...stageOf(plugin, at),
+      ...(inserted !== undefined && plugin.provides?.includes(inserted.within) === true ? [inserted] : []),
+    ])
     this.#run = compose(stages, () => unsent)
     this.#inPath = new Map(
       Object.entries(addressesOf(policy.host.targets)).map(([server, address]) => [
@@ -117,15 +121,22 @@ export class PolicyJudge implements AsyncDisposable {
     return this.#testing.stages.filter((_, at) => this.policy.plugins[at]?.phase === 'metering')
   }
 
-  /** Throws what a plugin's `create` throws. */
-  static async start(policy: Policy, place: Place): Promise<PolicyJudge> {
-    const judge = new PolicyJudge(policy, place)
+  /** `inserted` is a stage of the gateway. Throws what a plugin's `create` throws. */
+  static async start(policy: Policy, place: Place, inserted?: InsertedStage): Promise<PolicyJudge> {
+    const judge = new PolicyJudge(policy, place, inserted)
     await judge.#testing.judging.start()
     return judge
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#testing.judging.stop()
+  }
+
+  /** What was called, in each reading; undefined if the record does not say. */
+  requestOf(record: SignedEnvelope): NamedRequest | undefined {
+    const subject = recordedSubjectOf(record)
+    const isInPath = subject !== undefined && this.#inPath.get(subject.server) === true
+    return subject && requestNames(subject, isInPath && subject.method === null)
   }
 
   judge(record: SignedEnvelope): MaybePromise<StageJudgement> {

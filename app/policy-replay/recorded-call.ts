@@ -17,18 +17,11 @@ import { pathReadings, ReferenceInputError } from '@svc/core/match'
 import type { CallControl } from '@svc/core/pipeline'
 import { BoundedMap } from '@svc/core/store'
 import type { SignedEnvelope } from '@svc/plugin-audit/log'
+import { recordedKind } from '@svc/plugin-audit/tools'
 import { unsentCall } from '../policy/unsent-call.js'
 
 /** Marks a pseudonym, so that the text with it is not the one that was judged. */
 const PSEUDONYM = 'hmac-sha256:'
-
-const kinds: ReadonlyMap<string, RequestKind> = new Map([
-  ['tools/call', 'tool'],
-  ['prompts/get', 'prompt'],
-  ['resources/read', 'resource'],
-  ['resources/subscribe', 'resource'],
-  ['resources/unsubscribe', 'resource'],
-])
 
 export interface RecordedSubject {
   readonly kind: RequestKind
@@ -45,9 +38,7 @@ export function recordedSubjectOf(record: SignedEnvelope): RecordedSubject | und
   const [name, version] = splitAtVersion(record.tool)
   // Whether the completion is of a prompt or of a resource is not recorded.
   if (method === 'completion/complete' || record.tool.includes(PSEUDONYM)) return undefined
-  const isMessage = method === null && (record.mcp_revision !== undefined || record.rpc_id !== undefined)
-  const kind = method === null ? (isMessage ? 'protocol' : 'tool') : (kinds.get(method) ?? 'protocol')
-  return { kind, server, name, version, method }
+  return { kind: recordedKind(record), server, name, version, method }
 }
 
 function splitAtVersion(text: string): [name: string, version: string] {
@@ -200,7 +191,7 @@ const recordedHeaders = new Proxy<IncomingHttpHeaders>(
 )
 
 /** The names of a request, which many calls share. */
-interface NamedRequest extends RecordedSubject {
+export interface NamedRequest extends RecordedSubject {
   readonly reference: string
   readonly readings: readonly string[]
 }
@@ -213,6 +204,12 @@ function requestOf(
   subject: RecordedSubject,
   isInPath: boolean,
 ): CallRequest | undefined {
+  const found = requestNames(subject, isInPath)
+  return found && new RecordedRequest(found, record)
+}
+
+/** Undefined for names that no call can have. */
+export function requestNames(subject: RecordedSubject, isInPath: boolean): NamedRequest | undefined {
   const { kind, server, name, version, method } = subject
   const key = `${kind}\n${server}\n${name}\n${version}\n${method ?? ''}\n${isInPath}`
   let found = named.get(key)
@@ -220,7 +217,7 @@ function requestOf(
     found = namesOf(subject, isInPath) ?? null
     named.set(key, found)
   }
-  return found === null ? undefined : new RecordedRequest(found, record)
+  return found ?? undefined
 }
 
 function namesOf(subject: RecordedSubject, isInPath: boolean): NamedRequest | undefined {

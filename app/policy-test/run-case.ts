@@ -13,13 +13,13 @@ import {
 import type { CallControl } from '@svc/core/pipeline'
 import { agentOf } from '../http/call-headers.js'
 import { trustCaller } from '../in-process/tool-call.js'
+import { type At, VirtualClock } from '../memory-pipeline/clock.js'
+import { type TestPipeline, testPipeline } from '../memory-pipeline/test-pipeline.js'
 import type { Policy } from '../policy/config.js'
 import { unsentCall } from '../policy/unsent-call.js'
 import { addressesOf } from '../stdio-targets/config.js'
 import { targetOf } from '../upstream/target.js'
-import { VirtualClock } from './clock.js'
-import { type At, REPLAY, type TestCall, type TestCase } from './test-file.js'
-import { type TestPipeline, testPipeline } from './test-pipeline.js'
+import { REPLAY, type TestCall, type TestCase } from './test-file.js'
 
 /** `error`: the gateway failed, so the policy decided nothing. */
 export type TestDecision = 'allow' | 'deny' | 'confirm' | 'escalate' | 'error'

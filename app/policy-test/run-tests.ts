@@ -4,12 +4,12 @@ import { basename, dirname, relative, resolve } from 'node:path'
 import { policyTokens, resolveOptional, type SectionEntry } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import { type Diagnostic, locateInText, mistakeAt, sortedByPosition } from '@svc/core/policy'
+import { VirtualClock } from '../memory-pipeline/clock.js'
+import { testPipeline, unjudged } from '../memory-pipeline/test-pipeline.js'
 import type { Policy } from '../policy/config.js'
-import { VirtualClock } from './clock.js'
 import { Coverage, type CoverageCount } from './coverage.js'
 import { type CaseResult, runCase } from './run-case.js'
 import { readTestFile } from './test-file.js'
-import { testPipeline, unjudged } from './test-pipeline.js'
 
 /** An entry of a policy, and where it is written. */
 export interface PlacedEntry extends SectionEntry {

@@ -11,6 +11,7 @@ import {
   unknownServer,
 } from '@svc/core/policy'
 import { z } from 'zod'
+import type { At } from '../memory-pipeline/clock.js'
 import { type TestCaller, testCallerOf } from './test-caller.js'
 
 const claims = z.record(z.string(), z.unknown()).describe('The claims of a token of the issuer.')
@@ -117,9 +118,6 @@ export function testFileJsonSchema(): object {
 type ParsedFile = z.output<typeof testFileSchema>
 type ParsedCase = ParsedFile['cases'][number]
 type ParsedCall = Extract<ParsedCase, { calls: unknown }>['calls'][number]
-
-/** A time, or milliseconds after the call before. */
-export type At = { readonly time: number } | { readonly after: number }
 
 export interface TestCall {
   readonly line: number | undefined

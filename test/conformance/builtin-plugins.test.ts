@@ -1,6 +1,6 @@
 // The conformance suite over every plugin that ships.
 import { expect } from 'chai'
-import { builtinPlugins } from 'svc-sdk/internal/gateway/plugins'
+import { builtinPlugins } from 'svc-sdk/internal/policy/plugins'
 import { type ConformanceOptions, conformance } from 'svc-sdk/testing'
 
 /** `options` of `test/plugins/<section>/conformance.ts`; a plugin without it runs on its defaults. */

@@ -46,6 +46,8 @@ const requests: readonly (readonly [operation: string, id?: string | undefined, 
 const elsewhere = [
   'get /api/calls/{id}',
   'get /api/policy/access',
+  'get /api/policy/switch',
+  'post /api/policy/switch',
   'get /api/evidence',
   'get /api/evidence/estimate',
   'get /api/log',

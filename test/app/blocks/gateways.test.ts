@@ -22,6 +22,14 @@ import { adminToken, trusting } from '../admin/rig.js'
 
 const admin = { port: 0, tokenRef: 'env:SVC_ADMIN' } as const
 
+/** The JSON of a response. */
+// biome-ignore lint/suspicious/noExplicitAny: the tests say what it has
+async function askAdmin(url: string, body: object | undefined): Promise<any> {
+  const headers = { authorization: `Bearer ${adminToken}`, 'content-type': 'application/json' }
+  const init = body === undefined ? {} : { method: 'POST', body: JSON.stringify(body) }
+  return (await fetch(url, { headers, ...init })).json()
+}
+
 describe('svc block', () => {
   let upstream: TestUpstream
   let dir: TemporaryDir
@@ -36,13 +44,17 @@ describe('svc block', () => {
     await upstream[Symbol.asyncDispose]()
   })
 
-  const start = (more: Partial<GatewaySettings>) =>
-    startTestGateway({
+  const start = async (more: Partial<GatewaySettings>) => {
+    const gateway = await startTestGateway({
       targets: { files: upstream.url, other: upstream.url },
       admin,
       env: { SVC_ADMIN: adminToken },
       ...more,
     })
+    const { adminUrl = '' } = await gateway.handle.ready()
+    const api = (path: string, body?: object) => askAdmin(`${adminUrl}/${path}`, body)
+    return Object.assign(gateway, { api })
+  }
 
   const block = async (gateway: TestGateway, ...args: string[]) => {
     const { adminUrl = '' } = await gateway.handle.ready()
@@ -126,6 +138,52 @@ describe('svc block', () => {
         expect(tools).to.deep.equal([[['blocks/set@1', id]], [['blocks/lift@1', id]]])
         await hook.until(1)
         expect(JSON.parse(hook.deliveries[0]?.body ?? '')).to.deep.include({ type: 'block.set' })
+      })
+
+      it('has a switch for a tool: off without an end and on again, in every gateway, if the policy lets operators edit', async () => {
+        const home = join(dir.path, 'home')
+        const edit = { ...admin, console: { edit: true } }
+        const settings = { quotas, sec0Dir: join(home, 'state'), admin: edit }
+        const turnOff = {
+          server: 'files',
+          tool: 'write',
+          reason: 'the writes are wrong',
+          policy_sha256: null,
+        }
+        let id = ''
+        await using two = await start({ quotas })
+        {
+          await using one = await start(settings)
+          expect(await one.api('api/policy/switch', { ...turnOff, policy_sha256: 'a' })).to.include({
+            error: 'BAD_REQUEST',
+          })
+          expect(await one.api('api/policy/switch', { ...turnOff, tool: 'w*' })).to.include({
+            error: 'BAD_REQUEST',
+          })
+          expect(await two.api('api/policy/switch', turnOff)).to.include({ error: 'TOOL_NOT_ALLOWED' })
+          const { block: set, acknowledged } = await one.api('api/policy/switch', turnOff)
+          expect(set).to.include({ kind: 'tool', pattern: 'files/write', until: null, by: 'the admin token' })
+          expect(acknowledged).to.have.length(2)
+          id = set.id
+          for (const gateway of [one, two]) {
+            expect(await statusOf(gateway)).to.equal(403)
+            expect(await statusOf(gateway, 'files/read@1')).to.equal(200)
+          }
+        }
+        await using one = await start(settings)
+        expect(await statusOf(one)).to.equal(403)
+        expect((await block(two, 'list')).out).to.match(
+          new RegExp(`^${id} +tool +files/write +lifted +the admin token +the writes are wrong$`, 'm'),
+        )
+        const query = `server=files&tool=write&lift=${id}`
+        const { access } = await one.api(`api/policy/switch?${query}`)
+        expect(access).to.deep.equal([
+          { caller: { tenant: 'acme', kind: 'anyone', name: '' }, before: `blocked:${id}`, after: null },
+        ])
+        expect((await block(two, 'lift', id, '--reason', 'they are right')).code).to.equal(0)
+        for (const gateway of [one, two]) expect(await statusOf(gateway)).to.equal(200)
+        const lifted = two.records().find(({ tool }) => tool === 'blocks/lift@1')
+        expect(lifted?.event).to.include({ id, lifted_by: 'the admin token', lift_reason: 'they are right' })
       })
 
       it('names a gateway that was killed, and exits with 1', async () => {

@@ -19,6 +19,7 @@ class Deployment {
   readonly gateways: Blocks[]
   readonly files: object[] = []
   isDiskFull = false
+  isFirstStart = false
 
   constructor(count: number) {
     this.gateways = Array.from({ length: count }, (_, index) => this.start(index))
@@ -29,7 +30,7 @@ class Deployment {
       clock: this.clock,
       logger: keepingLogger(),
       file: {
-        read: () => this.files[index] ?? { version: '', blocks: [] },
+        read: () => this.files[index] ?? (this.isFirstStart ? undefined : { version: '', blocks: [] }),
         write: (kept: object) => {
           if (this.isDiskFull) throw Object.assign(new Error('ENOSPC'), { code: 'ENOSPC' })
           this.files[index] = kept
@@ -67,7 +68,11 @@ describe('blocks of several gateways', () => {
   it('hold everywhere until their end or until they are lifted, whatever fails', async () => {
     const at = fc.nat(2)
     const step = fc.oneof(
-      fc.record({ do: fc.constant('set' as const), at, ms: fc.integer({ min: 500, max: 20_000 }) }),
+      fc.record({
+        do: fc.constant('set' as const),
+        at,
+        ms: fc.option(fc.integer({ min: 500, max: 20_000 }), { nil: undefined, freq: 3 }),
+      }),
       fc.record({ do: fc.constant('lift' as const), at, which: fc.nat(5) }),
       fc.record({ do: fc.constant('wait' as const), at, ms: fc.integer({ min: 1, max: 5_000 }) }),
       fc.record({
@@ -91,7 +96,7 @@ describe('blocks of several gateways', () => {
           switch (one.do) {
             case 'set': {
               const { block } = gateway!.set(given, one.ms)
-              model.set(block.id, all.clock.monotonic() + one.ms)
+              model.set(block.id, all.clock.monotonic() + (one.ms ?? Number.POSITIVE_INFINITY))
               // It holds where it was set, before anything else.
               expect(idsOf(gateway)).to.include(block.id)
               break
@@ -167,5 +172,48 @@ describe('blocks of several gateways', () => {
     all.down.clear()
     await all.settle()
     expect(all.gateways.map(idsOf)).to.deep.equal([[], []])
+  })
+
+  it('without an end hold whatever the clock says, and after a restart', async () => {
+    const all = new Deployment(1)
+    const { block } = all.gateways[0]!.set(given)
+    expect(block.until).to.equal(null)
+    await all.settle()
+    all.clock.set(Date.UTC(2300, 0))
+    all.gateways[0] = all.start(0)
+    await all.settle()
+    all.clock.advance(86_400_000 * 4000)
+    expect(idsOf(all.gateways[0])).to.deep.equal([block.id])
+  })
+
+  it('of which nothing is known yet are not taken for none: the gateway says so until it has read the list', async () => {
+    const all = new Deployment(1)
+    all.isFirstStart = true
+    all.down.add(0)
+    const gateway = all.start(0)
+    await gateway.look()
+    expect(gateway.isKnown).to.equal(false)
+    all.down.clear()
+    await gateway.look()
+    expect(gateway.isKnown).to.equal(true)
+  })
+
+  it('that cannot be read refuse every call, until they are lifted', async () => {
+    const all = new Deployment(2)
+    for (const [id, value] of [
+      ['a', '{'],
+      ['b', JSON.stringify({ ...given, id: 'b', kind: 'new kind', at: '', until: null })],
+      ['c', JSON.stringify({ ...given, id: 'c', kind: 'tool', pattern: 'a/b@@c/d', at: '', until: null })],
+    ] as const) {
+      await all.store.put(id, value, 60_000)
+      await all.settle()
+      for (const gateway of all.gateways) {
+        expect(gateway.list.findServer('any')?.id).to.equal(id)
+        expect(idsOf(gateway)).to.deep.equal([id])
+      }
+      all.gateways[0]!.lift(id)
+      await all.settle()
+      for (const gateway of all.gateways) expect(gateway.list.findServer('any')).to.equal(undefined)
+    }
   })
 })

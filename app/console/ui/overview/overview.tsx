@@ -194,7 +194,11 @@ function Blocks({ blocks }: { readonly blocks: NonNullable<OverviewData['blocks'
                   <Untrusted text={pattern} cut={80} />
                 </span>
               </span>
-              <span class="value">{inWords(Math.max(0, Date.parse(until) - now))} left</span>
+              <span class="value">
+                {until === null
+                  ? 'until it is lifted'
+                  : `${inWords(Math.max(0, Date.parse(until) - now))} left`}
+              </span>
               <span class="note">
                 <Untrusted text={reason} cut={200} />, by <Untrusted text={by} cut={60} />
               </span>

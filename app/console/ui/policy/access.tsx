@@ -6,7 +6,7 @@ import type { AccessJson, PolicyJson } from '../../policy-operations.js'
 import { usePage } from '../kit/page.js'
 import { Untrusted } from '../kit/untrusted.js'
 import type { PolicyData } from './load.js'
-import { ToolSwitch } from './tool-switch.js'
+import { type KeptBlock, type Switched, ToolSwitch, TurnedOff } from './tool-switch.js'
 
 interface AccessProps {
   readonly data: PolicyData
@@ -17,94 +17,139 @@ interface AccessProps {
 export function Access({ data, location, onChanged }: AccessProps): JSX.Element {
   const { session } = usePage()
   const { policy, access, blocks } = data
-  const [switched, setSwitched] = useState<{ readonly server: string; readonly tool: string } | undefined>()
+  const [switched, setSwitched] = useState<Switched | undefined>()
   const query = new URLSearchParams(location.query)
-  const tool = query.get('tool')
+  const [server, tool] = [query.get('server') ?? '', query.get('tool')]
   const canSwitch = policy.edit && session?.may.operate === true
-  const blockOf = (server: string, name: string) =>
-    blocks.find((block) => block.kind === 'tool' && block.pattern === `${server}/${name}`)
+  const blockOf = (of: string, name: string) => blockOn(policy, blocks, of, name)
+  const switchOf = (of: string, name: string) => {
+    const block = blockOf(of, name)
+    return (
+      <SwitchButton
+        block={block}
+        onClick={() => setSwitched({ server: of, tool: name, ...(block && { block }) })}
+      />
+    )
+  }
+  const rows = access?.tools ?? []
   return (
     <>
       <Choice policy={policy} chosen={access?.caller} />
       {tool !== null && (
-        <p class="lead">
-          Who may call{' '}
-          <span class="mono">
-            <Untrusted text={`${query.get('server') ?? ''}/${tool}`} cut={160} />
-          </span>
-        </p>
+        <div class="lead tool-head">
+          <h2>
+            Who may call{' '}
+            <span class="mono">
+              <Untrusted text={`${server}/${tool}`} cut={160} />
+            </span>
+            ?
+          </h2>
+          {canSwitch && switchOf(server, tool)}
+        </div>
       )}
       <div class="panel">
-        <table>
+        <table class="access">
           <thead>
             <tr>
               <th scope="col">{tool === null ? 'Tool' : 'Caller'}</th>
               <th scope="col">Access</th>
               <th scope="col">Limits</th>
-              {canSwitch && <th scope="col">Switch</th>}
+              {canSwitch && tool === null && <th scope="col">For everyone</th>}
             </tr>
           </thead>
           <tbody>
-            {(access?.tools ?? []).map((one) => {
-              const block = blockOf(one.server, one.tool)
-              return (
-                <tr key={`${keyOf(one.caller)} ${one.server}/${one.tool}`}>
-                  <td>
-                    {tool === null ? (
-                      <a class="mono" href={hrefOf(one)}>
-                        <Untrusted text={`${one.server}/${one.tool}`} cut={120} />
-                      </a>
-                    ) : (
-                      <Untrusted text={nameOf(one.caller)} cut={120} />
-                    )}
-                  </td>
-                  <td>
-                    {block !== undefined ? (
-                      <span class="badge bad">turned off</span>
-                    ) : one.refused === null ? (
-                      <span class="badge good">may call</span>
-                    ) : (
-                      <>
-                        <span class="badge bad">denied</span>{' '}
-                        <span class="note mono">
-                          <Untrusted text={one.refused} cut={80} />
-                        </span>
-                      </>
-                    )}
-                  </td>
-                  <td class="note">{one.limits.join('; ')}</td>
-                  {canSwitch && (
-                    <td>
-                      <button
-                        type="button"
-                        aria-pressed={block === undefined}
-                        onClick={() => setSwitched({ server: one.server, tool: one.tool })}
-                      >
-                        {block === undefined ? 'Turn off…' : 'Turn on…'}
-                      </button>
-                    </td>
+            {rows.map((one) => (
+              <tr key={`${keyOf(one.caller)} ${one.server}/${one.tool}`}>
+                <td>
+                  {tool === null ? (
+                    <a class="mono" href={hrefOfTool(one)}>
+                      <Untrusted text={`${one.server}/${one.tool}`} cut={120} />
+                    </a>
+                  ) : (
+                    <Untrusted text={nameOf(one.caller)} cut={120} />
                   )}
-                </tr>
-              )
-            })}
+                </td>
+                <td>
+                  <Refused refused={one.refused} blocks={blocks} />
+                </td>
+                <td class="note">{one.limits.join('; ')}</td>
+                {canSwitch && tool === null && <td>{switchOf(one.server, one.tool)}</td>}
+              </tr>
+            ))}
           </tbody>
         </table>
-        {(access?.tools ?? []).length === 0 && (
+        {rows.length === 0 && (
           <p class="none">
-            No tool is known: no server lists its tools without a credential, and none was called.
+            No tool is known: no server lists its tools without a credential, the policy names none, and none
+            was called.
           </p>
         )}
       </div>
+      {canSwitch && (
+        <p class="note">
+          A switch narrows the policy for everyone, and is on record. What the policy denies is allowed by
+          changing the policy.
+        </p>
+      )}
       {switched !== undefined && (
         <ToolSwitch
-          {...switched}
-          block={blockOf(switched.server, switched.tool)}
+          switched={switched}
           onEnd={(isChanged) => {
             setSwitched(undefined)
             if (isChanged) onChanged()
           }}
         />
       )}
+    </>
+  )
+}
+
+/** The block that refuses a tool for every caller. */
+export function blockOn(
+  { servers }: PolicyJson,
+  blocks: readonly KeptBlock[],
+  server: string,
+  tool: string,
+): KeptBlock | undefined {
+  const off = servers.find((one) => one.server === server)?.off.find((one) => one.tool === tool)
+  return blocks.find(({ id }) => id === off?.block)
+}
+
+export function SwitchButton({
+  block,
+  onClick,
+}: {
+  readonly block: KeptBlock | undefined
+  readonly onClick: () => void
+}): JSX.Element {
+  return (
+    <button type="button" onClick={onClick}>
+      {block === undefined ? 'Turn off…' : 'Turn on…'}
+    </button>
+  )
+}
+
+function Refused({
+  refused,
+  blocks,
+}: {
+  readonly refused: string | null
+  readonly blocks: readonly KeptBlock[]
+}): JSX.Element {
+  if (refused === null) return <span class="badge good">may call</span>
+  const block = blocks.find(({ id }) => refused === `blocked:${id}`)
+  if (block !== undefined)
+    return (
+      <>
+        <span class="badge bad">turned off</span> <TurnedOff block={block} />
+      </>
+    )
+  return (
+    <>
+      <span class="badge bad">denied</span>{' '}
+      <span class="note mono">
+        <Untrusted text={refused} cut={80} />
+      </span>
     </>
   )
 }
@@ -155,6 +200,6 @@ export function nameOf({ tenant, kind, name }: Caller): string {
   return kind === 'anyone' ? `anyone of ${tenant}` : `${kind.replace('_', ' ')} ${name} of ${tenant}`
 }
 
-function hrefOf({ server, tool }: AccessJson['tools'][number]): string {
+export function hrefOfTool({ server, tool }: Pick<AccessJson['tools'][number], 'server' | 'tool'>): string {
   return `/console/policy/access?${new URLSearchParams({ server, tool })}`
 }

@@ -29,7 +29,7 @@ export async function loadPolicyView(api: Pick<Api, 'get'>, location: Location):
   const [policy, activity, { blocks }, access, shadow] = await Promise.all([
     api.get<PolicyJson>('/api/policy'),
     page === 'in-words' ? unlessAbsent(api.get<ActivityJson>('/api/activity')) : undefined,
-    page === 'access' ? api.get<BlocksJson>('/api/blocks') : { blocks: [] },
+    page === 'access' || page === 'in-words' ? api.get<BlocksJson>('/api/blocks') : { blocks: [] },
     page === 'access' ? accessOf(api, location) : undefined,
     page === 'shadow' ? unlessAbsent(api.get<ShadowJson>('/api/policy/shadow')) : undefined,
   ])

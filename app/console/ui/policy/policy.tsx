@@ -6,6 +6,7 @@ import { Untrusted } from '../kit/untrusted.js'
 import type { ViewProps } from '../kit/view.js'
 import { Access } from './access.js'
 import { loadPolicyView, type PolicyData, type PolicyPage, policyPageOf, policyPages } from './load.js'
+import { Overrides } from './overrides.js'
 import { Rules } from './rules.js'
 import { TryCall } from './try-call.js'
 
@@ -32,7 +33,12 @@ export function PolicyPages({ data: initial, location }: ViewProps<PolicyData>):
         ))}
       </nav>
       <ErrorBanner error={error} since={at} onRetry={() => void reload()}>
-        {page === 'in-words' && <Rules data={data} />}
+        {page === 'in-words' && (
+          <>
+            <Overrides data={data} onChanged={() => void reload()} />
+            <Rules data={data} />
+          </>
+        )}
         {page === 'access' && <Access data={data} location={location} onChanged={() => void reload()} />}
         {page === 'try' && <TryCall policy={data.policy} />}
         {page === 'shadow' && <Shadow shadow={data.shadow} />}

@@ -1,10 +1,10 @@
-// Turns a tool off or on, once the operator has seen who loses it and which calls of the last 24 hours it would have stopped.
+// Turns a tool off or on again, once the operator has seen who loses or regains it, and which calls of the last 24 hours
+// would have been decided otherwise.
 import type { JSX } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import type { BlocksJson } from '../../../blocks/operations.js'
-import type { ActivityJson } from '../../activity-operation.js'
 import type { ApiRefusal } from '../../api.js'
-import type { AccessJson } from '../../policy-operations.js'
+import type { SwitchedJson, SwitchPreviewJson } from '../../switch-operations.js'
 import { apiRefusalOf } from '../kit/api.js'
 import { ErrorBanner } from '../kit/error-banner.js'
 import { usePage } from '../kit/page.js'
@@ -12,127 +12,247 @@ import { Time } from '../kit/time.js'
 import { Untrusted } from '../kit/untrusted.js'
 import { nameOf } from './access.js'
 
+export type KeptBlock = BlocksJson['blocks'][number]
+
+/** What is switched: a tool that is on; or what a block has turned off. */
+export type Switched =
+  | { readonly server: string; readonly tool: string; readonly block?: undefined }
+  | { readonly server?: string; readonly tool?: string; readonly block: KeptBlock }
+
 interface ToolSwitchProps {
-  readonly server: string
-  readonly tool: string
-  /** The block that turned it off. */
-  readonly block: BlocksJson['blocks'][number] | undefined
+  readonly switched: Switched
   readonly onEnd: (isChanged: boolean) => void
 }
 
-/** The longest time of a block. */
-const FOR_SEC = 30 * 86_400
+const times = [
+  ['', 'it is turned on again'],
+  ['3600', 'an hour has passed'],
+  ['86400', 'a day has passed'],
+  ['604800', 'a week has passed'],
+  ['2592000', '30 days have passed'],
+] as const
 
-interface Effect {
-  readonly access: AccessJson
-  readonly activity: ActivityJson
-}
-
-export function ToolSwitch({ server, tool, block, onEnd }: ToolSwitchProps): JSX.Element {
+export function ToolSwitch({ switched, onEnd }: ToolSwitchProps): JSX.Element {
   const { api } = usePage()
+  const { server, tool, block } = switched
   const dialog = useRef<HTMLDialogElement>(null)
-  const [effect, setEffect] = useState<Effect | undefined>()
+  const [preview, setPreview] = useState<SwitchPreviewJson | undefined>()
   const [error, setError] = useState<ApiRefusal | undefined>()
-  const [reason, setReason] = useState('')
+  const [given, setGiven] = useState({ reason: '', forSec: '' })
+  const [isSending, setSending] = useState(false)
+  const [done, setDone] = useState<SwitchedJson | undefined>()
+  const lift = block?.id
   useEffect(() => {
     dialog.current?.showModal()
-    const query = new URLSearchParams({ server, tool })
-    Promise.all([
-      api.get<AccessJson>(`/api/policy/access?${query}`),
-      api.get<ActivityJson>('/api/activity'),
-    ]).then(
-      ([access, activity]) => setEffect({ access, activity }),
-      (cause) => setError(apiRefusalOf(cause)),
+    const named = { server, tool, lift }
+    const query = Object.entries(named).flatMap(([name, value]) =>
+      value === undefined ? [] : [[name, value]],
     )
-  }, [api, server, tool])
+    api
+      .get<SwitchPreviewJson>(`/api/policy/switch?${new URLSearchParams(query)}`)
+      .then(setPreview, (cause) => setError(apiRefusalOf(cause)))
+  }, [api, server, tool, lift])
   const send = async () => {
+    setSending(true)
+    const { reason, forSec } = given
+    const until = forSec === '' ? {} : { for_sec: Number(forSec) }
     try {
-      if (block === undefined) {
-        const given = { kind: 'tool', pattern: `${server}/${tool}`, for_sec: FOR_SEC, reason }
-        await api.send('POST', '/api/blocks', given)
-      } else await api.send('POST', `/api/blocks/${block.id}/lift`)
-      onEnd(true)
+      const result =
+        lift === undefined
+          ? await api.send<SwitchedJson>('POST', '/api/policy/switch', {
+              ...{ server, tool, reason, ...until, policy_sha256: preview?.policy_sha256 ?? null },
+            })
+          : await api.send<SwitchedJson>('POST', `/api/blocks/${lift}/lift`, { reason })
+      if (problemsOf(result).length === 0) onEnd(true)
+      else setDone(result)
     } catch (cause) {
       setError(apiRefusalOf(cause))
+    } finally {
+      setSending(false)
     }
   }
+  const state = block === undefined ? 'off' : 'on again'
   return (
-    <dialog ref={dialog} class="switch" aria-labelledby="switch-title" onClose={() => onEnd(false)}>
+    <dialog
+      ref={dialog}
+      class="switch"
+      aria-labelledby="switch-title"
+      onClose={() => onEnd(done !== undefined)}
+    >
       <h2 id="switch-title">
         Turn{' '}
         <span class="mono">
-          <Untrusted text={`${server}/${tool}`} cut={120} />
+          <Untrusted text={block?.pattern ?? `${server}/${tool}`} cut={120} />
         </span>{' '}
-        {block === undefined ? 'off' : 'on'}
+        {state}
       </h2>
-      <ErrorBanner error={error}>
-        {effect === undefined ? (
-          <p class="none">Looking at who is affected …</p>
-        ) : (
-          <Affected {...effect} server={server} tool={tool} />
-        )}
-        {block === undefined ? (
+      {done !== undefined ? (
+        <ul class="banner warn">
+          <li>It is {state} here.</li>
+          {problemsOf(done).map((problem) => (
+            <li key={problem}>
+              <Untrusted text={problem} cut={300} />
+            </li>
+          ))}
+        </ul>
+      ) : (
+        <ErrorBanner error={error}>
+          {block !== undefined && <TurnedOff block={block} />}
+          {preview === undefined ? (
+            error === undefined && <p class="none">Judging the calls of the last 24 hours again …</p>
+          ) : (
+            <>
+              <Access access={preview.access} isOff={block === undefined} />
+              <Replayed replay={preview.replay} />
+            </>
+          )}
+          {block === undefined && (
+            <label>
+              Off until
+              <select onChange={(event) => setGiven({ ...given, forSec: event.currentTarget.value })}>
+                {times.map(([value, text]) => (
+                  <option key={value} value={value} selected={value === given.forSec}>
+                    {text}
+                  </option>
+                ))}
+              </select>
+            </label>
+          )}
           <label>
             Reason, for the record
-            <input value={reason} onInput={(event) => setReason(event.currentTarget.value)} />
+            <input
+              value={given.reason}
+              maxLength={500}
+              onInput={(event) => setGiven({ ...given, reason: event.currentTarget.value })}
+            />
           </label>
-        ) : (
-          <p>
-            Turned off by <Untrusted text={block.by} cut={80} /> at <Time at={block.at} show="day and time" />
-            : “
-            <Untrusted text={block.reason} cut={300} />”
-          </p>
-        )}
-        <p class="note">
-          It is kept as a block over the policy for at most 30 days, is on record, and can be taken back here.
-        </p>
-      </ErrorBanner>
+        </ErrorBanner>
+      )}
       <p class="actions">
-        <button
-          type="button"
-          class="primary"
-          disabled={effect === undefined || (block === undefined && reason.trim() === '')}
-          onClick={() => void send()}
-        >
-          {block === undefined ? 'Turn it off' : 'Turn it on'}
-        </button>
+        {done === undefined && (
+          <button
+            type="button"
+            class="primary"
+            disabled={preview === undefined || isSending || given.reason.trim() === ''}
+            onClick={() => void send()}
+          >
+            Turn it {state}
+          </button>
+        )}
         <button type="button" onClick={() => dialog.current?.close()}>
-          Leave it
+          {done === undefined ? 'Leave it' : 'Close'}
         </button>
       </p>
     </dialog>
   )
 }
 
-function Affected({
-  access,
-  activity,
-  server,
-  tool,
-}: Effect & { readonly server: string; readonly tool: string }): JSX.Element {
-  const may = access.tools.filter(({ refused }) => refused === null)
-  const routes = activity.routes.filter(
-    (one) => one.server === server && one.tool === tool && one.allowed > 0,
-  )
-  const calls = routes.reduce((sum, { allowed }) => sum + allowed, 0)
+/** What an operator must know of a change that is in force here. */
+function problemsOf({ silent, store_error: error, recorded }: SwitchedJson): string[] {
+  return [
+    ...silent.map(({ gateway }) => `Not applied by ${gateway}, which is silent: end it if it still runs.`),
+    ...(error === undefined ? [] : [`Not shared: ${error}. Other gateways apply it when the store is back.`]),
+    ...(recorded ? [] : ['Not recorded: the log cannot be written.']),
+  ]
+}
+
+/** Who turned it off, since when, until when, and why. */
+export function TurnedOff({ block }: { readonly block: KeptBlock }): JSX.Element {
+  const { by, at, until, reason } = block
   return (
-    <div class="affected">
-      <p>
-        {may.length === 0
-          ? 'Nobody may call it now.'
-          : `Those who may call it: ${may.map((one) => nameOf(one.caller)).join(', ')}.`}
-      </p>
-      <p>
-        {calls === 0
-          ? 'Nobody called it in the last 24 hours.'
-          : `In the last 24 hours ${calls.toLocaleString('en')} calls of it passed: `}
-        {routes.slice(0, 5).map(({ tenant, caller, allowed }) => (
-          <span key={`${tenant} ${caller}`} class="badge">
-            <Untrusted text={caller === '' ? `nameless, of ${tenant}` : caller} cut={60} />{' '}
-            {allowed.toLocaleString('en')}
-          </span>
-        ))}
-      </p>
-    </div>
+    <p class="turned-off">
+      Off since <Time at={at} show="day and time" />, by <Untrusted text={by} cut={80} />,{' '}
+      {until === null ? 'until it is turned on again' : <>until {<Time at={until} show="day and time" />}</>}:
+      “
+      <Untrusted text={reason} cut={300} />”
+    </p>
   )
+}
+
+function Access({
+  access,
+  isOff,
+}: {
+  readonly access: SwitchPreviewJson['access']
+  readonly isOff: boolean
+}): JSX.Element {
+  const sign = isOff ? '−' : '+'
+  return (
+    <section class="effect">
+      <h3>What changes</h3>
+      {access.length === 0 ? (
+        <p>
+          {isOff
+            ? 'Nobody whom the policy names may call it now.'
+            : 'Nobody whom the policy names may call it then: something else refuses them.'}
+        </p>
+      ) : (
+        <ul class={isOff ? 'difference loss' : 'difference gain'}>
+          {access.slice(0, 8).map(({ caller }) => (
+            <li key={JSON.stringify(caller)}>
+              {sign} <Untrusted text={nameOf(caller)} cut={100} />{' '}
+              {isOff ? 'may no longer call it' : 'may call it'}
+            </li>
+          ))}
+          {access.length > 8 && (
+            <li>
+              {sign} and {access.length - 8} more
+            </li>
+          )}
+        </ul>
+      )}
+    </section>
+  )
+}
+
+function Replayed({ replay }: Pick<SwitchPreviewJson, 'replay'>): JSX.Element {
+  if (replay === null)
+    return <p class="note">The gateway keeps no log of its own, so no call was judged again.</p>
+  const { from, to, read, judged, same, groups, callers, repeated, decided, not_judged: left } = replay
+  return (
+    <section class="effect">
+      <h3>The calls of the last 24 hours, judged again</h3>
+      <p>
+        {whole(judged)} of {whole(read)} calls were of it.{' '}
+        {judged > 0 && same === judged && 'All would be decided as they were.'}
+      </p>
+      {groups.length > 0 && (
+        <ul class="changes">
+          {groups.slice(0, 4).map(({ change, calls, why }) => (
+            <li key={`${change} ${why}`}>
+              <strong class={change.endsWith('allowed') ? 'good' : 'bad'}>
+                {whole(calls)} {change}
+              </strong>
+            </li>
+          ))}
+          {same > 0 && <li>{whole(same)} as before</li>}
+        </ul>
+      )}
+      {callers.length > 0 && (
+        <p>
+          {callers.map(({ caller, calls }) => (
+            <span key={caller} class="badge">
+              <Untrusted text={caller} cut={60} /> {whole(calls)}
+            </span>
+          ))}
+        </p>
+      )}
+      <details>
+        <summary>What was judged, and what was not</summary>
+        <p class="note">
+          From <Time at={from} show="day and time" /> to <Time at={to} show="day and time" />, by the policy
+          in force now.
+          {decided > 0 &&
+            ` For ${whole(repeated)} of ${whole(decided)} calls the policy of then decides as it did.`}
+        </p>
+        <p class="note">
+          Not judged: <Untrusted text={left.join('; ')} cut={600} />.
+        </p>
+      </details>
+    </section>
+  )
+}
+
+function whole(count: number): string {
+  return count.toLocaleString('en')
 }

@@ -1,10 +1,11 @@
 // What the view of the servers begins with, and how calls that happen meanwhile are added.
+import type { BlocksJson } from '../../../blocks/operations.js'
 import type { EscalationJson, EscalationList } from '../../../escalations/escalation-json.js'
 import type { ServerReviewJson } from '../../../gateway/operations.js'
 import type { ActivityJson } from '../../activity-operation.js'
 import type { Location } from '../../api.js'
 import type { CallsEvent } from '../../events/operation.js'
-import type { PolicyJson } from '../../policy-operations.js'
+import type { AccessJson, PolicyJson } from '../../policy-operations.js'
 import type { ClientsJson, ServersJson } from '../../server-operations.js'
 import { type Api, apiRefusalOf } from '../kit/api.js'
 
@@ -17,8 +18,10 @@ export interface ServersData extends ServersJson {
   readonly clients: ClientsJson
   /** Of the server that is shown; undefined if none of its definitions waits. */
   readonly review: ServerReviewJson | undefined
-  /** The tools of the server that is shown: those that it lists, and those that were called. */
-  readonly tools: readonly string[]
+  /** Of the server that is shown: its tools, who may call them, and what operators have turned off. */
+  readonly policy: PolicyJson | undefined
+  readonly access: AccessJson['tools']
+  readonly blocks: BlocksJson['blocks']
 }
 
 /** Undefined for the page with all servers. */
@@ -42,20 +45,26 @@ export function hrefOfServer(server: string): string {
 
 export async function loadServers(api: Pick<Api, 'get'>, location: Location): Promise<ServersData> {
   const chosen = chosenServer(location)
-  const [found, activity, { escalations }, clients, policy] = await Promise.all([
-    api.get<ServersJson>('/api/servers'),
-    activityOf(api),
-    api.get<EscalationList>('/api/escalations?status=pending&limit=500'),
-    api.get<ClientsJson>('/api/clients'),
-    chosen === undefined ? undefined : api.get<PolicyJson>('/api/policy'),
-  ])
+  const of = chosen === undefined ? undefined : new URLSearchParams({ server: chosen })
+  const [found, activity, { escalations }, clients, policy, { tools: access }, { blocks }] =
+    await Promise.all([
+      api.get<ServersJson>('/api/servers'),
+      activityOf(api),
+      api.get<EscalationList>('/api/escalations?status=pending&limit=500'),
+      api.get<ClientsJson>('/api/clients'),
+      of && api.get<PolicyJson>('/api/policy'),
+      of === undefined ? { tools: [] } : api.get<AccessJson>(`/api/policy/access?${of}`),
+      of === undefined ? { blocks: [] } : api.get<BlocksJson>('/api/blocks'),
+    ])
   const isWaiting = found.servers.some(({ server, changed }) => server === chosen && Number(changed) > 0)
   const reviews = isWaiting
     ? await api.get<{ servers: ServerReviewJson[] }>('/api/definitions')
     : { servers: [] }
   const review = reviews.servers.find(({ server }) => server === chosen)
-  const { tools = [] } = policy?.servers.find(({ server }) => server === chosen) ?? {}
-  return { ...found, routes: activity?.routes, waiting: escalations, clients, review, tools }
+  return {
+    ...found,
+    ...{ routes: activity?.routes, waiting: escalations, clients, review, policy, access, blocks },
+  }
 }
 
 async function activityOf(api: Pick<Api, 'get'>): Promise<ActivityJson | undefined> {
@@ -77,11 +86,13 @@ export function withCalls(
     if (row.kind === 'event') continue
     const { tenant, server, tool, decision, status, agent = '' } = row
     const caller = row.caller === '' ? agent : row.caller
-    const key = keyOf({ tenant, caller, server, tool })
+    // A row does not say what it names; the counts that are read next do.
+    const kind = /^[a-z]+(?:\/[a-z_]+)+$/.test(tool) ? 'protocol' : 'tool'
+    const key = keyOf({ tenant, caller, server, tool, kind })
     const { allowed, denied, failed } = counted.get(key) ?? { allowed: 0, denied: 0, failed: 0 }
     const isDenied = decision === 'deny'
     counted.set(key, {
-      ...{ tenant, caller, server, tool },
+      ...{ tenant, caller, server, tool, kind },
       allowed: allowed + (isDenied ? 0 : weight),
       denied: denied + (isDenied ? weight : 0),
       failed: failed + (!isDenied && status === 'error' ? weight : 0),
@@ -90,6 +101,12 @@ export function withCalls(
   return [...counted.values()]
 }
 
-function keyOf(route: Pick<CallRoute, 'tenant' | 'caller' | 'server' | 'tool'>): string {
-  return JSON.stringify([route.tenant, route.caller, route.server, route.tool])
+function keyOf({
+  tenant,
+  caller,
+  server,
+  tool,
+  kind,
+}: Omit<CallRoute, 'allowed' | 'denied' | 'failed'>): string {
+  return JSON.stringify([tenant, caller, server, tool, kind])
 }

@@ -1,13 +1,15 @@
 // What callers did in the last 24 hours, counted from the lines of a log. Each read continues where the one before it
 // ended, so that a page that is loaded again costs the new lines only.
+
 import { closeSync, openSync, readSync, statSync } from 'node:fs'
 import { join } from 'node:path'
+import type { RequestKind } from '@svc/core'
 import { dailyFiles } from '../../files/daily-files.js'
 import { lineBlocksOf, lineStartFrom } from '../../files/lines.js'
 import { isEnvelope, type SignedEnvelope } from '../../format/envelope.js'
 import { objectIn } from '../../format/stored-record.js'
 import { LatencyHistogram } from './latency-histogram.js'
-import { isGatewayEvent, refusalReasons } from './outcome.js'
+import { isGatewayEvent, recordedKind, refusalReasons } from './outcome.js'
 
 /** What happened to calls. */
 export interface CallCounts {
@@ -25,6 +27,7 @@ export interface RouteCounts extends CallCounts {
   /** Names without versions. */
   readonly server: string
   readonly tool: string
+  readonly kind: RequestKind
   /** The version of the tool in the first of them. */
   readonly version: string
 }
@@ -208,11 +211,12 @@ class Tally {
     const { tenant } = record
     const caller = callerOf(record)
     const [[server], [tool, version]] = [partsOf(record.server), partsOf(record.tool)]
-    const key = JSON.stringify([tenant, caller, server, tool])
+    const kind = recordedKind(record)
+    const key = JSON.stringify([tenant, caller, server, tool, kind])
     this.#apart(
       this.routes,
       key,
-      () => ({ tenant, caller, server, tool, version, allowed: 0, denied: 0, failed: 0 }),
+      () => ({ tenant, caller, server, tool, kind, version, allowed: 0, denied: 0, failed: 0 }),
       own,
     )
     const found = new Map(

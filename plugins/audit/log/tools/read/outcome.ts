@@ -1,9 +1,24 @@
 // What a record says of its call.
+import type { RequestKind } from '@svc/core'
 import type { SignedEnvelope } from '../../format/envelope.js'
 
 /** Whether the record is an event of the gateway, such as a vote on an escalation, and not a call. */
 export function isGatewayEvent({ server, gateway, tool }: SignedEnvelope): boolean {
   return server === gateway && tool.includes('/')
+}
+
+const kinds: ReadonlyMap<string, RequestKind> = new Map([
+  ['tools/call', 'tool'],
+  ['prompts/get', 'prompt'],
+  ['resources/read', 'resource'],
+  ['resources/subscribe', 'resource'],
+  ['resources/unsubscribe', 'resource'],
+])
+
+/** What `tool` of a record names; of `protocol`, a method. */
+export function recordedKind({ mcp_method: method, mcp_revision, rpc_id }: SignedEnvelope): RequestKind {
+  if (method !== undefined) return kinds.get(method) ?? 'protocol'
+  return mcp_revision !== undefined || rpc_id !== undefined ? 'protocol' : 'tool'
 }
 
 /** Why a call was denied: the reason tokens of the findings that denied it; its error code if none did. */

@@ -14,9 +14,9 @@ import {
 import { type Dispatch, Pipeline, type PlacedStage } from '@svc/core/pipeline'
 import { MemoryDedupeStore } from '@svc/plugin-dedupe'
 import type { DependencyContainer } from 'tsyringe'
-import { bindBetweenPlugins } from '../gateway/plugins.js'
 import type { Policy } from '../policy/config.js'
 import { pluginContext } from '../policy/plugin-context.js'
+import { bindBetweenPlugins } from '../policy/plugins.js'
 import type { VirtualClock } from './clock.js'
 
 export interface TestPipeline {

@@ -1,6 +1,8 @@
 // The time of tested calls, which passes only as their file says.
 import type { Clock } from '@svc/core'
-import type { At } from './test-file.js'
+
+/** A time, or milliseconds after the call before. */
+export type At = { readonly time: number } | { readonly after: number }
 
 /** The default, so that a test has the same result on every day. */
 const START = Date.parse('2026-01-01T12:00:00Z')

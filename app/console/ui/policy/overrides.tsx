@@ -1,0 +1,64 @@
+// What operators have turned off over the policy, each to be taken back.
+import type { JSX } from 'preact'
+import { useState } from 'preact/hooks'
+import { usePage } from '../kit/page.js'
+import { Untrusted } from '../kit/untrusted.js'
+import { SwitchButton } from './access.js'
+import type { PolicyData } from './load.js'
+import { type KeptBlock, type Switched, ToolSwitch, TurnedOff } from './tool-switch.js'
+
+interface OverridesProps {
+  readonly data: PolicyData
+  readonly onChanged: () => void
+}
+
+export function Overrides({ data: { policy, blocks }, onChanged }: OverridesProps): JSX.Element | null {
+  const { session } = usePage()
+  const [switched, setSwitched] = useState<Switched | undefined>()
+  const canSwitch = policy.edit && session?.may.operate === true
+  if (blocks.length === 0) return null
+  return (
+    <section class="panel overrides">
+      <h2>Turned off over the policy</h2>
+      <ul>
+        {blocks.map((block) => (
+          <li key={block.id}>
+            <div>
+              <span class="badge bad">{block.kind === 'principal' ? 'blocked' : 'off'}</span>{' '}
+              {kinds[block.kind]}
+              <strong class="mono">
+                <Untrusted text={block.pattern} cut={120} />
+              </strong>
+              <TurnedOff block={block} />
+            </div>
+            {canSwitch && block.kind !== 'principal' && (
+              <SwitchButton block={block} onClick={() => setSwitched({ ...toolOf(block), block })} />
+            )}
+          </li>
+        ))}
+      </ul>
+      {switched !== undefined && (
+        <ToolSwitch
+          switched={switched}
+          onEnd={(isChanged) => {
+            setSwitched(undefined)
+            if (isChanged) onChanged()
+          }}
+        />
+      )}
+    </section>
+  )
+}
+
+const kinds: Readonly<Record<KeptBlock['kind'], string>> = {
+  tool: 'tool ',
+  server: 'server ',
+  principal: 'caller ',
+}
+
+/** The tool, if the block is on one alone. */
+function toolOf({ kind, pattern }: KeptBlock): { readonly server?: string; readonly tool?: string } {
+  const at = pattern.indexOf('/')
+  if (kind !== 'tool' || pattern.includes('*') || at < 0) return {}
+  return { server: pattern.slice(0, at), tool: pattern.slice(at + 1) }
+}

@@ -1,0 +1,94 @@
+// What a block that is set, or lifted, would have changed: the calls of a log that it is on, judged by the policy in force
+// with the blocks that would be in force then. Reads beside the calls of its process, so its time is limited.
+import type { InsertedStage } from '@svc/core/pipeline'
+import type { Policy } from '../policy/config.js'
+import { PolicyJudge } from './policy-judge.js'
+import type { NamedRequest } from './recorded-call.js'
+import { keptPolicyIn, recordsOf } from './recorded-logs.js'
+import { isCall } from './recorded-verdict.js'
+import { type ChangeGroup, Replay, type ReplayResult } from './replay.js'
+
+interface BlockReplaySettings {
+  readonly dir: string
+  /** Milliseconds since the epoch. */
+  readonly since: number
+  readonly until: number
+  readonly place: Parameters<typeof PolicyJudge.start>[1]
+  /** The blocks that would be in force. */
+  readonly inserted: InsertedStage
+  /** Whether the block that changes is on the request. */
+  isOn(request: NamedRequest): boolean
+  /** The policy in force, for one judge alone. */
+  load(): Promise<Policy>
+  /** One that was in force earlier; undefined if it no longer loads. */
+  loadKept(text: string): Promise<Policy | undefined>
+}
+
+export interface BlockReplay
+  extends Pick<ReplayResult, 'judged' | 'same' | 'groups' | 'notJudged'>,
+    Pick<ReplayResult['fidelity'], 'repeated' | 'decided'> {
+  /** Calls in the log, with those that the block is not on. */
+  readonly read: number
+  /** The callers whose calls change, the most first: tenant and name. */
+  readonly callers: readonly { readonly caller: string; readonly calls: number }[]
+  /** The time of the first call that was not read, as the time limit had passed. */
+  readonly stoppedAt: string | undefined
+}
+
+export type { ChangeGroup }
+
+const MAX_MS = 4_000
+/** The calls of the gateway wait no longer for it. */
+const SLICE_MS = 10
+const MAX_CALLERS = 5
+
+export async function replayBlock(settings: BlockReplaySettings): Promise<BlockReplay> {
+  const { dir, since, until, place, inserted, isOn } = settings
+  const judges: PolicyJudge[] = []
+  const judgeOf = async (policy: Policy, stage?: InsertedStage) => {
+    const judge = await PolicyJudge.start(policy, place, stage)
+    judges.push(judge)
+    return judge
+  }
+  try {
+    const current = await settings.load()
+    const now = await judgeOf(current, inserted)
+    const callers = new Map<string, number>()
+    const replay = new Replay({
+      now,
+      inForce: async (sha256) => {
+        if (sha256 === current.sha256) return judgeOf(await settings.load())
+        const text = keptPolicyIn([dir], sha256)
+        const kept = text === undefined ? undefined : await settings.loadKept(text)
+        return kept && judgeOf(kept)
+      },
+      onChange: ({ caller }) => void callers.set(caller, (callers.get(caller) ?? 0) + 1),
+    })
+    const filter = { since: new Date(since).toISOString(), until: new Date(until).toISOString() }
+    const began = performance.now()
+    let slice = began
+    let read = 0
+    let stoppedAt: string | undefined
+    for await (const record of recordsOf([dir], filter)) {
+      if (performance.now() - slice > SLICE_MS) {
+        if (performance.now() - began > MAX_MS) {
+          stoppedAt = record.ts
+          break
+        }
+        await new Promise((resolve) => setImmediate(resolve))
+        slice = performance.now()
+      }
+      if (!isCall(record)) continue
+      read++
+      const request = now.requestOf(record)
+      if (request !== undefined && isOn(request)) await replay.add(record)
+    }
+    const { judged, same, groups, notJudged, fidelity } = await replay.finish()
+    const { repeated, decided } = fidelity
+    const most = [...callers].map(([caller, calls]) => ({ caller, calls })).sort((a, b) => b.calls - a.calls)
+    const shown = most.slice(0, MAX_CALLERS)
+    return { read, judged, same, groups, notJudged, repeated, decided, callers: shown, stoppedAt }
+  } finally {
+    for (const judge of judges) await judge[Symbol.asyncDispose]()
+  }
+}
