@@ -12,6 +12,7 @@ interface ListFlags extends AdminFlags {
   readonly status?: 'pending' | 'approved' | 'rejected' | 'all'
   readonly review?: 'open' | 'confirmed' | 'objected'
   readonly tenant?: string
+  readonly passkeys?: true
   readonly limit: string
 }
 
@@ -41,6 +42,7 @@ const caseSchema = z.object({
   approval_set_id: z.string().optional(),
   second_set_id: z.string().optional(),
   emergency: z.object({ reason: z.string().optional(), review: z.string() }).optional(),
+  enrolment: z.object({ reviewer: z.string(), revoked_at: z.string().optional() }).optional(),
   approval_note: z.string().optional(),
   votes: z.array(
     z.object({ reviewer: z.string(), vote: z.string(), at: z.string(), comment: z.string().optional() }),
@@ -86,6 +88,7 @@ export function escalationsCommand(io: CliIo = processIo(), env: Environment = p
       ]),
     )
     .option('--tenant <tenant>', 'only this tenant')
+    .option('--passkeys', 'only passkeys that reviewers registered (of any status)')
     .option('--limit <n>', 'at most this number, up to 500', '100')
     .action((flags: ListFlags) => list(flags, io, env))
   withManual(listing, { example: '--policy policy.yaml' })
@@ -109,6 +112,14 @@ export function escalationsCommand(io: CliIo = processIo(), env: Environment = p
       .action((ids: string[], flags: VoteFlags) => vote(choice, ids, flags, io, env))
     withManual(voting, { example: "esc_7f3a --policy policy.yaml --comment 'asked the owner'" })
   }
+  const revoking = withAdminOptions(escalations.command('revoke'))
+    .description('end a passkey that a reviewer registered')
+    .argument('<id>', 'its id, as `escalations list --passkeys` prints it')
+    .action(async (id: string, flags: AdminFlags) => {
+      const client = await adminClientOf(flags, env)
+      await print(caseIn(await client.ask(`api/passkeys/${encodeURIComponent(id)}/revoke`, {})), flags, io)
+    })
+  withManual(revoking, { example: 'esc_7f3a --policy policy.yaml' })
   return escalations
 }
 
@@ -160,19 +171,21 @@ async function voteOnSeveral(
   if (refused > 0) throw new AdminError(`${refused} of ${results.length} votes were refused`)
 }
 
-/** The status, or the state of the review. */
+/** The status, or the state of the review or the passkey. */
 function stateOf(shown: Case | undefined): string {
+  if (shown?.enrolment?.revoked_at !== undefined) return 'revoked'
   return shown?.emergency === undefined ? (shown?.status ?? '') : `review ${shown.emergency.review}`
 }
 
 async function list(flags: ListFlags, io: CliIo, env: Environment): Promise<void> {
-  const { review, tenant, limit, json } = flags
-  const { status = review === undefined ? 'pending' : 'all' } = flags
+  const { review, tenant, passkeys, limit, json } = flags
+  const { status = review === undefined && passkeys === undefined ? 'pending' : 'all' } = flags
   const query = new URLSearchParams({
     limit,
     ...(status === 'all' ? {} : { status }),
     ...(review === undefined ? {} : { review }),
     ...(tenant === undefined ? {} : { tenant }),
+    ...(passkeys === undefined ? {} : { enrolments: 'true' }),
   })
   const client = await adminClientOf(flags, env)
   const response = await client.ask(`api/escalations?${query}`)
@@ -234,6 +247,7 @@ async function print(
   const lines: [name: string, text: string | undefined][] = [
     ['id', shown.id],
     ['status', `${shown.status}${decided}${shown.used ? ', used' : ''}`],
+    ['revoked', shown.enrolment?.revoked_at],
     ['call', shown.reference],
     ['args', shown.args],
     [

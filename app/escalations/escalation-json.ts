@@ -1,5 +1,5 @@
 // Escalations as JSON: for reviewers with the schemas of the admin API, and in part for callers.
-import type { Escalation, ReviewStatus } from '@svc/core'
+import type { Enrolment, Escalation, ReviewStatus } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
 import { z } from 'zod'
 
@@ -11,6 +11,7 @@ export const escalationQuery = z.strictObject({
   status: z.enum(statuses, { error: `expected one of ${statuses.join(', ')}` }).optional(),
   review: z.enum(reviews, { error: `expected one of ${reviews.join(', ')}` }).optional(),
   tenant: z.string().optional(),
+  enrolments: z.literal('true', { error: 'expected true' }).optional(),
   limit: z
     .string()
     .regex(/^[1-9]\d{0,2}$/, `expected 1 to ${maxListed}`)
@@ -20,6 +21,13 @@ export const escalationQuery = z.strictObject({
 })
 
 export type EscalationQuery = z.output<typeof escalationQuery>
+
+/** Of members of an authenticator's response. */
+export const base64url = z
+  .string()
+  .max(8192)
+  .regex(/^[A-Za-z0-9_-]+$/, 'expected base64url')
+export const nonceSchema = z.string().max(128)
 
 const instantSchema = z.iso.datetime()
 
@@ -57,6 +65,17 @@ export const escalationSchema = z.object({
     .object({ reason: z.string().optional(), review: z.enum(reviews) })
     .optional()
     .describe('The call ran before it was approved, for this reason of its caller; votes are on its review.'),
+  enrolment: z
+    .object({
+      reviewer: z.string(),
+      credential_id: z.string(),
+      public_key: z.string(),
+      revoked_at: instantSchema.optional(),
+    })
+    .optional()
+    .describe(
+      'The passkey that is confirmed in place of a call; it counts from the approval until it is revoked.',
+    ),
   approval_note: z.string().optional().describe('What an approval does not prove; absent if people vote.'),
   votes: z.array(
     z.object({
@@ -102,7 +121,7 @@ const tokenNote =
 export function reviewerView(escalation: ShownEscalation, tokenVotes: boolean): EscalationJson {
   const { id, status, tenant, server, tool, reference, principal, votes, traceId } = escalation
   const { reason, detail, args, severity, strategy, approvalSetId, isTruncated } = escalation
-  const { secondSetId, emergency, requiresPasskey } = escalation
+  const { secondSetId, emergency, requiresPasskey, enrolment } = escalation
   return {
     id,
     status,
@@ -123,11 +142,21 @@ export function reviewerView(escalation: ShownEscalation, tokenVotes: boolean): 
     ...(requiresPasskey === undefined ? {} : { requires: 'passkey' }),
     ...(secondSetId === undefined ? {} : { second_set_id: secondSetId }),
     ...(emergency === undefined ? {} : { emergency }),
+    ...(enrolment === undefined ? {} : { enrolment: enrolmentView(enrolment) }),
     ...(tokenVotes ? { approval_note: tokenNote } : {}),
     votes: votes.map(({ at, ...vote }) => ({ ...vote, at: instant(at) })),
     ...outcome(escalation),
     fingerprint: escalation.fingerprint,
     trace_id: traceId,
+  }
+}
+
+function enrolmentView({ reviewer, credentialId, publicKey, revokedAt }: Enrolment) {
+  return {
+    reviewer,
+    credential_id: credentialId,
+    public_key: publicKey,
+    ...(revokedAt === undefined ? {} : { revoked_at: instant(revokedAt) }),
   }
 }
 

@@ -3,12 +3,14 @@ import { type GivenVote, resolveOptional, services } from '@svc/core'
 import { z } from 'zod'
 import { type Operation, type OperationRequest, operation, PlainResponse } from '../admin/operation.js'
 import {
+  base64url,
   type CallerView,
   callerView,
   callerViewSchema,
   escalationListSchema,
   escalationQuery,
   escalationSchema,
+  nonceSchema,
 } from './escalation-json.js'
 import { notFound, ReviewerEscalations, type VoteResult, withStoreRefusal } from './reviewer-escalations.js'
 
@@ -23,29 +25,23 @@ const input_sha256 = z.string().optional()
 
 const challengeSchema = z.strictObject({ ...given, input_sha256 })
 
-const base64url = z
-  .string()
-  .max(4096)
-  .regex(/^[A-Za-z0-9_-]+$/, 'expected base64url')
-
-const voteSchema = z.strictObject({
-  ...given,
-  input_sha256,
-  passkey: z
-    .strictObject({
-      nonce: z.string().max(64),
-      credential_id: base64url,
-      authenticator_data: base64url,
-      client_data_json: base64url,
-      signature: base64url,
-    })
-    .optional()
-    .describe('The response of the authenticator to the challenge of this vote.'),
-})
-
 const maxVotes = 50
 
-const votesSchema = z.strictObject({
+const passkey = z
+  .strictObject({
+    nonce: nonceSchema,
+    credential_id: base64url,
+    authenticator_data: base64url,
+    client_data_json: base64url,
+    signature: base64url,
+    batch: z.array(base64url).min(1).max(maxVotes).optional(),
+  })
+  .optional()
+  .describe('The response of the authenticator to the challenge.')
+
+const voteSchema = z.strictObject({ ...given, input_sha256, passkey })
+
+const severalSchema = z.strictObject({
   ...given,
   escalations: z
     .array(z.strictObject({ id: z.string().regex(/^[A-Za-z0-9_-]{1,128}$/, 'expected an id'), input_sha256 }))
@@ -53,6 +49,16 @@ const votesSchema = z.strictObject({
     .max(maxVotes, `expected at most ${maxVotes}`)
     .refine((all) => new Set(all.map(({ id }) => id)).size === all.length, 'expected each id once')
     .describe('Each with the hash of the input that is approved.'),
+})
+
+const votesSchema = severalSchema.extend({ passkey })
+
+const voteChallengeSchema = z.object({
+  challenge: z.string().describe('Base64url.'),
+  nonce: z.string(),
+  rp_id: z.string(),
+  credentials: z.array(z.string()).readonly(),
+  batch: z.array(z.string()).readonly().optional().describe('Of several votes the challenge of each.'),
 })
 
 const voteResultSchema = z.object({
@@ -139,13 +145,22 @@ export const escalationOperations: readonly Operation[] = [
     access: 'reader',
     isUnrecorded: true,
     body: challengeSchema,
-    response: z.object({
-      challenge: z.string().describe('Base64url.'),
-      nonce: z.string(),
-      rp_id: z.string(),
-      credentials: z.array(z.string()).readonly(),
-    }),
-    run: (request) => requireEscalations(request).challenge(request.id ?? '', voteOf(request.body)),
+    response: voteChallengeSchema,
+    run: (request) =>
+      requireEscalations(request).challenge([{ id: request.id ?? '', ...voteOf(request.body) }]),
+  }),
+  operation({
+    method: 'POST',
+    path: '/api/escalations/challenge',
+    name: 'challenge_votes',
+    idOf: 'escalation',
+    summary:
+      'Returns what the passkey of the client has to sign once for the same vote on several escalations.',
+    access: 'reader',
+    isUnrecorded: true,
+    body: severalSchema,
+    response: voteChallengeSchema,
+    run: (request) => requireEscalations(request).challenge(votesOf(request.body)),
   }),
   operation({
     method: 'POST',
@@ -158,9 +173,7 @@ export const escalationOperations: readonly Operation[] = [
     body: votesSchema,
     response: z.object({ results: z.array(voteResultSchema) }),
     async run(request) {
-      const { escalations, ...given } = request.body
-      const votes = escalations.map(({ id, ...hash }) => ({ id, ...voteOf({ ...given, ...hash }) }))
-      const results = await requireEscalations(request).voteOnEach(votes)
+      const results = await requireEscalations(request).voteOnEach(votesOf(request.body))
       for (const result of results) {
         if ('refused' in result) await request.recordRefusal(result.id, result.refused.code)
       }
@@ -195,6 +208,10 @@ function resultJson(result: VoteResult): z.output<typeof voteResultSchema> {
   return { id: result.id, refused: { error: code, message, ...reason } }
 }
 
+function votesOf({ escalations, ...given }: z.output<typeof votesSchema>) {
+  return escalations.map(({ id, ...hash }) => ({ id, ...voteOf({ ...given, ...hash }) }))
+}
+
 function voteOf(body: z.output<typeof voteSchema>): GivenVote {
   const { vote, comment, input_sha256: inputSha256, passkey } = body
   return {
@@ -208,6 +225,7 @@ function voteOf(body: z.output<typeof voteSchema>): GivenVote {
             authenticatorData: passkey.authenticator_data,
             clientDataJson: passkey.client_data_json,
             signature: passkey.signature,
+            ...(passkey.batch === undefined ? {} : { batch: passkey.batch }),
           },
         }),
     ...(comment === undefined ? {} : { comment }),

@@ -2,6 +2,8 @@
 import {
   type Denied,
   denied,
+  type EnrolmentChallenge,
+  type EnrolmentService,
   type ErrorCode,
   type Escalation,
   type EscalationInput,
@@ -10,6 +12,7 @@ import {
   type GivenVote,
   isRefusal,
   isVoteError,
+  type PasskeyRegistration,
   Refusal,
   type Reviewer,
   type VoteChallenge,
@@ -50,7 +53,7 @@ export class ReviewerEscalations {
   }
 
   /** The newest first. */
-  async list({ status, review, tenant, limit }: EscalationQuery): Promise<EscalationList> {
+  async list({ status, review, tenant, enrolments, limit }: EscalationQuery): Promise<EscalationList> {
     const { readsAll, readsOutlines, tenant: own, sets } = this.#access
     const isAll = readsAll || readsOutlines
     const isSearch = !isAll && sets.size > 0
@@ -59,6 +62,7 @@ export class ReviewerEscalations {
       this.#service.list({
         ...(status === undefined ? {} : { status }),
         ...(review === undefined ? {} : { review }),
+        ...(enrolments === undefined ? {} : { isEnrolment: true }),
         ...(asks === undefined ? {} : { tenant: asks }),
         limit: isSearch ? maxSearched : limit + 1,
       }),
@@ -92,12 +96,49 @@ export class ReviewerEscalations {
     return this.#asVoter(id, async () => this.#view(await this.#service.vote(id, this.#reviewer, vote)))
   }
 
-  /** What the reviewer's passkey has to sign for the vote. */
-  async challenge(id: string, vote: GivenVote): Promise<ChallengeJson | Denied> {
-    return this.#asVoter(id, async () => {
-      const { rpId, ...challenge } = await this.#service.challenge(id, this.#reviewer, vote)
+  /** What the reviewer's passkey has to sign for the votes, of which there is at least one. */
+  async challenge(votes: readonly (GivenVote & { readonly id: string })[]): Promise<ChallengeJson | Denied> {
+    const [first, ...others] = votes
+    if (first === undefined) throw notFound()
+    for (const { id } of others) {
+      const refused = await this.#asVoter(id, async () => undefined)
+      if (refused !== undefined) return refused
+    }
+    return this.#asVoter(first.id, async () => {
+      const { rpId, ...challenge } = await this.#service.challenge(this.#reviewer, votes)
       return { ...challenge, rp_id: rpId }
     })
+  }
+
+  /** What the reviewer's authenticator has to respond to, so that a passkey is registered. */
+  async enrolmentChallenge(setId: string | undefined): Promise<EnrolmentChallengeJson | Denied> {
+    return this.#asOwner(async (enrolments) => {
+      const { rpId, ...challenge } = await enrolments.challenge(this.#reviewer, setId)
+      return { ...challenge, rp_id: rpId }
+    })
+  }
+
+  async enrol(setId: string | undefined, given: PasskeyRegistration): Promise<EscalationJson | Denied> {
+    return this.#asOwner(async (enrolments) => {
+      return this.#view(await enrolments.enrol(this.#reviewer, setId, given))
+    })
+  }
+
+  async revoke(id: string): Promise<EscalationJson | Denied> {
+    await this.#find(id)
+    return this.#asOwner(async (enrolments) => {
+      return this.#view(await enrolments.revoke(id, this.#reviewer, this.#access.operates))
+    })
+  }
+
+  async #asOwner<T>(ask: (enrolments: EnrolmentService) => Promise<T>): Promise<T | Denied> {
+    try {
+      return await withStoreRefusal(async () => ask(await this.#service.enrolments()))
+    } catch (error) {
+      if (!isVoteError(error)) throw error
+      const { code, reason } = voteErrors[error.code]
+      return denied(code, error.message, { denial: { type: 'escalation', reason } })
+    }
   }
 
   async #asVoter<T>(id: string, ask: () => Promise<T>): Promise<T | Denied> {
@@ -178,6 +219,7 @@ export class ReviewerEscalations {
 }
 
 type ChallengeJson = Omit<VoteChallenge, 'rpId'> & { readonly rp_id: string }
+type EnrolmentChallengeJson = Omit<EnrolmentChallenge, 'rpId'> & { readonly rp_id: string }
 
 /** What became of one of several votes. */
 export type VoteResult = { readonly id: string } & (

@@ -15,6 +15,7 @@ import { statusOperation } from '../console/status-operation.js'
 import { switchOperations } from '../console/switch-operations.js'
 import type { ListedTools } from '../doctor/tool-access.js'
 import { escalationOperations } from '../escalations/operations.js'
+import { passkeyOperations } from '../escalations/passkey-operations.js'
 import { logOperations } from '../log/operations.js'
 import type { Policy } from '../policy/config.js'
 import type { ProcessState } from '../stdio-targets/server-pool.js'
@@ -55,6 +56,7 @@ export function gatewayOperations(gateway: OperatedGateway): Operation[] {
   }
   return [
     ...escalationOperations,
+    ...passkeyOperations,
     ...logOperations,
     activityOperation(activity),
     ...policyOperations(() => gateway.inForce(), knownServers),

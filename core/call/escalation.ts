@@ -103,6 +103,50 @@ export interface VoteChallenge {
   readonly rpId: string
   /** The ids of the reviewer's credentials. */
   readonly credentials: readonly string[]
+  /** The challenges of the single votes, if one signature is for several. */
+  readonly batch?: readonly string[]
+}
+
+/** What an authenticator is to register a passkey with. */
+export interface EnrolmentChallenge extends Omit<VoteChallenge, 'batch'> {
+  /** The person, as the authenticator lists them. */
+  readonly user: { readonly id: string; readonly name: string }
+  /** COSE identifiers. */
+  readonly algorithms: readonly number[]
+}
+
+/** The response of an authenticator that has registered a passkey; binary members are base64url. */
+export interface PasskeyRegistration {
+  readonly nonce: string
+  readonly credentialId: string
+  readonly clientDataJson: string
+  readonly attestationObject: string
+}
+
+/** A passkey that a reviewer registered. It counts from the approval of its escalation until it is revoked. */
+export interface Enrolment {
+  /** As in votes. */
+  readonly reviewer: string
+  readonly credentialId: string
+  /** DER SubjectPublicKeyInfo in base64. */
+  readonly publicKey: string
+  /** Milliseconds since the epoch. */
+  readonly revokedAt?: number
+}
+
+/** Passkeys that reviewers register, and others of those who vote with them confirm. */
+export interface EnrolmentService {
+  /**
+   * What the authenticator of the reviewer has to respond to. `setId` is the approval set of which they are a member;
+   * undefined for that of the policy's rule, or else reviewers of their tenant.
+   *
+   * @throws {VoteError} if the reviewer has no vote there
+   */
+  challenge(reviewer: Reviewer, setId: string | undefined): Promise<EnrolmentChallenge>
+  /** Opens the escalation by which others confirm the passkey. @throws {VoteError} */
+  enrol(reviewer: Reviewer, setId: string | undefined, given: PasskeyRegistration): Promise<Escalation>
+  /** Ends the passkey of an escalation, which is the reviewer's own unless `ofOthers`. @throws {VoteError} */
+  revoke(id: string, reviewer: Reviewer, ofOthers: boolean): Promise<Escalation>
 }
 
 /** The signature of a passkey; binary members are base64url. */
@@ -112,6 +156,8 @@ export interface PasskeySignature {
   readonly authenticatorData: string
   readonly clientDataJson: string
   readonly signature: string
+  /** As in the challenge. */
+  readonly batch?: readonly string[]
 }
 
 type EscalationSeverity = 'low' | 'medium' | 'high'
@@ -164,6 +210,8 @@ export interface Escalation {
   readonly decidedBy?: 'votes' | 'expiry' | 'strategy' | 'emergency'
   /** Of a call that ran before it was approved: why, in the caller's words, and what reviewers said since. */
   readonly emergency?: { readonly reason: string; readonly review: ReviewStatus }
+  /** The passkey that is to be confirmed, in place of a call. */
+  readonly enrolment?: Enrolment
   readonly votes: readonly EscalationVote[]
   /** Whether the approval was used by its call. */
   readonly isUsed: boolean
@@ -203,6 +251,8 @@ export interface EscalationFilter {
   readonly status?: EscalationStatus
   readonly review?: ReviewStatus
   readonly tenant?: string
+  /** Only enrolments of passkeys. */
+  readonly isEnrolment?: true
   readonly limit: number
 }
 
@@ -229,11 +279,16 @@ export interface EscalationService {
   /** Undefined for an escalation that does not exist. */
   standing(id: string, client: Reviewer): Promise<EscalationStanding | undefined>
   /**
-   * What the reviewer's passkey has to sign for this vote.
+   * What the reviewer's passkey has to sign for these votes, at least one.
    *
-   * @throws {VoteError} when the vote may not be cast
+   * @throws {VoteError} when one of the votes may not be cast
    */
-  challenge(id: string, reviewer: Reviewer, vote: GivenVote): Promise<VoteChallenge>
+  challenge(
+    reviewer: Reviewer,
+    votes: readonly (GivenVote & { readonly id: string })[],
+  ): Promise<VoteChallenge>
+  /** Loaded when it is asked for. */
+  enrolments(): Promise<EnrolmentService>
   /** Resolves when the escalation is decided, or unchanged after `withinMs` or when `signal` aborts. */
   wait(id: string, withinMs: number, signal: AbortSignal): Promise<Escalation | undefined>
 }

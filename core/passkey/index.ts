@@ -1,12 +1,19 @@
 // A vote that a passkey signs (W3C Web Authentication Level 3 §7.2): the challenge is the hash of what the vote says. Checked
 // before the vote counts, and again by whoever verifies the log.
-import { createHash } from 'node:crypto'
-import { isIP } from 'node:net'
+import { createHash, randomBytes } from 'node:crypto'
 import type { adminReviewer } from '../call/escalation.js'
 import { canonicalize, isJsonObject, messageOf, visibleInLine } from '../json/index.js'
+import { relyingPartyOf } from './origin.js'
 import { coseKeyOf, publicKeyOf } from './public-key.js'
 
-export { algorithms, publicKeyIn, publicKeyOf } from './public-key.js'
+export { relyingPartyOf } from './origin.js'
+export { algorithms, coseKeyOf, publicKeyOf } from './public-key.js'
+export {
+  enrolmentChallengeOf,
+  type RegistrationResponse,
+  registeredKeyOf,
+  type SignedEnrolment,
+} from './registration.js'
 
 /** The same name; its module is not loaded, as verifiers of a log need nothing else of it. */
 const ADMIN: typeof adminReviewer = 'the admin token'
@@ -34,19 +41,47 @@ export interface PasskeyAssertion {
   readonly authenticator_data: string
   readonly client_data_json: string
   readonly signature: string
+  /** The challenges of all votes that the assertion proves, if it proves several. */
+  readonly batch?: readonly string[]
 }
 
 export function challengeOf(vote: SignedVote): string {
-  return createHash('sha256')
-    .update(canonicalize({ ...vote }))
-    .digest('base64url')
+  return sha256(canonicalize({ ...vote }))
 }
 
-/** The relying party of an origin. @throws {Error} for an IP address, which cannot be one */
-export function relyingPartyOf(origin: string): string {
-  const { hostname } = new URL(origin)
-  if (isIP(hostname.replace(/^\[(.*)\]$/, '$1')) === 0) return hostname
-  throw new Error('an IP address cannot be the relying party of a passkey; use a name, such as localhost')
+/** The challenge of several votes that one assertion proves: the hash of the canonical list of theirs. */
+export function batchChallengeOf(challenges: readonly string[]): string {
+  return sha256(canonicalize([...challenges]))
+}
+
+function sha256(text: string): string {
+  return createHash('sha256').update(text).digest('base64url')
+}
+
+/** Time for which a challenge may be signed, in milliseconds. */
+const CHALLENGE_MS = 600_000
+/** By which clocks of gateways, and of the log, may differ. */
+const SKEW_MS = 60_000
+
+/** States when a challenge was made, in milliseconds since the epoch, and for a reviewer of which roles. */
+export function nonceOf(at: number, roles: readonly string[]): string {
+  return `${Math.floor(at)}.${rolesDigest(roles)}.${randomBytes(16).toString('hex')}`
+}
+
+/** Why a vote of this time and these roles has not the nonce; undefined if it has. */
+export function nonceError(nonce: string, at: number, roles: readonly string[]): string | undefined {
+  const [, made, digest] = /^(\d{1,16})\.([0-9a-f]{32})\.[0-9a-f]{32}$/.exec(nonce) ?? []
+  if (made === undefined) return 'the nonce is not one of a challenge'
+  const age = at - Number(made)
+  if (!(age >= -SKEW_MS && age <= CHALLENGE_MS + SKEW_MS)) return 'its challenge is of another time'
+  return digest === rolesDigest(roles) ? undefined : 'its challenge is for other roles'
+}
+
+function rolesDigest(roles: readonly string[]): string {
+  return createHash('sha256')
+    .update(canonicalize([...new Set(roles)].sort()))
+    .digest('hex')
+    .slice(0, 32)
 }
 
 /** Why the assertion does not prove the vote; undefined if it does. */
@@ -67,6 +102,9 @@ const MAX_MESSAGE = 300
 /** The checks of the library, and those that it leaves out. */
 async function errorOf(vote: SignedVote, assertion: PasskeyAssertion): Promise<string | undefined> {
   const { authenticator_data: authenticatorData, client_data_json: clientDataJSON, signature } = assertion
+  const challenge = challengeOf(vote)
+  const { batch } = assertion
+  if (batch !== undefined && !batch.includes(challenge)) return 'the vote is none of those that were signed'
   // The library takes other texts for the same bytes, and other bytes for the same signature.
   for (const text of [authenticatorData, clientDataJSON, signature]) {
     if (Buffer.from(text, 'base64url').toString('base64url') !== text) return 'not base64url'
@@ -91,7 +129,7 @@ async function errorOf(vote: SignedVote, assertion: PasskeyAssertion): Promise<s
       response: { authenticatorData, clientDataJSON, signature },
     },
     credential: { id: KNOWN, publicKey: isoCBOR.encode(coseKeyOf(publicKey)), counter: 0 },
-    expectedChallenge: challengeOf(vote),
+    expectedChallenge: batch === undefined ? challenge : batchChallengeOf(batch),
     expectedOrigin: assertion.origin,
     expectedRPID: rpId,
     requireUserVerification: true,
@@ -121,6 +159,8 @@ export async function recordedVoteError(
   const { event } = record
   if (!isJsonObject(event)) return undefined
   const { passkey, proof, vote, comment = null, reviewer, fingerprint } = event
+  const isLate = record['error'] !== undefined && record['error'] !== null
+  if (isLate !== (proof === 'late')) return 'the vote came too late, or it did not'
   if (passkey === undefined && proof !== 'passkey') return undefined
   if (!isJsonObject(passkey) || proof !== 'passkey') return 'the vote and its passkey do not belong together'
   const { nonce, ...assertion } = passkey
@@ -137,7 +177,10 @@ export async function recordedVoteError(
     nonce,
   }
   if (!isSignedVote(signed) || !isAssertion(assertion)) return 'members of the vote are missing'
-  return assertionError(signed, assertion)
+  const { ts, principal } = record
+  const roles = isJsonObject(principal) ? (principal['roles'] ?? []) : []
+  if (!isTexts(roles)) return 'the roles are not a list of names'
+  return nonceError(signed.nonce, Date.parse(String(ts)), roles) ?? (await assertionError(signed, assertion))
 }
 
 /** Whether decision, details and person of the record are those of the vote. */
@@ -166,5 +209,12 @@ function isSignedVote(
 const members = ['public_key', 'origin', 'authenticator_data', 'client_data_json', 'signature'] as const
 
 function isAssertion(given: unknown): given is PasskeyAssertion {
-  return isJsonObject(given) && members.every((name) => typeof given[name] === 'string')
+  if (!isJsonObject(given)) return false
+  const { batch, ...rest } = given
+  const isWhole = members.every((name) => typeof rest[name] === 'string')
+  return isWhole && Object.keys(rest).length === members.length && (batch === undefined || isTexts(batch))
+}
+
+function isTexts(given: unknown): given is readonly string[] {
+  return Array.isArray(given) && given.every((one) => typeof one === 'string')
 }

@@ -14,7 +14,7 @@ const labels = { kty: 1, alg: 3, crv: -1 } as const
 /** The algorithms of these keys: ES256, EdDSA, RS256. */
 export const algorithms: readonly number[] = forms.map(({ cose }) => cose.alg)
 
-type CoseKey = Map<number, number | Uint8Array>
+export type CoseKey = Map<number, number | Uint8Array>
 
 /** @throws {Error} if it is not the public key of a kind that authenticators have */
 export function publicKeyOf(text: string): KeyObject {

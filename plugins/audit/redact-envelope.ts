@@ -37,12 +37,14 @@ export function redactEnvelope(
   }
 }
 
-/** The hash of a policy stays: it is looked up. So does the signature of a vote, which names nobody. */
+/** The hash of a policy stays: it is looked up. So do passkeys and their signatures, which name people by pseudonyms. */
 function redactFacts(facts: JsonObject, redactor: Redactor): JsonObject {
   return Object.fromEntries(
     Object.entries(facts).map(([name, value]) => [
       name,
-      name === 'passkey' || (typeof value === 'string' && /^[0-9a-f]{64}$/.test(value))
+      name === 'passkey' ||
+      name === 'enrolment' ||
+      (typeof value === 'string' && /^[0-9a-f]{64}$/.test(value))
         ? value
         : redactedValue(value, redactor),
     ]),

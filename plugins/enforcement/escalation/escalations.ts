@@ -71,13 +71,15 @@ export class Escalations {
     )
     const repository = new EscalationRepository({ store, clock: this.#store.clock, events, waiters, logger })
     const redactor = () => resolveOptional(container, services.redactor)
-    const service = new VotingService({ repository, events, waiters, container, redactor })
+    const rule = this.#rule
+    const ids = resolve(container, tokens.Ids)
+    const service = new VotingService({ rule, ids, repository, events, waiters, container, redactor })
     const handler = new EscalationHandler({
-      rule: this.#rule,
+      rule,
       repository,
       events,
       service,
-      ids: resolve(container, tokens.Ids),
+      ids,
       tenant,
       maxWaitMs: this.#maxWaitMs,
     })

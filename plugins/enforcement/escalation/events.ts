@@ -10,7 +10,7 @@ import type {
   VoteError,
 } from '@svc/core'
 import type { ProvenVote } from './passkeys.js'
-import type { StoredEscalation, StoredVote } from './stored-escalation.js'
+import { type StoredEscalation, type StoredVote, statementOf } from './stored-escalation.js'
 
 type Step =
   | 'emergency'
@@ -23,6 +23,7 @@ type Step =
   | 'decide'
   | 'expire'
   | 'use'
+  | 'revoke'
   | 'give-back'
 
 type PageOf = (id: string) => string | undefined
@@ -46,6 +47,7 @@ export class EscalationEvents {
     await this.#write('open', value, `opened: ${describeEscalation(value)}`, {
       decision: 'deny',
       principal: caller,
+      ...enrolmentFacts(value),
     })
     this.#meter?.count('svc_escalations_opened_total')
     this.#notify('escalation.opened', value)
@@ -73,6 +75,15 @@ export class EscalationEvents {
         fingerprint: value.fingerprint,
         ...(passkey === undefined ? {} : { passkey }),
       },
+    })
+  }
+
+  /** The passkey does not count any more. */
+  revoked(value: StoredEscalation, by: Reviewer): Promise<void> {
+    return this.#write('revoke', value, 'the passkey is revoked', {
+      decision: 'deny',
+      ...(by.kind === 'admin' ? {} : { principal: by.identity }),
+      ...enrolmentFacts(value),
     })
   }
 
@@ -181,6 +192,12 @@ function factsOf({ id, tenant, reference, severity, reasons, traceId, expiresAt,
     trace_id: traceId,
     expires_at: new Date(expiresAt).toISOString(),
   }
+}
+
+/** The input of an enrolment, so that a reader of the log can compute its hash, which the votes sign. */
+function enrolmentFacts({ enrolment, rule }: StoredEscalation): Pick<GatewayEvent, 'facts'> {
+  if (enrolment === undefined) return {}
+  return { facts: { enrolment: statementOf(enrolment, rule.approvalSetId) } }
 }
 
 function decisionOf({ status }: StoredEscalation): Pick<GatewayEvent, 'decision'> {

@@ -1,8 +1,6 @@
 // Handles a call that escalates: applies the decision that exists, or opens an escalation.
 import {
   type Call,
-  type CallRequest,
-  canonicalInput,
   type Denied,
   type EscalationRule,
   type EscalationService,
@@ -13,20 +11,16 @@ import {
   type Ids,
   identity,
   isRefusal,
-  isSideEffecting,
   mayRunInEmergency,
-  principalKeyOf,
   Refusal,
-  redactor,
-  repeatableInput,
-  servedDefinition,
-  sideEffects,
 } from '@svc/core'
-import { canonicalize, sha256Hex } from '@svc/core/json'
+import { sha256Hex } from '@svc/core/json'
 import { ApprovalHold, denialOfUsed, denyingHold } from './approval-hold.js'
+import { type EscalatedCall, emergencyOf, fingerprintOf, textOfHeader, waitOf } from './escalated-call.js'
 import type { EscalationEvents } from './events.js'
+import { newEscalation } from './new-escalation.js'
 import { denialOf, emergencyRefused, pending, rejected, tooMany } from './refusals.js'
-import type { EscalationRepository, NewEscalation } from './repository.js'
+import type { EscalationRepository } from './repository.js'
 import {
   appliesTo,
   approvalStateOf,
@@ -35,12 +29,7 @@ import {
   decided,
   type StoredEscalation,
 } from './stored-escalation.js'
-import { hashesOfNames } from './voting-service.js'
 
-/** Characters of the arguments that reviewers see. */
-const MAX_SHOWN_ARGS = 2000
-/** Maximum length of an id, or of the reason for an emergency, in characters. */
-const MAX_TEXT = 200
 /** Maximum attempts to open an escalation while identical calls open one. */
 const MAX_TRIES = 20
 
@@ -54,24 +43,6 @@ interface HandlerParts {
   readonly tenant: string
   /** The longest wait of a caller, in milliseconds. */
   readonly maxWaitMs: number
-}
-
-/** A call with the data that reviewers decide about. */
-interface EscalatedCall {
-  readonly call: Call
-  readonly request: CallRequest
-  readonly caller: Identity
-  readonly fingerprint: string
-  readonly findings: readonly Finding[]
-  readonly reasons: readonly string[]
-  /** What an approval has to cover. */
-  readonly wanted: readonly string[]
-  /** Whose approval is needed. */
-  readonly setId: string | undefined
-  /** Hash of the idempotency key. */
-  readonly key: string | null
-  /** Why it is to run before it is approved, in the words of a caller who may have that. */
-  readonly emergency: string | undefined
 }
 
 export class EscalationHandler {
@@ -170,7 +141,7 @@ export class EscalationHandler {
 
   /** The escalation that applies to this call, or a new one; undefined if the caller has too many. */
   async #existing(escalated: EscalatedCall): Promise<StoredEscalation | undefined> {
-    const { repository } = this.#parts
+    const { repository, rule, ids } = this.#parts
     for (let tries = 0; tries < MAX_TRIES; tries++) {
       const latest = (await repository.latest(escalated.fingerprint))?.value
       if (latest !== undefined) {
@@ -178,7 +149,7 @@ export class EscalationHandler {
         const applies = appliesTo(latest, state, repository.now, escalated.wanted)
         if (applies && !isOverruled(latest, escalated)) return latest
       }
-      const created = this.#newEscalation(escalated)
+      const created = newEscalation(escalated, { rule, ids, now: repository.now })
       const opened = await repository.open(created, latest?.id)
       if (opened === 'full') return undefined
       if (opened === 'raced') continue
@@ -259,129 +230,9 @@ export class EscalationHandler {
         return denialOfUsed(value, refusal)
     }
   }
-
-  #newEscalation(escalated: EscalatedCall): NewEscalation {
-    const { call, request, caller, fingerprint, findings, reasons, wanted, setId, emergency } = escalated
-    const { repository, ids, rule } = this.#parts
-    const { showsArguments, severity, isForRulingsAlone: _, approvalSetId: __, ...kept } = rule
-    const id = `esc_${ids.traceId()}`
-    const now = repository.now
-    const redacts = call.get(redactor)
-    const name = caller.user ?? caller.clientId ?? caller.userId
-    const input = canonicalInput(request)
-    const shown = showsArguments ? (redacts?.text(input) ?? input) : undefined
-    const isTruncated = shown !== undefined && shown.length > MAX_SHOWN_ARGS
-    const detail = findings.flatMap((finding) => finding.detail ?? []).join('; ')
-    const value: StoredEscalation = {
-      id,
-      fingerprint,
-      tenant: caller.tenant,
-      server: request.server,
-      tool: request.name,
-      reference: request.reference,
-      ...(shown === undefined ? {} : { args: preview(shown) }),
-      inputSha256: sha256Hex(input),
-      ...(isTruncated ? { wholeSha256: sha256Hex(shown) } : {}),
-      principal: name === undefined ? 'nobody known' : (redacts?.pseudonym(name) ?? name),
-      personKey: personKeyOf(caller),
-      caller: hashesOfNames(id, caller),
-      reasons,
-      ...(wanted.every((one) => reasons.includes(one)) ? {} : { covers: wanted }),
-      ...(detail === '' ? {} : { detail: redacts?.text(detail) ?? detail }),
-      severity: severity ?? (isSideEffecting(request, call.get(sideEffects)) ? 'high' : 'medium'),
-      rule: { ...kept, ...(setId === undefined ? {} : { approvalSetId: setId }) },
-      status: 'pending',
-      votes: [],
-      traceId: call.trace.traceId,
-      spanId: call.trace.spanId,
-      createdAt: now,
-      expiresAt: now + rule.ttlMs,
-    }
-    if (emergency !== undefined) {
-      const reason = redactedBy(call, emergency)
-      const begun = { ...decided(value, 'approved', now), decidedBy: 'emergency' } as const
-      return {
-        value: { ...begun, emergency: { reason, review: 'open' } },
-        input: isTruncated ? shown : undefined,
-      }
-    }
-    return rule.strategy === 'auto_allow'
-      ? { value: { ...decided(value, 'approved', now), decidedBy: 'strategy' }, input: undefined }
-      : { value, input: isTruncated ? shown : undefined }
-  }
-}
-
-/**
- * The key under which pending escalations are counted: a person has the same number through several clients as through
- * one.
- */
-function personKeyOf(caller: Identity): string {
-  if (caller.user === undefined) return principalKeyOf(caller)
-  const { client, clientId, ...person } = caller
-  return principalKeyOf(person)
 }
 
 /** Whether the call runs in an emergency although people have not decided yet. Their rejection stands. */
 function isOverruled({ status }: StoredEscalation, { emergency }: EscalatedCall): boolean {
   return emergency !== undefined && status === 'pending'
-}
-
-function redactedBy(call: Call, text: string): string {
-  return call.get(redactor)?.text(text) ?? text
-}
-
-/** The beginning of the input; a cut text ends with `…`, with which no JSON ends. */
-function preview(shown: string): string {
-  return shown.length <= MAX_SHOWN_ARGS ? shown : `${shown.slice(0, MAX_SHOWN_ARGS).toWellFormed()}…`
-}
-
-/** The text in a header of the caller. */
-function textOfHeader({ headers }: Call, name: string): string | undefined {
-  const text = headers[name]
-  if (text === undefined) return undefined
-  if (typeof text !== 'string' || text.trim() === '' || text.length > MAX_TEXT) {
-    throw new Refusal('BAD_REQUEST', `${name}: expected 1 to ${MAX_TEXT} characters.`)
-  }
-  return text
-}
-
-/** The reason, as the caller states it. */
-function emergencyOf(call: Call, { emergency }: CallRequest): string | undefined {
-  return (emergency ?? textOfHeader(call, 'x-escalation-emergency'))?.toWellFormed()
-}
-
-/** The wait that the caller asks for, in milliseconds; 0 without one. */
-function waitOf({ headers }: Call, maxMs: number): number {
-  const wanted = headers['x-escalation-wait']
-  if (wanted === undefined) return 0
-  if (typeof wanted !== 'string' || !/^\d{1,9}$/.test(wanted)) {
-    throw new Refusal('BAD_REQUEST', 'x-escalation-wait: expected a whole number of seconds.')
-  }
-  return Math.min(Number(wanted) * 1000, maxMs)
-}
-
-/**
- * Identifies a call, so that an approval lets the same call through and no other: SHA-256, hex, over the canonical JSON
- * (RFC 8785) of principal, server, tool and input, and of the MCP method if the reference does not determine it: a
- * prompt or a resource can be read, completed or subscribed to. A tool is called over either protocol. The input is
- * canonical already, and the members stand in the order of their names. Each approval set that a rule names has
- * escalations of its own. A definition that the caller was served since is another call, too.
- */
-function fingerprintOf(
-  call: Call,
-  request: CallRequest,
-  caller: Identity,
-  setId: string | undefined,
-): string {
-  const { kind, method, server, reference } = request
-  const definition = call.get(servedDefinition)?.sha256 ?? null
-  const rest = canonicalize({
-    ...(definition === null ? {} : { definition }),
-    ...(kind === 'tool' ? {} : { method }),
-    principal: principalKeyOf(caller),
-    server,
-    ...(setId === undefined ? {} : { set: setId }),
-    tool: reference,
-  })
-  return sha256Hex(`{"args":${repeatableInput(request)},${rest.slice(1)}`)
 }

@@ -1,4 +1,4 @@
-// The passkeys of reviewers: what one has to sign for a vote, and whether it did.
+// The passkeys of reviewers: what one has to sign for a vote, and whether it did. The policy lists some, and others are enrolled.
 import {
   type DependencyContainer,
   type GivenVote,
@@ -7,33 +7,62 @@ import {
   type Reviewer,
   resolveOptional,
   services,
+  type VoteChallenge,
   VoteError,
 } from '@svc/core'
-import { assertionError, challengeOf, relyingPartyOf, type SignedVote } from '@svc/core/passkey'
+import {
+  assertionError,
+  batchChallengeOf,
+  challengeOf,
+  nonceError,
+  nonceOf,
+  relyingPartyOf,
+  type SignedVote,
+} from '@svc/core/passkey'
+import type { EscalationRepository } from './repository.js'
 import type { StoredEscalation, StoredVote } from './stored-escalation.js'
 
 /** The members of a vote's record that prove it. */
-export type ProvenVote = Readonly<Record<string, string>>
+export type ProvenVote = Readonly<Record<string, string | string[]>>
+
+/** Enrolled passkeys of one person for the same votes. */
+export const MAX_ENROLLED = 10
 
 export class Passkeys {
   #container: DependencyContainer
+  #repository: EscalationRepository
 
-  /** The container of the policy, which lists the passkeys. */
-  constructor(container: DependencyContainer) {
+  /** The container of the policy, which lists passkeys; the repository has those that are enrolled. */
+  constructor(container: DependencyContainer, repository: EscalationRepository) {
     this.#container = container
+    this.#repository = repository
   }
 
-  /** @throws {VoteError} `PASSKEY_REQUIRED` if the reviewer has no passkey, or the console has no origin */
-  challenge(value: StoredEscalation, reviewer: Reviewer, vote: StoredVote, nonce: string) {
-    const credentials = this.#of(reviewer).map(({ id }) => id)
-    if (credentials.length === 0) {
-      throw new VoteError('PASSKEY_REQUIRED', 'admin.passkeys lists no passkey of yours.')
+  /** Rejects with `VoteError` `PASSKEY_REQUIRED` if the reviewer has no passkey for all, or the console has no origin. */
+  async challenge(
+    votes: readonly (readonly [StoredEscalation, StoredVote])[],
+    reviewer: Reviewer,
+  ): Promise<VoteChallenge> {
+    const [[, first] = noVote()] = votes
+    const nonce = nonceOf(this.#repository.now, first.roles)
+    const usable = await Promise.all(
+      votes.map(async ([value, vote]) => (await this.#of(value, reviewer, vote)).map(({ id }) => id)),
+    )
+    const credentials = usable.reduce((all, own) => all.filter((id) => own.includes(id)))
+    if (credentials.length === 0) throw new VoteError('PASSKEY_REQUIRED', noPasskey(reviewer))
+    const challenges = votes.map(([value, vote]) => challengeOf(this.#signed(value, vote, nonce)))
+    const [single = ''] = challenges
+    return {
+      ...(challenges.length === 1
+        ? { challenge: single }
+        : { challenge: batchChallengeOf(challenges), batch: challenges }),
+      nonce,
+      rpId: relyingPartyOf(this.origin),
+      credentials,
     }
-    const challenge = challengeOf(this.#signed(value, vote, nonce))
-    return { challenge, nonce, rpId: relyingPartyOf(this.#originOf(value)), credentials }
   }
 
-  /** Rejects with `VoteError` `PASSKEY_REQUIRED` if the vote has no valid signature of a passkey of the reviewer */
+  /** Rejects with `VoteError` `PASSKEY_REQUIRED` if the vote has no valid signature of a passkey of the reviewer. */
   async proven(
     value: StoredEscalation,
     reviewer: Reviewer,
@@ -47,20 +76,22 @@ export class Passkeys {
         'This vote needs your passkey: vote on the page of the approval.',
       )
     }
-    const { nonce, credentialId } = passkey
-    const credential = this.#of(reviewer).find(({ id }) => id === credentialId)
-    if (credential === undefined) throw new VoteError('PASSKEY_REQUIRED', 'This is no passkey of yours.')
+    const { nonce, credentialId, batch } = passkey
+    const credential = (await this.#of(value, reviewer, vote)).find(({ id }) => id === credentialId)
+    if (credential === undefined) throw new VoteError('PASSKEY_REQUIRED', noPasskey(reviewer))
     const assertion = {
       public_key: credential.publicKey,
-      origin: this.#originOf(value),
+      origin: this.origin,
       authenticator_data: passkey.authenticatorData,
       client_data_json: passkey.clientDataJson,
       signature: passkey.signature,
+      ...(batch === undefined ? {} : { batch: [...batch] }),
     }
-    const error = await assertionError(this.#signed(value, vote, nonce), assertion)
-    if (error !== undefined)
-      throw new VoteError('PASSKEY_REQUIRED', `The passkey does not prove the vote: ${error}.`)
-    return { nonce, ...assertion }
+    const error =
+      nonceError(nonce, vote.at, vote.roles) ??
+      (await assertionError(this.#signed(value, vote, nonce), assertion))
+    if (error === undefined) return { nonce, ...assertion }
+    throw new VoteError('PASSKEY_REQUIRED', `The passkey does not prove the vote: ${error}.`)
   }
 
   #signed({ id, fingerprint, inputSha256 }: StoredEscalation, vote: StoredVote, nonce: string): SignedVote {
@@ -71,23 +102,78 @@ export class Passkeys {
       vote: vote.vote,
       comment: vote.comment ?? null,
       reviewer: vote.reviewer,
-      log_id: resolveOptional(this.#container, services.auditLog)?.logId() ?? null,
+      log_id: this.logId,
       nonce,
     }
   }
 
-  #of(reviewer: Reviewer): readonly Passkey[] {
-    const { passkeys = [] } = hostOf(this.#container).reviewers ?? {}
-    if (reviewer.kind === 'admin') return passkeys.filter(({ user }) => user === undefined)
-    const { user, userId } = reviewer.identity
-    return passkeys.filter((one) => one.user !== undefined && (one.user === user || one.user === userId))
+  async #of(
+    value: StoredEscalation,
+    reviewer: Reviewer,
+    vote: Pick<StoredVote, 'reviewer'>,
+  ): Promise<readonly Pick<Passkey, 'id' | 'publicKey'>[]> {
+    const listed = this.listed.filter(({ user }) => isOf(user, reviewer))
+    if (reviewer.kind === 'admin') return listed
+    const enrolled = await this.enrolled(
+      (one) => isFor(one, value) && one.enrolment?.reviewer === vote.reviewer,
+    )
+    return [
+      ...listed,
+      ...enrolled.flatMap(({ enrolment }) =>
+        enrolment === undefined ? [] : [{ id: enrolment.credentialId, publicKey: enrolment.publicKey }],
+      ),
+    ]
   }
 
-  /** Scheme, host and port of the console. */
-  #originOf({ id }: StoredEscalation): string {
-    const page = resolveOptional(this.#container, services.approvalPage)?.(id)
+  /** Those that count and match, the newest first. */
+  enrolled(matches: (value: StoredEscalation) => boolean): Promise<readonly StoredEscalation[]> {
+    return this.#repository.list((one) => counts(one) && matches(one), MAX_ENROLLED)
+  }
+
+  /** Those of the policy. */
+  get listed(): readonly Passkey[] {
+    return hostOf(this.#container).reviewers?.passkeys ?? []
+  }
+
+  /** Of the log in which votes are recorded; null if it has none. */
+  get logId(): string | null {
+    return resolveOptional(this.#container, services.auditLog)?.logId() ?? null
+  }
+
+  /** Scheme, host and port of the console. @throws {VoteError} */
+  get origin(): string {
+    const page = resolveOptional(this.#container, services.approvalPage)?.('')
     if (page === undefined)
       throw new VoteError('PASSKEY_REQUIRED', 'There is no console to use a passkey on.')
     return new URL(page).origin
   }
+}
+
+function isOf(user: string | undefined, reviewer: Reviewer): boolean {
+  if (reviewer.kind === 'admin' || user === undefined)
+    return (reviewer.kind === 'admin') === (user === undefined)
+  return user === reviewer.identity.user || user === reviewer.identity.userId
+}
+
+/** Whether it is a passkey that was confirmed and not revoked. */
+export function counts({ enrolment, status }: StoredEscalation): boolean {
+  return enrolment !== undefined && enrolment.revokedAt === undefined && status === 'approved'
+}
+
+/** Whether the passkey was confirmed by people who vote on the escalation, so that nobody vouches beyond their own votes. */
+function isFor({ tenant, rule }: StoredEscalation, value: StoredEscalation): boolean {
+  const { approvalSetId: setId } = rule
+  if (setId === undefined) return value.rule.approvalSetId === undefined && tenant === value.tenant
+  const second = value.step === 'second_set' ? value.rule.secondSet?.setId : undefined
+  return setId === value.rule.approvalSetId || setId === second
+}
+
+function noPasskey({ kind }: Reviewer): string {
+  return kind === 'admin'
+    ? 'admin.passkeys lists no passkey for the admin token, or not this one.'
+    : 'You have no such passkey for this vote: register one, which another reviewer confirms.'
+}
+
+function noVote(): never {
+  throw new Error('there is no vote to be signed')
 }

@@ -1,5 +1,5 @@
 // An escalation as the store keeps it, and how votes and time decide it: pure functions of the escalation, the vote and the time.
-import { type Escalation, type EscalationEntry, type Finding, VoteError } from '@svc/core'
+import { type Enrolment, type Escalation, type EscalationEntry, type Finding, VoteError } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import { z } from 'zod'
 
@@ -76,6 +76,15 @@ const escalationSchema = z.strictObject({
       remindedAt: z.number().optional(),
     })
     .optional(),
+  /** Of a passkey that is to be confirmed. */
+  enrolment: z
+    .strictObject({
+      reviewer: z.string(),
+      credentialId: z.string(),
+      publicKey: z.string(),
+      revokedAt: z.number().optional(),
+    })
+    .optional(),
   votes: z.array(voteSchema).readonly(),
   /** The call that used the approval: its hold, and its idempotency key (hashed). */
   use: z.strictObject({ by: z.string(), key: z.string().nullable() }).optional(),
@@ -116,9 +125,14 @@ export function awaitsVotes({ status, emergency }: StoredEscalation): boolean {
 }
 
 function timesOf(value: StoredEscalation): Pick<EscalationEntry, 'wakeAt' | 'dueAt' | 'forgetAt'> {
-  const { expiresAt, decidedBy, emergency } = value
+  const { expiresAt, decidedBy, emergency, enrolment, status } = value
   if (emergency?.review === 'open') {
     return { wakeAt: reviewDueAt(value), dueAt: NEVER, forgetAt: NEVER }
+  }
+  if (enrolment !== undefined && status === 'approved') {
+    const { revokedAt } = enrolment
+    const forgetAt = revokedAt === undefined ? NEVER : revokedAt + RETENTION_MS
+    return { wakeAt: NEVER, dueAt: NEVER, forgetAt }
   }
   const end = Math.max(expiresAt, emergency?.doneAt ?? 0)
   return {
@@ -171,6 +185,7 @@ export function publicView(value: StoredEscalation): Escalation {
     ...(value.emergency === undefined
       ? {}
       : { emergency: { reason: value.emergency.reason, review: value.emergency.review } }),
+    ...(value.enrolment === undefined ? {} : { enrolment: publicEnrolment(value.enrolment) }),
     votes: votes.map(({ person, comment, ...vote }) => ({
       ...vote,
       ...(comment === undefined ? {} : { comment }),
@@ -181,6 +196,10 @@ export function publicView(value: StoredEscalation): Escalation {
     expiresAt,
     ...(decidedAt === undefined ? {} : { decidedAt }),
   }
+}
+
+function publicEnrolment({ revokedAt, ...rest }: NonNullable<StoredEscalation['enrolment']>): Enrolment {
+  return { ...rest, ...(revokedAt === undefined ? {} : { revokedAt }) }
 }
 
 function quorumOf({ minApprovals, minRejections, requiredRoles, vetoRoles }: StoredRule) {
@@ -298,4 +317,17 @@ export function coverageOf({ reason, approval }: Finding): string {
 export function covers(value: StoredEscalation, wanted: readonly string[]): boolean {
   const seen = value.covers ?? value.reasons
   return wanted.every((one) => seen.includes(one))
+}
+
+/** What those who confirm a passkey sign, by its hash: canonical JSON of this is the input of the escalation. */
+export function statementOf(
+  { reviewer, credentialId, publicKey }: NonNullable<StoredEscalation['enrolment']>,
+  approvalSetId: string | undefined,
+) {
+  return {
+    ...(approvalSetId === undefined ? {} : { approval_set_id: approvalSetId }),
+    credential_id: credentialId,
+    public_key: publicKey,
+    reviewer,
+  }
 }

@@ -1,17 +1,18 @@
 // The escalation service: looks escalations up, lists them, casts votes, waits for decisions. A person is identified by the
 // names in their token; only hashes are stored, salted with the id of the escalation.
 
-import { randomBytes } from 'node:crypto'
 import {
   type ApprovalSet,
   adminReviewer,
   type DependencyContainer,
   type EscalationFilter,
+  type EscalationRule,
   type EscalationService,
   type EscalationStanding,
   type GivenVote,
   hostOf,
   type Identity,
+  type Ids,
   isVoteError,
   policyTokens,
   type Redactor,
@@ -22,6 +23,7 @@ import {
 import { sha256Hex } from '@svc/core/json'
 import type { EscalationEvents } from './events.js'
 import type { Passkeys } from './passkeys.js'
+import { hashesOfNames } from './person.js'
 import type { EscalationRepository, Waiters } from './repository.js'
 import {
   awaitsVotes,
@@ -34,6 +36,8 @@ import {
 const MAX_COMMENT = 1000
 
 interface ServiceParts {
+  readonly rule: EscalationRule
+  readonly ids: Ids
   readonly repository: EscalationRepository
   readonly events: EscalationEvents
   readonly waiters: Waiters
@@ -62,8 +66,9 @@ export class VotingService implements EscalationService {
     return text === undefined ? undefined : { text, sha256: sha256Hex(text) }
   }
 
-  async list({ status, review, tenant, limit }: EscalationFilter) {
+  async list({ status, review, tenant, isEnrolment, limit }: EscalationFilter) {
     const isWanted = (value: StoredEscalation) =>
+      (isEnrolment === undefined || value.enrolment !== undefined) &&
       (status === undefined || value.status === status) &&
       (review === undefined || value.emergency?.review === review) &&
       (tenant === undefined || value.tenant === tenant)
@@ -71,21 +76,16 @@ export class VotingService implements EscalationService {
   }
 
   async vote(id: string, reviewer: Reviewer, given: GivenVote) {
-    const { repository, events, container } = this.#parts
-    const found = await repository.find(id)
-    if (found === undefined) throw new VoteError('NOT_FOUND', 'There is no such escalation.')
-    checkMayVote(found.value, reviewer, container)
-    checkInputSeen(found.value, given)
-    const stated = this.#voteOf(id, reviewer, given)
-    const needsPasskey = found.value.rule.requiresPasskey === true || given.passkey !== undefined
+    const { repository, events } = this.#parts
+    const [found, stated] = await this.#voteOn(id, reviewer, given)
+    const needsPasskey = found.rule.requiresPasskey === true || given.passkey !== undefined
     const passkey = needsPasskey
-      ? await (await this.#passkeys()).proven(found.value, reviewer, stated, given)
+      ? await (await this.#passkeys()).proven(found, reviewer, stated, given)
       : undefined
     const vote: StoredVote = passkey === undefined ? stated : { ...stated, proof: 'passkey' }
-    withVote(found.value, vote)
     // A vote that cannot be recorded has no effect.
-    await events.voted(found.value, vote, reviewer, { passkey })
-    const { value, before } = await this.#cast(found.value, vote, reviewer)
+    await events.voted(found, vote, reviewer, { passkey })
+    const { value, before } = await this.#cast(found, vote, reviewer)
     if (!awaitsVotes(value)) {
       await this.#recordDecision(value, before)
       await repository.removeInput(value)
@@ -93,10 +93,25 @@ export class VotingService implements EscalationService {
     return publicView(value)
   }
 
+  /** The vote, and the escalation that it may be cast on. */
+  async #voteOn(
+    id: string,
+    reviewer: Reviewer,
+    given: GivenVote,
+  ): Promise<readonly [StoredEscalation, StoredVote]> {
+    const { value } = (await this.#parts.repository.find(id)) ?? {}
+    if (value === undefined) throw new VoteError('NOT_FOUND', 'There is no such escalation.')
+    checkMayVote(value, reviewer, this.#parts.container)
+    checkInputSeen(value, given)
+    const vote = this.#voteOf(id, reviewer, given)
+    withVote(value, vote)
+    return [value, vote]
+  }
+
   /** Loaded when a vote needs it. */
   async #passkeys(): Promise<Passkeys> {
     const { Passkeys } = await import('./passkeys.js')
-    return new Passkeys(this.#parts.container)
+    return new Passkeys(this.#parts.container, this.#parts.repository)
   }
 
   async standing(id: string, client: Reviewer): Promise<EscalationStanding | undefined> {
@@ -111,14 +126,24 @@ export class VotingService implements EscalationService {
     }
   }
 
-  async challenge(id: string, reviewer: Reviewer, given: GivenVote) {
-    const found = await this.#parts.repository.find(id)
-    if (found === undefined) throw new VoteError('NOT_FOUND', 'There is no such escalation.')
-    checkMayVote(found.value, reviewer, this.#parts.container)
-    checkInputSeen(found.value, given)
-    const vote = this.#voteOf(id, reviewer, given)
-    withVote(found.value, vote)
-    return (await this.#passkeys()).challenge(found.value, reviewer, vote, randomBytes(16).toString('hex'))
+  async challenge(reviewer: Reviewer, votes: readonly (GivenVote & { readonly id: string })[]) {
+    const passkeys = await this.#passkeys()
+    const stated = votes.map(async ({ id, ...given }) => await this.#voteOn(id, reviewer, given))
+    return passkeys.challenge(await Promise.all(stated), reviewer)
+  }
+
+  async enrolments() {
+    const { Enrolments } = await import('./enrolments.js')
+    const { rule, ids, repository, events, container } = this.#parts
+    return new Enrolments({
+      rule,
+      ids,
+      repository,
+      events,
+      container,
+      nameOf: (reviewer) => this.#nameOf(reviewer),
+      refusalOf: (value, reviewer) => errorOf(value, reviewer, container),
+    })
   }
 
   async wait(id: string, withinMs: number, signal: AbortSignal) {
@@ -207,22 +232,6 @@ function checkInputSeen({ args, wholeSha256 }: StoredEscalation, { vote, inputSh
 
 /** The admin token counts as one person. No user can have this name: it is hashed with its kind. */
 const ADMIN = 'admin'
-
-/**
- * The names of a person, or of a service agent, in one spelling. Two identities that share a name are taken for one
- * person: a wrongly refused vote is better than a vote on one's own call. Without tenant and client, as an approval set
- * may have members of several tenants and a person may use several clients.
- */
-function personNamesOf({ user, userId, subject, clientId }: Identity): readonly string[] {
-  const names = [user, userId, subject, user === undefined ? clientId : undefined]
-  const known = names.filter((name) => name !== undefined).map((name) => name.normalize('NFC').toLowerCase())
-  return [...new Set(known)]
-}
-
-/** Hashes of a caller's names; empty for a caller without a token. */
-export function hashesOfNames(id: string, caller: Identity): string[] {
-  return personNamesOf(caller).map((name) => sha256Hex(`user\n${id}\n${name}`))
-}
 
 /** Hashes of a reviewer's names. */
 function personOf(id: string, reviewer: Reviewer): string[] {

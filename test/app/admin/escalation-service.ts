@@ -2,6 +2,7 @@
 import {
   bindDefault,
   definePlugin,
+  type EnrolmentService,
   type Escalation,
   type EscalationInput,
   type EscalationService,
@@ -110,10 +111,23 @@ export class TestEscalationService implements EscalationService {
     return found && { isCaller: found.principal === `user:${who}` }
   }
 
-  async challenge(id: string): Promise<VoteChallenge> {
+  async challenge(): Promise<VoteChallenge> {
     this.#reach()
-    if (!this.cases.has(id)) throw new VoteError('NOT_FOUND', 'There is no such escalation.')
     return { challenge: 'Y2hhbGxlbmdl', nonce: '00', rpId: 'localhost', credentials: [] }
+  }
+
+  async enrolments(): Promise<EnrolmentService> {
+    this.#reach()
+    const one = () => this.cases.values().next().value ?? Promise.reject(new Error('there is no case'))
+    return {
+      challenge: async () => ({
+        ...(await this.challenge()),
+        user: { id: 'dXNlcg', name: 'ann' },
+        algorithms: [-7],
+      }),
+      enrol: async () => one(),
+      revoke: async () => one(),
+    }
   }
 
   async wait(id: string): Promise<Escalation | undefined> {

@@ -148,7 +148,20 @@ describe('a vote that needs a passkey', () => {
       tried++
     }
     expect(tried).to.be.above(25)
-    const named = { ...record, principal: { user: 'eve@example.com' } }
-    expect(await verdict(named, logId)).to.deep.equal(['bad_vote'])
+    const { ts, error } = record
+    expect(error).to.be.oneOf([null, undefined])
+    const hour = Number(String(ts).slice(11, 13))
+    const later = String(ts).replace(/T\d\d/, `T${String((hour + 12) % 24).padStart(2, '0')}`)
+    for (const changed of [
+      { principal: { user: 'eve@example.com' } },
+      { principal: { roles: ['treasurer'] } },
+      { ts: later },
+      { error: 'DECIDED', status: 'error' },
+      { error: 'DECIDED', event: { ...(event as Json), proof: 'late' } },
+    ]) {
+      expect(await verdict({ ...record, ...changed }, logId), JSON.stringify(changed)).to.deep.equal([
+        'bad_vote',
+      ])
+    }
   })
 })

@@ -35,7 +35,7 @@ async function start(own: TestPasskey, more: RigOptions = {}): Promise<Escalatio
 /** Ann's vote to approve, signed with changes. */
 async function vote(rig: EscalationRig, own: TestPasskey, id: string, changes: Changes = {}) {
   const given = { vote: 'approve', comment: 'seen' } as const
-  const { challenge, nonce } = await rig.service.challenge(id, ann, { ...given, ...changes.signed })
+  const { challenge, nonce } = await rig.service.challenge(ann, [{ id, ...given, ...changes.signed }])
   const { by = own, flags, origin: page = origin } = changes
   const passkey = {
     nonce: changes.nonce ?? nonce,
@@ -51,7 +51,7 @@ describe('a vote that needs a passkey', () => {
   it('counts with the signature of the reviewer, which its record has', async () => {
     await using rig = await start(own)
     const id = idOf(await rig.call())
-    const challenge = await rig.service.challenge(id, ann, { vote: 'approve' })
+    const challenge = await rig.service.challenge(ann, [{ id, vote: 'approve' }])
     expect(challenge).to.deep.include({ rpId: 'localhost', credentials: [own.id] })
     const found = await vote(rig, own, id)
     expect(found).to.include({ status: 'approved', requiresPasskey: true })
@@ -83,7 +83,7 @@ describe('a vote that needs a passkey', () => {
     await using rig = await start(own)
     const id = idOf(await rig.call())
     const other = idOf(await rig.call({ args: { n: 2 } }))
-    const { challenge, nonce } = await rig.service.challenge(other, ann, { vote: 'approve' })
+    const { challenge, nonce } = await rig.service.challenge(ann, [{ id: other, vote: 'approve' }])
     const passkey = { nonce, credentialId: own.id, ...own.respond(challenge, origin) }
     for (const given of [
       rig.service.vote(id, ann, { vote: 'approve' }),
@@ -95,12 +95,54 @@ describe('a vote that needs a passkey', () => {
     }
   })
 
+  it('is one of several that a single signature proves, and of no others', async () => {
+    await using rig = await start(own)
+    const ids = [1, 2, 3].map(async (n) => idOf(await rig.call({ args: { n } })))
+    const [first = '', second = '', third = ''] = await Promise.all(ids)
+    const votes = [first, second].map((id) => ({ id, vote: 'approve' as const, comment: 'all seen' }))
+    const { challenge, nonce, batch = [] } = await rig.service.challenge(ann, votes)
+    expect(batch).to.have.length(2)
+    const signed = { nonce, credentialId: own.id, ...own.respond(challenge, origin) }
+    const [one = '', other = ''] = batch
+    for (const [id, changed] of [
+      [third, { batch }],
+      [first, {}],
+      [first, { batch: [one] }],
+      [first, { batch: [other] }],
+      [first, { batch: [other, one] }],
+      [first, { batch: [...batch, one] }],
+      [first, { batch, comment: 'not seen' }],
+      [first, { batch, vote: 'reject' as const }],
+    ] as const) {
+      const {
+        comment = 'all seen',
+        vote: choice = 'approve',
+        ...passkey
+      } = { ...changed } as {
+        comment?: string
+        vote?: 'reject'
+        batch?: string[]
+      }
+      const given = rig.service.vote(id, ann, { vote: choice, comment, passkey: { ...signed, ...passkey } })
+      expect(await rejectionOf(given), JSON.stringify(changed)).to.have.property('code', 'PASSKEY_REQUIRED')
+    }
+    for (const { id, ...given } of votes) {
+      const voted = await rig.service.vote(id, ann, { ...given, passkey: { ...signed, batch } })
+      expect(voted).to.include({ status: 'approved' })
+    }
+    expect(
+      rig.events.filter(({ name }) => name === 'escalations/vote').map(({ facts }) => facts?.['passkey']),
+    )
+      .to.have.length(2)
+      .and.satisfy((all: { batch?: unknown }[]) => all.every((passkey) => Array.isArray(passkey.batch)))
+  })
+
   it('is not prepared for somebody who may not cast it', async () => {
     await using rig = await start(own)
     const id = idOf(await rig.call())
-    const outsider = rig.service.challenge(id, reviewer('ann', [], 'globex'), { vote: 'approve' })
+    const outsider = rig.service.challenge(reviewer('ann', [], 'globex'), [{ id, vote: 'approve' }])
     expect(await rejectionOf(outsider)).to.have.property('code', 'NOT_A_REVIEWER')
-    const without = rig.service.challenge(id, reviewer('cid'), { vote: 'approve' })
+    const without = rig.service.challenge(reviewer('cid'), [{ id, vote: 'approve' }])
     expect(await rejectionOf(without)).to.have.property('code', 'PASSKEY_REQUIRED')
   })
 })

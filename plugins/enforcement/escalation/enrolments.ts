@@ -1,0 +1,217 @@
+// Passkeys that reviewers register themselves. Each waits like a call until others confirm it: by the same rule, each with a
+// passkey of their own, so that whoever has only a session enrols nothing.
+import { createHash } from 'node:crypto'
+import {
+  type DependencyContainer,
+  type EnrolmentChallenge,
+  type EnrolmentService,
+  type Escalation,
+  type EscalationRule,
+  type Identity,
+  type Ids,
+  type PasskeyRegistration,
+  type Reviewer,
+  VoteError,
+} from '@svc/core'
+import { canonicalize, messageOf, sha256Hex } from '@svc/core/json'
+import {
+  algorithms,
+  enrolmentChallengeOf,
+  nonceError,
+  nonceOf,
+  registeredKeyOf,
+  relyingPartyOf,
+} from '@svc/core/passkey'
+import type { EscalationEvents } from './events.js'
+import { counts, MAX_ENROLLED, Passkeys } from './passkeys.js'
+import { hashesOfNames, personKeyOf } from './person.js'
+import type { EscalationRepository } from './repository.js'
+import { publicView, type StoredEscalation, statementOf } from './stored-escalation.js'
+
+/** Time for others to confirm a passkey, in milliseconds. */
+const CONFIRM_MS = 24 * 3_600_000
+
+interface EnrolmentParts {
+  readonly rule: EscalationRule
+  readonly repository: EscalationRepository
+  readonly events: EscalationEvents
+  readonly ids: Ids
+  /** The container of the policy. */
+  readonly container: DependencyContainer
+  /** The reviewer as votes name them. */
+  nameOf(reviewer: Reviewer): string
+  /** Why the reviewer has no vote on the escalation; undefined if they have. */
+  refusalOf(value: StoredEscalation, reviewer: Reviewer): string | undefined
+}
+
+export class Enrolments implements EnrolmentService {
+  #parts: EnrolmentParts
+  #passkeys: Passkeys
+
+  constructor(parts: EnrolmentParts) {
+    this.#parts = parts
+    this.#passkeys = new Passkeys(parts.container, parts.repository)
+  }
+
+  async challenge(reviewer: Reviewer, setId: string | undefined): Promise<EnrolmentChallenge> {
+    const identity = this.#personIn(reviewer, setId)
+    const name = this.#parts.nameOf(reviewer)
+    const nonce = nonceOf(this.#parts.repository.now, identity.roles)
+    const own = await this.#passkeys.enrolled(({ enrolment }) => enrolment?.reviewer === name)
+    return {
+      challenge: this.#challengeOf(name, setId, nonce),
+      nonce,
+      rpId: relyingPartyOf(this.#passkeys.origin),
+      credentials: own.flatMap(({ enrolment }) => enrolment?.credentialId ?? []),
+      user: { id: createHash('sha256').update(name).digest('base64url'), name },
+      algorithms,
+    }
+  }
+
+  async enrol(
+    reviewer: Reviewer,
+    setId: string | undefined,
+    given: PasskeyRegistration,
+  ): Promise<Escalation> {
+    const { repository, events } = this.#parts
+    const identity = this.#personIn(reviewer, setId)
+    const name = this.#parts.nameOf(reviewer)
+    const publicKey = await this.#keyOf(given, name, identity, setId)
+    const fingerprint = sha256Hex(`passkey\n${given.credentialId}`)
+    const latest = (await repository.latest(fingerprint))?.value
+    const isTaken = latest !== undefined && (latest.status === 'pending' || counts(latest))
+    if (isTaken || this.#passkeys.listed.some(({ id }) => id === given.credentialId))
+      throw new VoteError('ALREADY_VOTED', 'This passkey is registered already.')
+    const own = await this.#passkeys.enrolled(({ enrolment }) => enrolment?.reviewer === name)
+    if (own.length >= MAX_ENROLLED)
+      throw new VoteError('ALREADY_VOTED', `You have ${MAX_ENROLLED} passkeys; revoke one first.`)
+    const value = this.#newEscalation(
+      identity,
+      setId,
+      {
+        reviewer: name,
+        credentialId: given.credentialId,
+        publicKey,
+      },
+      fingerprint,
+    )
+    const opened = await repository.open({ value, input: undefined }, latest?.id)
+    if (opened !== 'opened') throw new VoteError('ALREADY_VOTED', 'Too much of yours waits; try again later.')
+    try {
+      await events.opened(value, identity)
+    } catch (error) {
+      await repository.withdraw(value)
+      throw error
+    }
+    return publicView(value)
+  }
+
+  async revoke(id: string, reviewer: Reviewer, ofOthers: boolean): Promise<Escalation> {
+    const { repository, events } = this.#parts
+    const { value } = (await repository.find(id)) ?? {}
+    if (value?.enrolment === undefined) throw new VoteError('NOT_FOUND', 'There is no such passkey.')
+    const isOwn = reviewer.kind === 'user' && this.#parts.nameOf(reviewer) === value.enrolment.reviewer
+    if (!isOwn && !ofOthers)
+      throw new VoteError('NOT_A_REVIEWER', 'A passkey is revoked by its owner, or by an operator.')
+    if (value.enrolment.revokedAt !== undefined || value.status === 'rejected')
+      throw new VoteError('DECIDED', 'It does not count already.')
+    await events.revoked(value, reviewer)
+    const { now } = repository
+    const revoked = await repository.change(id, (found) =>
+      found.enrolment === undefined || found.enrolment.revokedAt !== undefined
+        ? found
+        : { ...found, enrolment: { ...found.enrolment, revokedAt: now } },
+    )
+    return publicView(revoked ?? value)
+  }
+
+  /** @throws {VoteError} `NOT_A_REVIEWER` unless the reviewer is a person with a vote there */
+  #personIn(reviewer: Reviewer, setId: string | undefined): Identity {
+    const { rule } = this.#parts
+    if (reviewer.kind === 'admin') {
+      const message = 'The admin token has no second person: list its passkey in admin.passkeys.'
+      throw new VoteError('NOT_A_REVIEWER', message)
+    }
+    if (rule.requiresPasskey !== true || rule.strategy === 'auto_allow')
+      throw new VoteError('NOT_A_REVIEWER', 'No vote needs a passkey under this policy.')
+    const sample = this.#newEscalation(
+      reviewer.identity,
+      setId,
+      { reviewer: '', credentialId: '', publicKey: '' },
+      '',
+    )
+    const refusal = this.#parts.refusalOf({ ...sample, caller: [] }, reviewer)
+    if (refusal !== undefined) throw new VoteError('NOT_A_REVIEWER', refusal)
+    return reviewer.identity
+  }
+
+  async #keyOf(
+    { nonce, ...response }: PasskeyRegistration,
+    name: string,
+    { roles }: Identity,
+    setId: string | undefined,
+  ): Promise<string> {
+    const { repository } = this.#parts
+    const stale = nonceError(nonce, repository.now, roles)
+    if (stale !== undefined)
+      throw new VoteError('PASSKEY_REQUIRED', `The passkey is not registered: ${stale}.`)
+    try {
+      return await registeredKeyOf(this.#challengeOf(name, setId, nonce), this.#passkeys.origin, response)
+    } catch (error) {
+      throw new VoteError('PASSKEY_REQUIRED', `The passkey is not registered: ${messageOf(error)}.`)
+    }
+  }
+
+  #challengeOf(name: string, setId: string | undefined, nonce: string): string {
+    const { logId } = this.#passkeys
+    return enrolmentChallengeOf({ enrol: name, approval_set_id: setId ?? null, log_id: logId, nonce })
+  }
+
+  #newEscalation(
+    identity: Identity,
+    setId: string | undefined,
+    enrolment: NonNullable<StoredEscalation['enrolment']>,
+    fingerprint: string,
+  ): StoredEscalation {
+    const { rule, repository, ids } = this.#parts
+    const { strategy, minApprovals, minRejections, requiredRoles, vetoRoles } = rule
+    const approvalSetId = setId ?? rule.approvalSetId
+    const id = `esc_${ids.traceId()}`
+    const { now } = repository
+    const args = canonicalize(statementOf(enrolment, approvalSetId))
+    return {
+      id,
+      fingerprint,
+      tenant: identity.tenant,
+      server: 'gateway',
+      tool: 'enrol_passkey',
+      reference: 'passkeys/enrol@1',
+      args,
+      inputSha256: sha256Hex(args),
+      principal: enrolment.reviewer,
+      personKey: personKeyOf(identity),
+      caller: hashesOfNames(id, identity),
+      reasons: ['passkey_enrolment'],
+      detail: 'confirm it only after its owner has read its credential_id to you',
+      severity: 'high',
+      rule: {
+        strategy,
+        timeoutAction: 'auto_reject',
+        ttlMs: CONFIRM_MS,
+        minApprovals,
+        minRejections,
+        requiredRoles,
+        vetoRoles,
+        ...(approvalSetId === undefined ? {} : { approvalSetId }),
+        requiresPasskey: true,
+      },
+      status: 'pending',
+      enrolment,
+      votes: [],
+      traceId: ids.traceId(),
+      spanId: ids.spanId(),
+      createdAt: now,
+      expiresAt: now + CONFIRM_MS,
+    }
+  }
+}

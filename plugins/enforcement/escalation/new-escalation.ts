@@ -1,0 +1,79 @@
+// A new escalation: what reviewers see of a call that waits, redacted if the policy requires it.
+import {
+  type Call,
+  canonicalInput,
+  type EscalationRule,
+  type Ids,
+  isSideEffecting,
+  redactor,
+  sideEffects,
+} from '@svc/core'
+import { sha256Hex } from '@svc/core/json'
+import type { EscalatedCall } from './escalated-call.js'
+import { hashesOfNames, personKeyOf } from './person.js'
+import type { NewEscalation } from './repository.js'
+import { decided, type StoredEscalation } from './stored-escalation.js'
+
+/** Characters of the arguments that reviewers see. */
+const MAX_SHOWN_ARGS = 2000
+
+/** The escalation that reviewers decide on, with its input. */
+export function newEscalation(
+  escalated: EscalatedCall,
+  { rule, ids, now }: { readonly rule: EscalationRule; readonly ids: Ids; readonly now: number },
+): NewEscalation {
+  const { call, request, caller, fingerprint, findings, reasons, wanted, setId, emergency } = escalated
+  const { showsArguments, severity, isForRulingsAlone: _, approvalSetId: __, ...kept } = rule
+  const id = `esc_${ids.traceId()}`
+  const redacts = call.get(redactor)
+  const name = caller.user ?? caller.clientId ?? caller.userId
+  const input = canonicalInput(request)
+  const shown = showsArguments ? (redacts?.text(input) ?? input) : undefined
+  const isTruncated = shown !== undefined && shown.length > MAX_SHOWN_ARGS
+  const detail = findings.flatMap((finding) => finding.detail ?? []).join('; ')
+  const value: StoredEscalation = {
+    id,
+    fingerprint,
+    tenant: caller.tenant,
+    server: request.server,
+    tool: request.name,
+    reference: request.reference,
+    ...(shown === undefined ? {} : { args: preview(shown) }),
+    inputSha256: sha256Hex(input),
+    ...(isTruncated ? { wholeSha256: sha256Hex(shown) } : {}),
+    principal: name === undefined ? 'nobody known' : (redacts?.pseudonym(name) ?? name),
+    personKey: personKeyOf(caller),
+    caller: hashesOfNames(id, caller),
+    reasons,
+    ...(wanted.every((one) => reasons.includes(one)) ? {} : { covers: wanted }),
+    ...(detail === '' ? {} : { detail: redacts?.text(detail) ?? detail }),
+    severity: severity ?? (isSideEffecting(request, call.get(sideEffects)) ? 'high' : 'medium'),
+    rule: { ...kept, ...(setId === undefined ? {} : { approvalSetId: setId }) },
+    status: 'pending',
+    votes: [],
+    traceId: call.trace.traceId,
+    spanId: call.trace.spanId,
+    createdAt: now,
+    expiresAt: now + rule.ttlMs,
+  }
+  if (emergency !== undefined) {
+    const reason = redactedBy(call, emergency)
+    const begun = { ...decided(value, 'approved', now), decidedBy: 'emergency' } as const
+    return {
+      value: { ...begun, emergency: { reason, review: 'open' } },
+      input: isTruncated ? shown : undefined,
+    }
+  }
+  return rule.strategy === 'auto_allow'
+    ? { value: { ...decided(value, 'approved', now), decidedBy: 'strategy' }, input: undefined }
+    : { value, input: isTruncated ? shown : undefined }
+}
+
+function redactedBy(call: Call, text: string): string {
+  return call.get(redactor)?.text(text) ?? text
+}
+
+/** The beginning of the input; a cut text ends with `…`, with which no JSON ends. */
+function preview(shown: string): string {
+  return shown.length <= MAX_SHOWN_ARGS ? shown : `${shown.slice(0, MAX_SHOWN_ARGS).toWellFormed()}…`
+}
