@@ -13,10 +13,8 @@ import {
   tokens,
 } from '@svc/core'
 import type { StoreResource } from '@svc/core/store'
-import { EscalationEvents } from './events.js'
-import { EscalationHandler } from './handler.js'
-import { EscalationRepository, Waiters } from './repository.js'
-import { VotingService } from './voting-service.js'
+import type { EscalationHandler } from './handler.js'
+import type { EscalationRepository } from './repository.js'
 
 /** Sweeps from one count of open reviews to the next. */
 const SWEEPS_PER_COUNT = 12
@@ -60,6 +58,18 @@ export class Escalations {
     const record = resolveOptional(container, services.record)
     if (record === undefined) throw new Error('escalations must be recorded, and no stage records them')
     await this.#store.start(signal)
+    // Most policies escalate nothing.
+    const [
+      { EscalationEvents },
+      { EscalationHandler },
+      { EscalationRepository, Waiters },
+      { VotingService },
+    ] = await Promise.all([
+      import('./events.js'),
+      import('./handler.js'),
+      import('./repository.js'),
+      import('./voting-service.js'),
+    ])
     const store = this.#store.running
     const waiters = this.#store.attach('waiters', () => ({ value: new Waiters(), close: () => undefined }))
     const logger = resolveOptional(container, tokens.Logger)
