@@ -2,6 +2,7 @@
 import { policyTokens, resolve, resolveOptional, services, tokens } from '@svc/core'
 import { z } from 'zod'
 import { type OperationRequest, operation } from '../admin/operation.js'
+import type { EscalationList } from '../escalations/escalation-json.js'
 import { escalationsOf } from '../escalations/operations.js'
 
 export const statusSchema = z.object({
@@ -12,14 +13,18 @@ export const statusSchema = z.object({
     state: z.enum(['ok', 'warning', 'not_writable']),
     reason: z.string().optional(),
   }),
-  pending: z.int().describe('Escalations that wait, of those that you may see.'),
+  pending: z
+    .int()
+    .describe(
+      'Escalations that wait for votes, of those that you may see; emergency calls with an open review count.',
+    ),
   pending_more: z.boolean().describe('Whether there are more.'),
   at: z.iso.datetime().describe('The time of the gateway.'),
 })
 
 export type StatusJson = z.output<typeof statusSchema>
 
-const maxCounted = 500
+const MAX_COUNTED = 500
 
 export const statusOperation = operation({
   method: 'GET',
@@ -29,16 +34,23 @@ export const statusOperation = operation({
   access: 'reader',
   isUnrecorded: true,
   response: statusSchema,
-  run: (request) => gatewayStatus(request),
+  run: async (request) => gatewayStatus(request, await undecided(request)),
 })
 
-export async function gatewayStatus(request: OperationRequest): Promise<StatusJson> {
+/** Undefined if the policy in force escalates nothing. */
+export async function undecided(request: OperationRequest): Promise<EscalationList | undefined> {
+  const query = { status: 'undecided', review: undefined, tenant: undefined } as const
+  return escalationsOf(request)?.list({ ...query, first: 'oldest', limit: MAX_COUNTED })
+}
+
+export async function gatewayStatus(
+  request: OperationRequest,
+  pending: EscalationList | undefined,
+): Promise<StatusJson> {
   const { container } = request.policy
   const log = resolveOptional(container, tokens.SvcAppender)?.status?.()
   const { writable = true, error, warning } = log ?? {}
   const reason = error?.message ?? warning
-  const list = { status: 'pending', tenant: undefined, limit: maxCounted } as const
-  const pending = await escalationsOf(request)?.list(list)
   const { gateway = '', policySha256 = null } = resolveOptional(container, services.auditLog) ?? {}
   return {
     gateway,

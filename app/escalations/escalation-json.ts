@@ -8,10 +8,14 @@ const reviews = ['open', 'confirmed', 'objected'] as const
 const maxListed = 500
 
 export const escalationQuery = z.strictObject({
-  status: z.enum(statuses, { error: `expected one of ${statuses.join(', ')}` }).optional(),
+  status: z
+    .enum([...statuses, 'undecided'], { error: `expected one of ${statuses.join(', ')}, undecided` })
+    .optional()
+    .describe('undecided: pending, or an emergency call whose review is open.'),
   review: z.enum(reviews, { error: `expected one of ${reviews.join(', ')}` }).optional(),
   tenant: z.string().optional(),
   enrolments: z.literal('true', { error: 'expected true' }).optional(),
+  first: z.enum(['newest', 'oldest'], { error: 'expected newest or oldest' }).default('newest'),
   limit: z
     .string()
     .regex(/^[1-9]\d{0,2}$/, `expected 1 to ${maxListed}`)
@@ -39,6 +43,7 @@ export const escalationSchema = z.object({
   tool: z.string(),
   reference: z.string().describe('mcp://<server>/<tool>@<version>'),
   principal: z.string().describe('The caller; a pseudonym if identities are redacted.'),
+  agent: z.string().optional().describe('The agent, as the caller names it; nothing verifies it.'),
   reason: z.string(),
   detail: z.string().optional().describe('Why it escalated.'),
   args: z.string().optional().describe('The input in canonical JSON, its first characters if it is long.'),
@@ -49,6 +54,7 @@ export const escalationSchema = z.object({
     .describe('SHA-256, hex, of `args`, which a vote may repeat; absent if `args` is not the whole input.'),
   severity: z.enum(['low', 'medium', 'high']),
   strategy: z.enum(['auto_allow', 'single_approver', 'human_quorum']),
+  timeout_action: z.enum(['auto_approve', 'auto_reject']).describe('The decision if nobody decides in time.'),
   quorum: z
     .object({
       approvals: z.int(),
@@ -121,7 +127,7 @@ const tokenNote =
 export function reviewerView(escalation: ShownEscalation, tokenVotes: boolean): EscalationJson {
   const { id, status, tenant, server, tool, reference, principal, votes, traceId } = escalation
   const { reason, detail, args, severity, strategy, approvalSetId, isTruncated } = escalation
-  const { secondSetId, emergency, requiresPasskey, enrolment } = escalation
+  const { agent, timeoutAction, secondSetId, emergency, requiresPasskey, enrolment } = escalation
   return {
     id,
     status,
@@ -130,6 +136,7 @@ export function reviewerView(escalation: ShownEscalation, tokenVotes: boolean): 
     tool,
     reference,
     principal,
+    ...(agent === undefined ? {} : { agent }),
     reason,
     ...(detail === undefined ? {} : { detail }),
     ...(args === undefined ? {} : { args }),
@@ -137,6 +144,7 @@ export function reviewerView(escalation: ShownEscalation, tokenVotes: boolean): 
     ...(args === undefined || isTruncated === true ? {} : { input_sha256: sha256Hex(args) }),
     severity,
     strategy,
+    timeout_action: timeoutAction,
     ...(escalation.quorum === undefined ? {} : { quorum: quorumView(escalation.quorum) }),
     ...(approvalSetId === undefined ? {} : { approval_set_id: approvalSetId }),
     ...(requiresPasskey === undefined ? {} : { requires: 'passkey' }),

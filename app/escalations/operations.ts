@@ -75,7 +75,7 @@ export const escalationOperations: readonly Operation[] = [
     method: 'GET',
     path: '/api/escalations',
     name: 'list_escalations',
-    summary: 'Lists escalations, the newest first.',
+    summary: 'Lists escalations, the newest or the oldest first.',
     access: 'reader',
     query: escalationQuery,
     response: escalationListSchema,

@@ -52,15 +52,15 @@ export class ReviewerEscalations {
     this.#access = authorizer.accessOf(reviewer)
   }
 
-  /** The newest first. */
-  async list({ status, review, tenant, enrolments, limit }: EscalationQuery): Promise<EscalationList> {
+  async list({ status, review, tenant, enrolments, first, limit }: EscalationQuery): Promise<EscalationList> {
     const { readsAll, readsOutlines, tenant: own, sets } = this.#access
     const isAll = readsAll || readsOutlines
     const isSearch = !isAll && sets.size > 0
     const asks = isAll || isSearch ? tenant : own
     const found = await withStoreRefusal(() =>
       this.#service.list({
-        ...(status === undefined ? {} : { status }),
+        first,
+        ...(status === undefined ? {} : status === 'undecided' ? { isUndecided: true } : { status }),
         ...(review === undefined ? {} : { review }),
         ...(enrolments === undefined ? {} : { isEnrolment: true }),
         ...(asks === undefined ? {} : { tenant: asks }),
@@ -212,7 +212,7 @@ export class ReviewerEscalations {
     const { tokenVotes } = this.#authorizer
     if (this.#mayReadInput(escalation)) return reviewerView(escalation, tokenVotes)
     // What was found, and what the caller says, may quote the arguments.
-    const { args, isTruncated, detail, emergency, ...outline } = escalation
+    const { args, isTruncated, detail, agent, emergency, ...outline } = escalation
     const review = emergency === undefined ? {} : { emergency: { review: emergency.review } }
     return reviewerView({ ...outline, ...review }, tokenVotes)
   }

@@ -188,6 +188,8 @@ export interface Escalation {
   readonly reference: string
   /** The caller as shown to reviewers; redacted if the policy configures it. */
   readonly principal: string
+  /** The agent, as the caller names it; redacted like `principal`. */
+  readonly agent?: string
   /** The finding's reason token, or the remote runtime's. */
   readonly reason: string
   /** Why it escalated, for reviewers. */
@@ -200,6 +202,7 @@ export interface Escalation {
   readonly strategy: ApprovalStrategy
   /** What votes decide it, under the strategy `human_quorum`. */
   readonly quorum?: Pick<EscalationRule, 'minApprovals' | 'minRejections' | 'requiredRoles' | 'vetoRoles'>
+  readonly timeoutAction: EscalationRule['timeoutAction']
   readonly approvalSetId?: string
   /** Whether each vote needs a passkey. */
   readonly requiresPasskey?: true
@@ -250,9 +253,13 @@ export type Reviewer = { readonly kind: 'admin' } | { readonly kind: 'user'; rea
 export interface EscalationFilter {
   readonly status?: EscalationStatus
   readonly review?: ReviewStatus
+  /** Only those on which people have to vote: pending ones, and emergency calls whose review is open. */
+  readonly isUndecided?: true
   readonly tenant?: string
   /** Only enrolments of passkeys. */
   readonly isEnrolment?: true
+  /** Default: the newest. */
+  readonly first?: 'newest' | 'oldest'
   readonly limit: number
 }
 
@@ -268,7 +275,6 @@ export interface EscalationService {
   find(id: string): Promise<Escalation | undefined>
   /** Undefined for an input that does not exist, that the rule hides, or that was deleted after the decision. */
   input(id: string): Promise<EscalationInput | undefined>
-  /** Newest first; only of the tenant, if given. */
   list(filter: EscalationFilter): Promise<readonly Escalation[]>
   /**
    * Casts a vote. Resolves to the escalation with it.

@@ -1,5 +1,6 @@
 import { expect } from 'chai'
 import type { Page } from 'playwright-core'
+import { ask } from '../app/admin/rig.js'
 import { accessibilityViolations, type Chromium, needsChromium, startChromium } from '../support/chromium.js'
 import { type Payments, startPayments } from './payments.js'
 import { ready, screenshot } from './rig.js'
@@ -50,7 +51,11 @@ describe('the view of approvals', () => {
       .getByRole('heading', { name: /agent-7 for bob@example\.com wants refund_payment, amount 240/ })
       .waitFor()
     await page.getByText('args.amount > 100').waitFor()
-    await page.getByText('1 hidden character').waitFor()
+    await page.getByText('1 hidden character: RLO, reverses the text after it').waitFor()
+    await page.getByText(/^\d+:\d\d left, then rejected$/).waitFor()
+    expect(await page.locator('.consequences').textContent()).to.match(/Nobody decides\s*rejected at \d\d:/)
+    expect(await rowOf(page, '240').textContent()).to.match(/agent-7 for bob@example\.com.*amount 240/s)
+    await page.locator('.voter', { hasText: 'bo@example.com' }).waitFor()
     await page
       .getByRole('button', { name: /Approve/ })
       .and(page.locator(':enabled'))
@@ -61,7 +66,7 @@ describe('the view of approvals', () => {
     await page.getByLabel(/Approve with a comment/).fill('Seen the invoice')
     await page.keyboard.press('Control+Enter')
     await page.getByText('approved', { exact: true }).first().waitFor()
-    expect(await rowOf(page, '240').count()).to.equal(0)
+    await rowOf(page, '240').waitFor({ state: 'detached' })
     const response = await rig.call('billing/refund_payment', {
       invoice: 'INV-1001',
       amount: 240,
@@ -104,11 +109,48 @@ describe('the view of approvals', () => {
     await page.keyboard.press('a')
     expect(await page.getByLabel(/with a comment/).count()).to.equal(0)
     await page.getByText('Scroll to the end of the input first.').waitFor()
-    await page.locator('.input').evaluate((box) => box.scrollTo(0, box.scrollHeight))
+    await page.keyboard.press('End')
     await approve.and(page.locator(':enabled')).waitFor()
     await page.keyboard.press('a')
     await page.getByLabel(/with a comment/).press('Control+Enter')
     await page.locator('.steps').getByText('approved').waitFor()
+  })
+
+  it('has emergency calls until their review is done, the oldest of all that waits first', async () => {
+    const emergency = { roles: ['oncall'], headers: { 'x-escalation-emergency': 'The shop is down.' } }
+    const first = await rig.waits('billing/refund_payment', { amount: 101 })
+    const ran = await rig.call('billing/refund_payment', { amount: 102 }, emergency)
+    expect(ran.status).to.equal(200)
+    await rig.waits('billing/refund_payment', { amount: 103 })
+    const page = await rig.pageOf('bo@example.com', '/console')
+    const rows = page.locator('.waiting .row')
+    await rows.nth(2).waitFor()
+    expect(await rows.allTextContents()).to.satisfy((texts: string[]) =>
+      [/amount 101/, /ran: review.*amount 102/s, /amount 103/].every((part, at) =>
+        part.test(texts[at] ?? ''),
+      ),
+    )
+    await page.locator('.rail .count', { hasText: '3' }).waitFor()
+    const token = await rig.issuer.sign({ email: 'cy@example.com', sub: 'cy', roles: ['approver'] })
+    const { json } = await ask(rig.origin, '/api/escalations?status=undecided&first=oldest&limit=1', {
+      headers: { authorization: `Bearer ${token}` },
+    })
+    expect(json).to.have.nested.property('escalations[0].id', first)
+    expect(json).to.have.property('more', true)
+    await page.keyboard.press('j')
+    await page.getByText('It ran in an emergency, before it was approved').waitFor()
+    await page.getByText('The caller, in an emergency, decided').waitFor()
+    await page.getByText('the review stays open').waitFor()
+    expect(await accessibilityViolations(page)).to.deep.equal([])
+    await page
+      .getByRole('button', { name: /^Approve/ })
+      .and(page.locator(':enabled'))
+      .waitFor()
+    await page.keyboard.press('a')
+    await page.getByLabel(/with a comment/).press('Control+Enter')
+    await page.getByText('review confirmed').waitFor()
+    await page.locator('.rail .count', { hasText: '2' }).waitFor()
+    expect(await rows.count()).to.equal(2)
   })
 
   it('says who was faster', async () => {

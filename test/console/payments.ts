@@ -27,6 +27,7 @@ interface CallOptions {
   /** Default: bob@example.com. */
   readonly user?: string
   readonly tenant?: string
+  readonly roles?: readonly string[]
   /** What the agent says its reason is. */
   readonly reason?: string
   readonly headers?: Record<string, string>
@@ -56,7 +57,7 @@ rules:
 security:
   side_effects:
     approve_high_risk: true
-    human_escalation: { approval_strategy: human_quorum, min_approvals: 1, ttl_sec: 900 }
+    human_escalation: { approval_strategy: human_quorum, min_approvals: 1, ttl_sec: 900, emergency: { roles: [oncall] } }
 ${more}`
 
 const admin = `admin:
@@ -70,8 +71,8 @@ export async function startPayments(browser: Chromium, more = admin): Promise<Pa
   const upstream = await startUpstream()
   const rig = await startConsole(browser, { policyYaml: policyOf(issuer, upstream.url, more) })
   const call: Payments['call'] = async (tool, args, options = {}) => {
-    const { user = 'bob@example.com', tenant = 'acme', reason, headers = {} } = options
-    const token = await issuer.sign({ email: user, sub: user, org: tenant })
+    const { user = 'bob@example.com', tenant = 'acme', roles = [], reason, headers = {} } = options
+    const token = await issuer.sign({ email: user, sub: user, org: tenant, roles })
     const state = Buffer.from(JSON.stringify({ metadata: { reason } })).toString('base64url')
     return rig.gateway.invoke(`/mcp/${tool}@1.0.0`, args, {
       authorization: `Bearer ${token}`,

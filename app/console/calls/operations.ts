@@ -19,7 +19,6 @@ const contextSchema = z.object({
   rule: ruleSchema
     .optional()
     .describe('The entry of the policy that escalated the call; absent if the policy is not kept.'),
-  agent: z.string().optional().describe('The agent, as the caller names it.'),
   vote_refusal: z.string().optional().describe('Why you may not vote; absent if you may.'),
   agent_reason: z.string().optional().describe('What the agent says its reason is; nothing verifies it.'),
   caller_calls: z.array(callRowSchema),
@@ -101,11 +100,9 @@ export const callOperations = (url: () => Promise<string>): Operation[] => [
       const { opener, outcome, byCaller, byTool } = await callsAround(dir, found)
       const place = opener && new Explainer(dir).placeOf(opener)
       const reason = opener?.agentMetadata?.['reason']
-      const agent = opener?.agentRef
       return {
         ...refusal,
         ...(place === undefined ? {} : { rule: { ...place, lines: [...place.lines] } }),
-        ...(typeof agent === 'string' ? { agent } : {}),
         ...(typeof reason === 'string' ? { agent_reason: reason } : {}),
         caller_calls: [...byCaller],
         tool_calls: [...byTool],

@@ -1,10 +1,11 @@
 // Sends one client its events. What it may see is decided anew each second.
 import { isRefusal, Refusal } from '@svc/core'
 import type { EventSink, OperationRequest } from '../../admin/operation.js'
+import type { EscalationList } from '../../escalations/escalation-json.js'
 import { escalationsOf } from '../../escalations/operations.js'
 import type { AdminAccess } from '../../policy/admin-authorizer.js'
 import { maySee } from '../calls/find-calls.js'
-import { gatewayStatus } from '../status-operation.js'
+import { gatewayStatus, undecided } from '../status-operation.js'
 import { CallFeed } from './call-feed.js'
 import type { CallsEvent, EndEvent, EscalationsEvent, SealedEvent } from './operation.js'
 
@@ -12,7 +13,6 @@ const EVERY_MS = 1_000
 const MAX_CLIENTS = 64
 /** Decided escalations that are watched for their use. */
 const WATCHED = 50
-const MAX_PENDING = 500
 
 interface Wanted {
   /** Absent: no calls. */
@@ -90,11 +90,12 @@ class Watched {
   async look(request: OperationRequest): Promise<void> {
     if (this.#failure !== undefined) throw this.#failure
     this.#access = request.access
-    const status = await gatewayStatus(request)
+    const pending = await undecided(request)
+    const status = await gatewayStatus(request, pending)
     const { at: _, ...state } = status
     if (JSON.stringify(state) !== this.#status) this.#sink.send('status', status)
     this.#status = JSON.stringify(state)
-    await this.#lookAtEscalations(request)
+    if (pending !== undefined) await this.#lookAtEscalations(request, pending)
     if (this.#feed !== undefined) await this.#lookAtSeals(this.#feed)
   }
 
@@ -105,17 +106,13 @@ class Watched {
     this.#sealed = text
   }
 
-  async #lookAtEscalations(request: OperationRequest): Promise<void> {
-    const escalations = escalationsOf(request)
-    if (escalations === undefined) return
-    const [pending, latest] = await Promise.all([
-      escalations.list({ status: 'pending', tenant: undefined, limit: MAX_PENDING }),
-      escalations.list({ status: undefined, tenant: undefined, limit: WATCHED }),
-    ])
+  async #lookAtEscalations(request: OperationRequest, pending: EscalationList): Promise<void> {
+    const all = { status: undefined, review: undefined, tenant: undefined } as const
+    const latest = await escalationsOf(request)?.list({ ...all, first: 'newest', limit: WATCHED })
     const now = new Map(
-      [...pending.escalations, ...latest.escalations].map((one) => [
+      [...pending.escalations, ...(latest?.escalations ?? [])].map((one) => [
         one.id,
-        `${one.status} ${one.votes.length} ${one.used} ${one.expires_at}`,
+        `${one.status} ${one.votes.length} ${one.used} ${one.expires_at} ${one.second_set_id ?? ''}`,
       ]),
     )
     const before = this.#escalations

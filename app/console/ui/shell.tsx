@@ -37,13 +37,13 @@ export function Shell({ state, children }: ShellProps): JSX.Element {
           {views
             .filter((view) => session !== undefined && view.isFor(session))
             .map(({ id, title, Icon, count }) => {
-              const waiting = status === undefined ? 0 : (count?.(status) ?? 0)
+              const waiting = status === undefined ? '' : (count?.(status) ?? '')
               return (
                 <li key={id}>
                   <a href={`/console/${id}`} aria-current={id === current?.id ? 'page' : undefined}>
                     <Icon />
                     <span>{title}</span>
-                    {waiting > 0 && (
+                    {waiting !== '' && (
                       <span class="count">
                         {waiting}
                         <span class="sr"> waiting</span>
@@ -60,8 +60,7 @@ export function Shell({ state, children }: ShellProps): JSX.Element {
         <ConnectionState connection={connection} />
         <Account onHelp={() => help.current?.showModal()} />
       </header>
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reached by keys */}
-      <main id="main" tabIndex={0}>
+      <main id="main" tabIndex={-1}>
         {children}
       </main>
       <Help dialog={help} />

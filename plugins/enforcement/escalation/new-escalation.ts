@@ -26,6 +26,7 @@ export function newEscalation(
   const { showsArguments, severity, isForRulingsAlone: _, approvalSetId: __, ...kept } = rule
   const id = `esc_${ids.traceId()}`
   const redacts = call.get(redactor)
+  const { agentRef } = call.agent
   const name = caller.user ?? caller.clientId ?? caller.userId
   const input = canonicalInput(request)
   const shown = showsArguments ? (redacts?.text(input) ?? input) : undefined
@@ -42,6 +43,7 @@ export function newEscalation(
     inputSha256: sha256Hex(input),
     ...(isTruncated ? { wholeSha256: sha256Hex(shown) } : {}),
     principal: name === undefined ? 'nobody known' : (redacts?.pseudonym(name) ?? name),
+    ...(agentRef === null ? {} : { agent: redacts?.text(agentRef) ?? agentRef }),
     personKey: personKeyOf(caller),
     caller: hashesOfNames(id, caller),
     reasons,

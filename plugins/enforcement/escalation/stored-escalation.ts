@@ -51,6 +51,7 @@ const escalationSchema = z.strictObject({
   /** The hash of the whole input, if `args` is truncated; redacted like `args`. */
   wholeSha256: z.string().optional(),
   principal: z.string(),
+  agent: z.string().optional(),
   /** Hash of the caller as a person; the pending escalations of each are counted. */
   personKey: z.string(),
   /** Hashes of the caller's names, like a vote's `person`. */
@@ -168,12 +169,14 @@ export function publicView(value: StoredEscalation): Escalation {
     tool,
     reference,
     principal,
+    ...(value.agent === undefined ? {} : { agent: value.agent }),
     reason: reasons[0] ?? '',
     ...(detail === undefined ? {} : { detail }),
     ...(args === undefined ? {} : { args }),
     ...(value.wholeSha256 === undefined ? {} : { isTruncated: true }),
     severity,
     strategy: rule.strategy,
+    timeoutAction: rule.timeoutAction,
     ...(rule.strategy === 'human_quorum' ? { quorum: quorumOf(rule) } : {}),
     ...(rule.approvalSetId === undefined ? {} : { approvalSetId: rule.approvalSetId }),
     ...(rule.requiresPasskey === undefined ? {} : { requiresPasskey: rule.requiresPasskey }),

@@ -66,13 +66,18 @@ export class VotingService implements EscalationService {
     return text === undefined ? undefined : { text, sha256: sha256Hex(text) }
   }
 
-  async list({ status, review, tenant, isEnrolment, limit }: EscalationFilter) {
+  async list({ status, review, isUndecided, tenant, isEnrolment, first, limit }: EscalationFilter) {
     const isWanted = (value: StoredEscalation) =>
       (isEnrolment === undefined || value.enrolment !== undefined) &&
       (status === undefined || value.status === status) &&
+      (isUndecided === undefined || awaitsVotes(value)) &&
       (review === undefined || value.emergency?.review === review) &&
       (tenant === undefined || value.tenant === tenant)
-    return (await this.#parts.repository.list(isWanted, limit)).map(publicView)
+    const { repository } = this.#parts
+    if (first !== 'oldest') return (await repository.list(isWanted, limit)).map(publicView)
+    // Stores have the newest first.
+    const all = await repository.list(isWanted, Number.POSITIVE_INFINITY)
+    return all.toReversed().slice(0, limit).map(publicView)
   }
 
   async vote(id: string, reviewer: Reviewer, given: GivenVote) {

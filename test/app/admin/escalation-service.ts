@@ -37,6 +37,7 @@ export class TestEscalationService implements EscalationService {
       reason: 'high_risk_side_effect',
       severity: 'high',
       strategy: 'single_approver',
+      timeoutAction: 'auto_reject',
       status: 'pending',
       votes: [],
       isUsed: false,
@@ -60,12 +61,15 @@ export class TestEscalationService implements EscalationService {
     return this.inputs.get(id)
   }
 
-  async list({ status, tenant, limit }: Parameters<EscalationService['list']>[0]): Promise<Escalation[]> {
+  async list(filter: Parameters<EscalationService['list']>[0]): Promise<Escalation[]> {
     this.#reach()
+    const { status, isUndecided, tenant, first, limit } = filter
+    const sign = first === 'oldest' ? -1 : 1
     return [...this.cases.values()]
       .filter((one) => status === undefined || one.status === status)
+      .filter((one) => isUndecided === undefined || one.status === 'pending')
       .filter((one) => tenant === undefined || one.tenant === tenant)
-      .sort((a, b) => b.createdAt - a.createdAt)
+      .sort((a, b) => sign * (b.createdAt - a.createdAt))
       .slice(0, limit)
   }
 

@@ -100,6 +100,7 @@ describe('escalations on the admin listener', () => {
             at: '1970-01-01T00:00:00.000Z',
           },
         ],
+        timeout_action: 'auto_reject',
         created_at: '2026-01-02T03:04:05.000Z',
         expires_at: '2026-01-02T03:19:05.000Z',
         used: false,

@@ -8,7 +8,7 @@ import { useEvents } from '../kit/events.js'
 import { useKeys } from '../kit/keys.js'
 import { usePage } from '../kit/page.js'
 import { Detail } from './detail.js'
-import { type ApprovalDetail, type ApprovalsData, loadDetail, loadWaiting } from './load.js'
+import { type ApprovalDetail, type ApprovalsData, chosenId, loadDetail, loadWaiting } from './load.js'
 import { WaitingList } from './waiting-list.js'
 
 export function Approvals({ initial }: { readonly initial: ApprovalsData }): JSX.Element {
@@ -27,18 +27,14 @@ export function Approvals({ initial }: { readonly initial: ApprovalsData }): JSX
   // What comes when nothing is selected is selected.
   const [first] = waiting
   useEffect(() => {
-    if (selected === undefined && first !== undefined) selection.select(first.id, false)
+    if (selected === undefined && first !== undefined) void selection.show(first.id)
   }, [selected, first])
-  const step = (by: number) => {
-    const at = waiting.findIndex(({ id }) => id === selected)
-    const next = waiting[at < 0 ? 0 : Math.min(waiting.length - 1, Math.max(0, at + by))]
-    if (next !== undefined) selection.select(next.id, false)
-  }
   useKeys({
-    j: () => step(1),
-    k: () => step(-1),
-    Enter: () => selected !== undefined && selection.select(selected, true),
+    Enter() {
+      if (selected !== undefined) void selection.select(selected, true)
+    },
   })
+  const retry = () => void Promise.all([list.reload(), selection.reload()])
   return (
     <div class={selection.isChosen ? 'approvals chosen' : 'approvals'}>
       <h1 class="sr">Approvals</h1>
@@ -46,14 +42,23 @@ export function Approvals({ initial }: { readonly initial: ApprovalsData }): JSX
         <p class="title" aria-hidden="true">
           Approvals
         </p>
-        <ErrorBanner error={list.error} since={list.at} onRetry={() => void list.reload()}>
+        <ErrorBanner
+          error={selection.error === undefined ? list.error : undefined}
+          since={list.at}
+          onRetry={retry}
+        >
           {waiting.length === 0 ? (
             <div class="empty">
               <h2>Nothing waits</h2>
               <p>A call that needs a decision appears here at once.</p>
             </div>
           ) : (
-            <WaitingList waiting={waiting} more={more} selected={selected} onSelect={selection.select} />
+            <WaitingList
+              waiting={waiting}
+              more={more}
+              selected={selected}
+              onSelect={(id, isOpened) => void selection.select(id, isOpened)}
+            />
           )}
         </ErrorBanner>
       </section>
@@ -69,12 +74,15 @@ export function Approvals({ initial }: { readonly initial: ApprovalsData }): JSX
           >
             ← All that waits
           </a>
-          <ErrorBanner error={selection.error} since={selection.at} onRetry={() => void selection.reload()}>
+          <ErrorBanner error={selection.error} since={selection.at} onRetry={retry}>
             <Detail
               key={detail.escalation.id}
               detail={detail}
+              isOpened={selection.isChosen}
               onChange={selection.reload}
-              onVoted={selection.keep}
+              onVoted={async () => {
+                await Promise.all([list.reload(), selection.keep()])
+              }}
             />
           </ErrorBanner>
         </section>
@@ -89,10 +97,13 @@ interface Selection {
   readonly at: string
   /** Whether it has the URL, and on a phone the screen. */
   readonly isChosen: boolean
-  select(id: string, isChosen: boolean): void
+  /** Without a change of the URL. */
+  show(id: string): Promise<void> | undefined
+  /** `isOpened`: its page is wanted, not its row alone. */
+  select(id: string, isOpened: boolean): Promise<void>
   leave(): void
   reload(): Promise<void>
-  /** Loads it anew, and gives it the URL, so that it stays when others are first. */
+  /** Loads it anew after a vote, and gives it the URL, so that it stays when others are first. */
   keep(): Promise<void>
 }
 
@@ -103,6 +114,7 @@ function useSelection(initial: ApprovalsData): Selection {
   const [isChosen, setChosen] = useState(initial.isChosen)
   const [error, setError] = useState<ApiRefusal | undefined>()
   const wanted = useRef(initial.detail?.escalation.id)
+  const loading = useRef<Promise<void> | undefined>(undefined)
   const load = useCallback(
     async (id: string) => {
       try {
@@ -116,19 +128,40 @@ function useSelection(initial: ApprovalsData): Selection {
     },
     [api],
   )
-  const select = useCallback(
-    (id: string, chosen: boolean) => {
-      if (chosen) setChosen(true)
-      history.replaceState(null, '', urlOf(id))
-      if (wanted.current === id) return
-      wanted.current = id
-      void load(id)
+  const show = useCallback(
+    (id: string) => {
+      if (wanted.current !== id) {
+        wanted.current = id
+        loading.current = load(id).then(() => scrollTo(0, 0))
+      }
+      return loading.current
     },
     [load],
   )
+  const select = useCallback(
+    async (id: string, isOpened: boolean) => {
+      if (isChosen) history.replaceState(null, '', urlOf(id))
+      // Back leads from the page of a call to the list.
+      else if (isOpened) history.pushState(null, '', urlOf(id))
+      if (isOpened) setChosen(true)
+      await show(id)
+      if (isOpened) afterPaint(() => focus('#approval-title'))
+    },
+    [show, isChosen],
+  )
+  useEffect(() => {
+    const move = () => {
+      const id = chosenId({ path: location.pathname.slice('/console'.length) })
+      setChosen(id !== undefined)
+      if (id !== undefined) void show(id)
+    }
+    addEventListener('popstate', move)
+    return () => removeEventListener('popstate', move)
+  }, [show])
   const leave = useCallback(() => {
     setChosen(false)
     history.replaceState(null, '', '/console/approvals')
+    afterPaint(() => focus('.waiting [aria-current]'))
   }, [])
   const reload = useCallback(async () => {
     if (wanted.current !== undefined) await load(wanted.current)
@@ -136,10 +169,20 @@ function useSelection(initial: ApprovalsData): Selection {
   const keep = useCallback(async () => {
     if (wanted.current !== undefined) history.replaceState(null, '', urlOf(wanted.current))
     await reload()
+    afterPaint(() => document.activeElement === document.body && focus('#approval-title'))
   }, [reload])
-  return { ...state, error, isChosen, select, leave, reload, keep }
+  return { ...state, error, isChosen, show, select, leave, reload, keep }
 }
 
 function urlOf(id: string): string {
   return `/console/approvals/${encodeURIComponent(id)}`
+}
+
+/** Once what was set is on the screen. */
+function afterPaint(act: () => void): void {
+  requestAnimationFrame(() => setTimeout(act))
+}
+
+function focus(selector: string): void {
+  document.querySelector<HTMLElement>(selector)?.focus({ preventScroll: true })
 }

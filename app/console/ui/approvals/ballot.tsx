@@ -6,12 +6,15 @@ import { apiRefusalOf } from '../kit/api.js'
 import { useKeys } from '../kit/keys.js'
 import { useIsLive, usePage } from '../kit/page.js'
 import { castVote } from '../kit/passkey.js'
+import { Untrusted } from '../kit/untrusted.js'
 import type { ApprovalDetail } from './load.js'
 
 type Choice = 'approve' | 'reject'
 
 interface BallotProps {
   readonly detail: ApprovalDetail
+  /** Whether its reader has opened it, so that on a phone it is on the screen. */
+  readonly isOpened: boolean
   /** Whether the end of the input has been on the screen. */
   readonly hasSeenInput: boolean
   readonly onVoted: () => Promise<void>
@@ -20,17 +23,21 @@ interface BallotProps {
 /** Nobody reads a call in less; a list that moves must not catch a click that was for another. */
 const SETTLE_MS = 1_000
 
-export function Ballot({ detail, hasSeenInput, onVoted }: BallotProps): JSX.Element {
-  const { api } = usePage()
+export function Ballot({ detail, isOpened, hasSeenInput, onVoted }: BallotProps): JSX.Element {
+  const { api, session } = usePage()
   const [choice, setChoice] = useState<Choice | undefined>()
   const [error, setError] = useState<ApiRefusal | undefined>()
   const [isBusy, setBusy] = useState(false)
-  const isSettled = useIsSettled()
+  const isSettled = useIsSettled(isOpened)
   const comment = useRef<HTMLTextAreaElement>(null)
+  const opener = useRef<HTMLElement | null>(null)
   const wait = !isSettled ? 'A moment …' : hasSeenInput ? undefined : 'Scroll to the end of the input first.'
-  useEffect(() => comment.current?.focus(), [choice])
+  useEffect(() => (choice === undefined ? opener.current?.focus() : comment.current?.focus()), [choice])
   const choose = (one: Choice) => {
-    if (isSettled && (hasSeenInput || one === 'reject')) setChoice(one)
+    if (!isSettled || (!hasSeenInput && one === 'approve')) return
+    if (choice === undefined && document.activeElement instanceof HTMLElement)
+      opener.current = document.activeElement
+    setChoice(one)
   }
   useKeys({ a: () => choose('approve'), r: () => choose('reject') })
   const send = async () => {
@@ -81,6 +88,12 @@ export function Ballot({ detail, hasSeenInput, onVoted }: BallotProps): JSX.Elem
           <span class="hint" role="status">
             {wait ?? (detail.escalation.requires === undefined ? '' : 'Needs your passkey.')}
           </span>
+          <span class="hint voter">
+            You vote as{' '}
+            <strong>
+              <Untrusted text={session?.name ?? ''} cut={60} />
+            </strong>
+          </span>
         </div>
       ) : (
         <div class="comment">
@@ -102,15 +115,16 @@ export function Ballot({ detail, hasSeenInput, onVoted }: BallotProps): JSX.Elem
   )
 }
 
-/** False until the escalation has been on the screen for a moment. */
-function useIsSettled(): boolean {
+/** False until the escalation has been on the screen for a moment, also since it was opened. */
+function useIsSettled(isOpened: boolean): boolean {
   const isLive = useIsLive()
   const [isSettled, setSettled] = useState(false)
   useEffect(() => {
+    setSettled(false)
     if (!isLive) return
     const timer = setTimeout(() => setSettled(true), SETTLE_MS)
     return () => clearTimeout(timer)
-  }, [isLive])
+  }, [isLive, isOpened])
   return isSettled
 }
 

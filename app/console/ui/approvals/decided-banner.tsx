@@ -1,8 +1,8 @@
 // What became of an escalation: decided by whom, sent, and how the call ended.
 import type { JSX } from 'preact'
 import { useEffect } from 'preact/hooks'
-import { useIsLive } from '../kit/page.js'
-import { Time } from '../kit/time.js'
+import { useIsLive, useNow } from '../kit/page.js'
+import { countdown, Time } from '../kit/time.js'
 import { Untrusted } from '../kit/untrusted.js'
 import type { ApprovalDetail } from './load.js'
 
@@ -16,7 +16,7 @@ interface OutcomeProps {
 
 export function DecidedBanner({ detail, onChange }: OutcomeProps): JSX.Element {
   const { escalation, context } = detail
-  const { status, used, votes, decided_by: decidedBy, decided_at: decidedAt } = escalation
+  const { used, votes, decided_by: decidedBy, decided_at: decidedAt } = escalation
   const isLive = useIsLive()
   const isRunning = used && context.outcome === undefined
   useEffect(() => {
@@ -24,11 +24,12 @@ export function DecidedBanner({ detail, onChange }: OutcomeProps): JSX.Element {
     const timer = setInterval(() => void onChange(), ASK_AGAIN_MS)
     return () => clearInterval(timer)
   }, [isLive, isRunning, onChange])
+  const now = useNow()
   const last = votes.at(-1)
   return (
-    <div class={status === 'approved' ? 'banner good' : 'banner bad'} role="status">
+    <div class={`banner ${toneOf(detail)}`} role="status">
       <ol class="steps">
-        {stepsOf(detail).map((step) => (
+        {stepsOf(detail, now).map((step) => (
           <li key={step}>{step}</li>
         ))}
       </ol>
@@ -44,16 +45,31 @@ export function DecidedBanner({ detail, onChange }: OutcomeProps): JSX.Element {
   )
 }
 
-const words: Readonly<Record<string, string>> = {
+const words = {
   votes: 'A reviewer',
-  expiry: 'The timeout',
+  expiry: 'Nobody voted in time; the timeout',
   strategy: 'The policy',
+  emergency: 'The caller, in an emergency,',
+} as const
+
+function toneOf({ escalation: { status }, context: { outcome } }: ApprovalDetail): string {
+  if (status === 'rejected') return 'bad'
+  return outcome?.status === 'error' ? 'warn' : 'good'
 }
 
 /** `approved`, `sent`, `ok, 81 ms`. */
-function stepsOf({ escalation: { status, used }, context: { outcome } }: ApprovalDetail): string[] {
+function stepsOf({ escalation, context: { outcome } }: ApprovalDetail, now: number): string[] {
+  const { status, used, decided_by: decidedBy, expires_at: end, enrolment } = escalation
+  if (enrolment !== undefined) return [enrolment.revoked_at === undefined ? status : 'revoked']
   if (status === 'rejected') return ['rejected', 'nothing is sent']
-  if (!used && outcome === undefined) return ['approved', 'the caller has to repeat the call']
-  if (outcome === undefined) return ['approved', 'sent']
-  return ['approved', 'sent', `${outcome.error ?? outcome.status}, ${Math.round(outcome.latency_ms)} ms`]
+  const first = decidedBy === 'emergency' ? 'not approved' : 'approved'
+  if (outcome !== undefined) {
+    return [first, 'sent', `${outcome.error ?? outcome.status}, ${Math.round(outcome.latency_ms)} ms`]
+  }
+  if (used) return [first, 'sent']
+  const left = Date.parse(end) - now
+  return [
+    first,
+    left > 0 ? `${countdown(left)} left to repeat the call` : 'not sent: nobody repeated the call',
+  ]
 }

@@ -1,66 +1,67 @@
 // A call that waits, whole: one sentence, the rule that stopped it, its input, what its agent says, who has voted.
 import type { JSX } from 'preact'
-import { useRef, useState } from 'preact/hooks'
+import { useEffect, useRef, useState } from 'preact/hooks'
 import type { CallRow } from '../../calls/call-row.js'
+import { CallList } from '../kit/call-list.js'
 import { Copy } from '../kit/copy.js'
-import { CallDecisionBadge } from '../kit/decision.js'
-import { ScrollBox } from '../kit/scroll-box.js'
 import { Time } from '../kit/time.js'
 import { hiddenCharacters, Untrusted } from '../kit/untrusted.js'
 import { Ballot } from './ballot.js'
 import { DecidedBanner } from './decided-banner.js'
 import { type ApprovalDetail, isUndecided } from './load.js'
-import { callSentenceOf, indented } from './sentence.js'
+import { Names, Values } from './names.js'
+import { indented, valuesIn } from './sentence.js'
 import { Votes } from './votes.js'
 import { Left, ruleOf } from './waiting-list.js'
 
 interface DetailProps {
   readonly detail: ApprovalDetail
+  /** Whether its reader has opened it, so that on a phone it is on the screen. */
+  readonly isOpened: boolean
   /** Loads it anew. */
   readonly onChange: () => Promise<void>
   readonly onVoted: () => Promise<void>
 }
 
-export function Detail({ detail, onChange, onVoted }: DetailProps): JSX.Element {
+export function Detail({ detail, isOpened, onChange, onVoted }: DetailProps): JSX.Element {
   const { escalation, input, context } = detail
   const [hasSeenAll, setSeenAll] = useState(false)
   const isPending = escalation.status === 'pending'
   const isOpen = isUndecided(escalation)
   const refusal = context.vote_refusal
   return (
-    <article class="approval">
+    <article class="approval" aria-labelledby="approval-title">
       <div class="approval-body">
         <Headline detail={detail} />
         {!isPending && <DecidedBanner detail={detail} onChange={onChange} />}
-        {escalation.emergency !== undefined && <Emergency emergency={escalation.emergency} />}
-        <Why detail={detail} />
-        <section>
-          <h3>
-            Input
-            {input !== undefined && <HiddenCount text={input} />}
-          </h3>
+        <div class="approval-main">
+          {escalation.emergency !== undefined && <Emergency emergency={escalation.emergency} />}
+          <Why detail={detail} />
           {input === undefined ? (
-            <p class="hint">
-              {isPending
-                ? 'The policy hides arguments from reviewers.'
-                : 'It was deleted after the decision.'}
-            </p>
+            <section>
+              <h3>Input</h3>
+              <p class="hint">
+                {isPending
+                  ? 'The policy hides arguments from reviewers.'
+                  : 'It was deleted after the decision.'}
+              </p>
+            </section>
           ) : (
             <Input text={input} onSeen={() => setSeenAll(true)} />
           )}
-        </section>
-        {context.agent_reason !== undefined && (
-          <section>
-            <h3>
-              The agent's reason <span class="badge">unverified</span>
-            </h3>
-            <blockquote>
-              <Untrusted text={context.agent_reason} isBlock cut={600} />
-            </blockquote>
-          </section>
-        )}
-        <Votes escalation={escalation} />
-        <div class="histories">
+          {context.agent_reason !== undefined && (
+            <section>
+              <h3>
+                The agent's reason <span class="badge">unverified</span>
+              </h3>
+              <blockquote>
+                <Untrusted text={context.agent_reason} isBlock cut={600} />
+              </blockquote>
+            </section>
+          )}
+        </div>
+        <div class="approval-side">
+          <Votes escalation={escalation} />
           <History
             title="Last calls of"
             name={escalation.principal}
@@ -71,25 +72,23 @@ export function Detail({ detail, onChange, onVoted }: DetailProps): JSX.Element 
         </div>
       </div>
       {isOpen && refusal === undefined && (
-        <Ballot detail={detail} hasSeenInput={hasSeenAll || input === undefined} onVoted={onVoted} />
+        <Ballot
+          detail={detail}
+          isOpened={isOpened}
+          hasSeenInput={hasSeenAll || input === undefined}
+          onVoted={onVoted}
+        />
       )}
       {isOpen && refusal !== undefined && <p class="ballot hint">You have no vote here. {refusal}</p>}
     </article>
   )
 }
 
-const reviews = {
-  open: 'Its review is open: approve confirms the emergency, reject objects.',
-  confirmed: 'Reviewers confirmed the emergency.',
-  objected: 'Reviewers objected.',
-} as const
-
 interface EmergencyProps {
   readonly emergency: NonNullable<ApprovalDetail['escalation']['emergency']>
 }
 
-function Emergency({ emergency }: EmergencyProps): JSX.Element {
-  const { reason, review } = emergency
+function Emergency({ emergency: { reason, review } }: EmergencyProps): JSX.Element {
   return (
     <section>
       <h3>
@@ -101,66 +100,55 @@ function Emergency({ emergency }: EmergencyProps): JSX.Element {
           <Untrusted text={reason} isBlock cut={600} />
         </blockquote>
       )}
-      <p>{reviews[review]}</p>
     </section>
   )
 }
 
-function Headline({ detail }: { readonly detail: ApprovalDetail }): JSX.Element {
-  const { escalation } = detail
-  const { agent, caller, tool, values } = callSentenceOf(detail)
+function Headline({ detail: { escalation, input } }: { readonly detail: ApprovalDetail }): JSX.Element {
+  const { agent, principal, tool, server, tenant, severity, status, id } = escalation
+  const values = valuesIn(input)
   return (
     <header class="headline">
-      <h2>
-        {agent !== undefined && (
-          <>
-            <strong>
-              <Untrusted text={agent} cut={60} />
-            </strong>{' '}
-            for{' '}
-          </>
-        )}
-        <strong>
-          <Untrusted text={caller} cut={80} />
-        </strong>{' '}
-        {escalation.status === 'pending' ? 'wants' : 'wanted'}{' '}
+      <h2 id="approval-title" tabIndex={-1}>
+        <Names agent={agent} caller={principal} /> {status === 'pending' ? 'wants' : 'wanted'}{' '}
         <code>
           <Untrusted text={tool} cut={80} />
         </code>
-        {values.map(([name, value]) => (
-          <span key={name}>
-            , <Untrusted text={name} /> <b>{<Untrusted text={value} />}</b>
-          </span>
-        ))}
+        {values.length > 0 && ', '}
+        <Values values={values} />
       </h2>
       <ul class="facts">
         <li>
-          on <Untrusted text={escalation.server} cut={40} />
+          server <Untrusted text={server} cut={40} />
         </li>
         <li>
-          tenant <Untrusted text={escalation.tenant} cut={40} />
+          tenant <Untrusted text={tenant} cut={40} />
         </li>
         <li>
-          <span class={escalation.severity === 'high' ? 'badge bad' : 'badge'}>
-            {escalation.severity} risk
-          </span>
+          <span class={severity === 'high' ? 'badge bad' : 'badge'}>{severity} risk</span>
         </li>
         <li>
           asked <Time at={escalation.created_at} show="ago" />
         </li>
-        {escalation.status === 'pending' && (
+        {status === 'pending' && (
           <li>
-            <Left until={escalation.expires_at} />
+            <Left until={escalation.expires_at} then={`, then ${atTimeout(escalation)}`} />
           </li>
         )}
         <li>
-          <Copy value={escalation.id} label="the escalation's id">
-            {escalation.id.slice(0, 12)}
+          <Copy value={id} label="the escalation's id">
+            {id.slice(0, 12)}
           </Copy>
         </li>
       </ul>
     </header>
   )
+}
+
+export function atTimeout({
+  timeout_action: action,
+}: Pick<ApprovalDetail['escalation'], 'timeout_action'>): string {
+  return action === 'auto_approve' ? 'approved' : 'rejected'
 }
 
 function Why({ detail: { escalation, context } }: { readonly detail: ApprovalDetail }): JSX.Element {
@@ -177,50 +165,47 @@ function Why({ detail: { escalation, context } }: { readonly detail: ApprovalDet
         </p>
       )}
       {context.rule !== undefined && (
-        <ScrollBox class="policy-lines" label="The rule in the policy">
-          {context.rule.lines.map((line) => (
-            <span key={line}>
-              <Untrusted text={line} cut={200} />
-              {'\n'}
-            </span>
-          ))}
-        </ScrollBox>
+        <pre class="policy-lines">
+          <Untrusted text={context.rule.lines.join('\n')} isBlock cut={4000} />
+        </pre>
       )}
     </section>
   )
 }
 
-function HiddenCount({ text }: { readonly text: string }): JSX.Element | null {
-  const count = hiddenCharacters(text)
-  if (count === 0) return null
-  return (
-    <span class="badge bad">
-      {count} hidden character{count === 1 ? '' : 's'}
-    </span>
-  )
-}
+/** The height of the vote, below which nothing is read. */
+const BALLOT_PX = 72
 
 /** All of it. `onSeen` is called once its end has been on the screen. */
 function Input({ text, onSeen }: { readonly text: string; readonly onSeen: () => void }): JSX.Element {
-  const isSeen = useRef(false)
-  const look = (box: HTMLElement | null) => {
-    if (box === null || isSeen.current) return
-    if (box.scrollTop + box.clientHeight < box.scrollHeight - 4) return
-    isSeen.current = true
-    onSeen()
-  }
+  const end = useRef<HTMLDivElement>(null)
+  const hidden = hiddenCharacters(text)
+  useEffect(() => {
+    if (end.current === null) return
+    const observer = new IntersectionObserver(
+      (entries) => {
+        if (entries.some(({ isIntersecting }) => isIntersecting)) onSeen()
+      },
+      { rootMargin: `0px 0px -${BALLOT_PX}px` },
+    )
+    observer.observe(end.current)
+    return () => observer.disconnect()
+  }, [])
   return (
-    <ScrollBox
-      class="input"
-      label="The whole input"
-      boxRef={(box) => {
-        // Once the page is laid out.
-        if (box !== null) requestAnimationFrame(() => look(box))
-      }}
-      onScroll={look}
-    >
-      <Untrusted text={indented(text)} isBlock cut={Number.POSITIVE_INFINITY} />
-    </ScrollBox>
+    <section>
+      <h3>
+        Input
+        {hidden.map(({ name, count }) => (
+          <span class="badge bad" key={name}>
+            {count} hidden character{count === 1 ? '' : 's'}: {name}
+          </span>
+        ))}
+      </h3>
+      <pre class="input">
+        <Untrusted text={indented(text)} isBlock cut={Number.POSITIVE_INFINITY} />
+      </pre>
+      <div ref={end} />
+    </section>
   )
 }
 
@@ -241,34 +226,7 @@ function History({ title, name, calls, show }: HistoryProps): JSX.Element {
       {calls.length === 0 ? (
         <p class="hint">None in what is kept at hand.</p>
       ) : (
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">Time</th>
-              <th scope="col">{show === 'tool' ? 'Tool' : 'Caller'}</th>
-              <th scope="col">Decision</th>
-              <th scope="col" class="number">
-                ms
-              </th>
-            </tr>
-          </thead>
-          <tbody>
-            {calls.map((call) => (
-              <tr key={call.id}>
-                <td>
-                  <Time at={call.at} />
-                </td>
-                <td class={show === 'tool' ? 'mono' : ''}>
-                  <Untrusted text={call[show] === '' ? 'nobody known' : call[show]} cut={28} />
-                </td>
-                <td>
-                  <CallDecisionBadge call={call} />
-                </td>
-                <td class="number">{Math.round(call.latency_ms)}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
+        <CallList caption={`${title} this one`} calls={calls} name={show} />
       )}
     </section>
   )

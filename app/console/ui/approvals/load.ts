@@ -3,13 +3,26 @@ import type { CallerView, EscalationJson, EscalationList } from '../../../escala
 import type { Location } from '../../api.js'
 import type { ContextJson } from '../../calls/operations.js'
 import { type Api, apiRefusalOf } from '../kit/api.js'
+import { valuesIn } from './sentence.js'
 
 type Reads = Pick<Api, 'get' | 'text'>
 
-export interface ApprovalsData {
+/** What the list shows of an escalation: pages would be large with the inputs of all. */
+export interface WaitingRow
+  extends Pick<EscalationJson, 'id' | 'tool' | 'principal' | 'agent' | 'reason' | 'expires_at'> {
+  readonly values: ReturnType<typeof valuesIn>
+  /** An emergency call that ran, and whose review is open. */
+  readonly isReview: boolean
+}
+
+interface Waiting {
   /** The oldest first. */
-  readonly waiting: readonly EscalationJson[]
+  readonly waiting: readonly WaitingRow[]
+  /** Whether there are others. */
   readonly more: boolean
+}
+
+export interface ApprovalsData extends Waiting {
   readonly detail: ApprovalDetail | undefined
   /** Whether the reader has chosen it, by its URL; else it is the first. */
   readonly isChosen: boolean
@@ -22,7 +35,7 @@ export interface ApprovalDetail {
   readonly context: ContextJson
 }
 
-export function chosenId({ path }: Location): string | undefined {
+export function chosenId({ path }: Pick<Location, 'path'>): string | undefined {
   const [, , id] = path.split('/')
   return id === undefined || id === '' ? undefined : id
 }
@@ -46,11 +59,17 @@ async function loadForReviewer(api: Reads, chosen: string | undefined): Promise<
   return { waiting, more, detail, isChosen: chosen !== undefined }
 }
 
-export async function loadWaiting(
-  api: Reads,
-): Promise<{ readonly waiting: readonly EscalationJson[]; readonly more: boolean }> {
-  const { escalations, more } = await api.get<EscalationList>('/api/escalations?status=pending&limit=200')
-  return { waiting: escalations.toReversed(), more }
+export async function loadWaiting(api: Reads): Promise<Waiting> {
+  const { escalations, more } = await api.get<EscalationList>(
+    '/api/escalations?status=undecided&first=oldest&limit=200',
+  )
+  return { waiting: escalations.map(rowOf), more }
+}
+
+function rowOf(escalation: EscalationJson): WaitingRow {
+  const { id, tool, principal, agent, reason, expires_at, args, status } = escalation
+  const row = { id, tool, principal, reason, expires_at, isReview: status !== 'pending' }
+  return { ...row, ...(agent === undefined ? {} : { agent }), values: valuesIn(args) }
 }
 
 export async function loadDetail(api: Reads, id: string): Promise<ApprovalDetail> {

@@ -1,27 +1,11 @@
 // One sentence about a call that waits: who wants what.
-import type { ApprovalDetail } from './load.js'
-
 const MAX_VALUES = 3
 const MAX_VALUE = 40
 
-export interface Sentence {
-  readonly agent: string | undefined
-  readonly caller: string
-  readonly tool: string
-  /** The first short values of the input, such as `amount 240`. */
-  readonly values: readonly (readonly [name: string, value: string])[]
-}
-
-export function callSentenceOf({ escalation, input, context }: ApprovalDetail): Sentence {
-  const { principal, tool } = escalation
-  const agent = context.agent === principal ? undefined : context.agent
-  return { agent, caller: principal, tool, values: input === undefined ? [] : valuesIn(input) }
-}
-
-/** Numbers first, as they are what most rules are about. */
-function valuesIn(input: string): [string, string][] {
-  const value = parsed(input)
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return []
+/** The first short values of an input, such as `amount 240`; numbers first, as they are what most rules are about. */
+export function valuesIn(input: string | undefined): readonly (readonly [name: string, value: string])[] {
+  const value = input === undefined ? undefined : parsed(input)
+  if (!isObject(value)) return []
   const whole = 'arguments' in value && isObject(value.arguments) ? value.arguments : value
   const short = Object.entries(whole).flatMap(([name, one]): [string, string][] => {
     const text = typeof one === 'string' ? one : JSON.stringify(one)

@@ -12,7 +12,7 @@ export const approvalsView = defineView({
   title: 'Approvals',
   Icon: ApprovalsIcon,
   isFor: () => true,
-  count: (status) => status.pending,
+  count: ({ pending, pending_more: more }) => (pending === 0 ? '' : `${pending}${more ? '+' : ''}`),
   load: loadApprovals,
   View({ data }: ViewProps<ApprovalsData | CallerView>) {
     return 'escalation_id' in data ? <CallerPage initial={data} /> : <Approvals initial={data} />

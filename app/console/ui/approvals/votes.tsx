@@ -1,14 +1,16 @@
-// Who has voted, and who is missing.
+// The decision: what each one does, who has voted, who is missing, and what happens without any.
 import type { JSX } from 'preact'
 import type { EscalationJson } from '../../../escalations/escalation-json.js'
 import { Time } from '../kit/time.js'
 import { Untrusted } from '../kit/untrusted.js'
+import { isUndecided } from './load.js'
 
 export function Votes({ escalation }: { readonly escalation: EscalationJson }): JSX.Element {
-  const { votes, status } = escalation
+  const { votes } = escalation
+  const isOpen = isUndecided(escalation)
   return (
-    <section>
-      <h3>Votes</h3>
+    <section class="decision">
+      <h3>The decision</h3>
       {votes.length > 0 && (
         <ul class="votes">
           {votes.map(({ reviewer, vote, comment, at }) => (
@@ -31,20 +33,61 @@ export function Votes({ escalation }: { readonly escalation: EscalationJson }): 
           ))}
         </ul>
       )}
-      {status === 'pending' && (
-        <p class="missing">
-          <Untrusted text={missingOf(escalation)} />
-        </p>
+      {isOpen && (
+        <>
+          <p>
+            <Untrusted text={missingOf(escalation)} />
+          </p>
+          <Consequences escalation={escalation} />
+        </>
       )}
       {escalation.approval_note !== undefined && <p class="hint">{escalation.approval_note}</p>}
     </section>
   )
 }
 
+function Consequences({ escalation }: { readonly escalation: EscalationJson }): JSX.Element {
+  const { status, expires_at: end, timeout_action: action, enrolment } = escalation
+  if (status !== 'pending') {
+    return (
+      <dl class="consequences">
+        <dt>Approve</dt>
+        <dd>the emergency is confirmed</dd>
+        <dt>Reject</dt>
+        <dd>your objection is on record; the call was sent</dd>
+        <dt>Nobody</dt>
+        <dd>the review stays open</dd>
+      </dl>
+    )
+  }
+  return (
+    <dl class="consequences">
+      <dt>Approved</dt>
+      <dd>
+        {enrolment === undefined ? (
+          'it is sent once, as shown here'
+        ) : (
+          <>
+            this passkey signs votes of <Untrusted text={enrolment.reviewer} cut={60} />
+          </>
+        )}
+      </dd>
+      <dt>Rejected</dt>
+      <dd>{enrolment === undefined ? 'nothing is sent' : 'it is not registered'}</dd>
+      <dt>Nobody decides</dt>
+      <dd>
+        {action === 'auto_approve' ? <strong>approved</strong> : 'rejected'} at{' '}
+        <Time at={end} show="time, or day" />
+      </dd>
+    </dl>
+  )
+}
+
 /** What a decision still needs, in words. */
-function missingOf({ tenant, votes, quorum, approval_set_id: set }: EscalationJson): string {
-  const who = set === undefined ? `reviewer of ${tenant}` : `member of the set ${set}`
-  if (quorum === undefined) return `Missing: the vote of a ${who}, which decides.`
+function missingOf({ tenant, votes, quorum, approval_set_id: set, second_set_id: second }: EscalationJson) {
+  const also = second === undefined ? '' : ` or the set ${second}`
+  const who = (set === undefined ? `reviewer of ${tenant}` : `member of the set ${set}`) + also
+  if (quorum === undefined) return `The vote of one ${who} decides.`
   const approvals = votes.filter(({ vote }) => vote === 'approve')
   const missing = Math.max(0, quorum.approvals - approvals.length)
   const roles = quorum.required_roles.filter((role) => !approvals.some((one) => one.roles.includes(role)))
@@ -54,5 +97,5 @@ function missingOf({ tenant, votes, quorum, approval_set_id: set }: EscalationJs
   ]
   const rejects = quorum.rejections === 1 ? 'One rejection decides' : `${quorum.rejections} rejections decide`
   const veto = quorum.veto_roles.length === 0 ? '' : `; a ${quorum.veto_roles.join(' or ')} may veto`
-  return `${approvals.length} of ${quorum.approvals} approvals. Missing: ${needed.join(', ')}. ${rejects}${veto}.`
+  return `${approvals.length} of ${quorum.approvals} approvals; missing: ${needed.join(', ')}. ${rejects}${veto}.`
 }

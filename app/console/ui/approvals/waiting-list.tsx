@@ -1,21 +1,24 @@
-// The list of what waits: tool, caller, rule, time left; the oldest first.
+// The list of what waits: tool, input, caller, rule, time left; the oldest first.
 import type { JSX } from 'preact'
-import { useEffect, useRef } from 'preact/hooks'
-import type { EscalationJson } from '../../../escalations/escalation-json.js'
+import { useEffect } from 'preact/hooks'
 import { useNow } from '../kit/page.js'
+import { useRowKeys } from '../kit/table.js'
 import { countdown } from '../kit/time.js'
 import { Untrusted } from '../kit/untrusted.js'
+import type { WaitingRow } from './load.js'
+import { Names, Values } from './names.js'
 
 interface WaitingListProps {
-  readonly waiting: readonly EscalationJson[]
+  readonly waiting: readonly WaitingRow[]
   /** Whether there are others. */
   readonly more: boolean
   readonly selected: string | undefined
-  readonly onSelect: (id: string, isChosen: boolean) => void
+  /** `isOpened`: its page is wanted, not its row alone. */
+  readonly onSelect: (id: string, isOpened: boolean) => void
 }
 
 export function WaitingList({ waiting, more, selected, onSelect }: WaitingListProps): JSX.Element {
-  const list = useRef<HTMLUListElement>(null)
+  const list = useRowKeys<HTMLUListElement>()
   useEffect(() => {
     list.current?.querySelector('[aria-current]')?.scrollIntoView({ block: 'nearest' })
   }, [selected])
@@ -23,27 +26,29 @@ export function WaitingList({ waiting, more, selected, onSelect }: WaitingListPr
     <>
       <ul class="waiting" ref={list}>
         {waiting.map((one) => (
-          <Row key={one.id} escalation={one} isSelected={one.id === selected} onSelect={onSelect} />
+          <Row key={one.id} waiting={one} isSelected={one.id === selected} onSelect={onSelect} />
         ))}
       </ul>
-      {more && <p class="hint">These are the newest 200; more wait.</p>}
+      {more && <p class="hint">These are the {waiting.length} oldest; more wait.</p>}
     </>
   )
 }
 
 interface RowProps {
-  readonly escalation: EscalationJson
+  readonly waiting: WaitingRow
   readonly isSelected: boolean
   readonly onSelect: WaitingListProps['onSelect']
 }
 
-function Row({ escalation, isSelected, onSelect }: RowProps): JSX.Element {
-  const { id, tool, server, principal, reason, expires_at: expiresAt } = escalation
+function Row({ waiting, isSelected, onSelect }: RowProps): JSX.Element {
+  const { id, tool, principal, agent, reason, values, expires_at: expiresAt, isReview } = waiting
   return (
     <li>
       <a
+        class="row"
         href={`/console/approvals/${encodeURIComponent(id)}`}
         aria-current={isSelected ? 'true' : undefined}
+        onFocus={() => onSelect(id, false)}
         onClick={(event) => {
           if (event.ctrlKey || event.metaKey || event.shiftKey) return
           event.preventDefault()
@@ -53,9 +58,12 @@ function Row({ escalation, isSelected, onSelect }: RowProps): JSX.Element {
         <span class="tool mono">
           <Untrusted text={tool} cut={40} />
         </span>
-        <Left until={expiresAt} />
+        {isReview ? <span class="badge bad">ran: review</span> : <Left until={expiresAt} />}
         <span class="from">
-          <Untrusted text={principal} cut={40} /> · <Untrusted text={server} cut={24} />
+          <Names agent={agent} caller={principal} />
+        </span>
+        <span>
+          <Values values={values} />
         </span>
         <span class="why">
           <Untrusted text={ruleOf(reason)} cut={32} />
@@ -72,13 +80,20 @@ export function ruleOf(reason: string): string {
 
 const SOON_MS = 120_000
 
+interface LeftProps {
+  readonly until: string
+  /** What becomes of it then. */
+  readonly then?: string
+}
+
 /** What is left until a time; the last two minutes stand out, by a word for those who see no colours. */
-export function Left({ until }: { readonly until: string }): JSX.Element {
+export function Left({ until, then = '' }: LeftProps): JSX.Element {
   const left = Date.parse(until) - useNow()
   if (left <= 0) return <span class="left bad">time is over</span>
-  return left < SOON_MS ? (
-    <span class="left soon">only {countdown(left)} left</span>
-  ) : (
-    <span class="left">{countdown(left)} left</span>
+  return (
+    <span class={left < SOON_MS ? 'left soon' : 'left'}>
+      {left < SOON_MS ? 'only ' : ''}
+      {countdown(left)} left{then}
+    </span>
   )
 }

@@ -2,6 +2,7 @@
 import type { JSX } from 'preact'
 import type { CallRow } from '../../calls/call-row.js'
 import type { CallJson } from '../../calls/show-call.js'
+import { milliseconds } from '../kit/call-list.js'
 import { callDecision } from '../kit/decision.js'
 import { Untrusted } from '../kit/untrusted.js'
 import { recordedDecision } from './decision-panel.js'
@@ -38,7 +39,7 @@ export function CallSentence({ call, record }: CallSentenceProps): JSX.Element {
       <strong class={tone}>
         <Outcome call={call} record={record} />
       </strong>
-      {`, ${ms < 10 ? ms.toFixed(1) : Math.round(ms).toLocaleString('en')} ms`}
+      {`, ${milliseconds(ms)} ms`}
       {sent === undefined ? '' : `; ${sentWords[sent]}`}
     </>
   )

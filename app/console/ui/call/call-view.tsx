@@ -2,14 +2,13 @@
 import type { JSX } from 'preact'
 import type { CallRow } from '../../calls/call-row.js'
 import type { CallJson } from '../../calls/show-call.js'
+import { CallList } from '../kit/call-list.js'
 import { Copy } from '../kit/copy.js'
 import { CallDecisionBadge } from '../kit/decision.js'
 import { usePage } from '../kit/page.js'
-import { ScrollBox } from '../kit/scroll-box.js'
 import { Time } from '../kit/time.js'
 import { Untrusted } from '../kit/untrusted.js'
 import { VerifyPanel } from '../verify/verify-panel.js'
-import { callHref } from './call-href.js'
 import { CallSentence } from './call-sentence.js'
 import { DecisionPanel } from './decision-panel.js'
 import { loadCall } from './load.js'
@@ -58,9 +57,9 @@ export function CallView({ shown, id }: CallViewProps): JSX.Element {
       <Siblings siblings={siblings} />
       <details class="panel raw">
         <summary>The record as it is stored now</summary>
-        <ScrollBox class="record" label="The record">
+        <pre class="record">
           <Untrusted text={JSON.stringify(record, null, 2)} cut={20_000} isBlock />
-        </ScrollBox>
+        </pre>
       </details>
     </article>
   )
@@ -122,9 +121,9 @@ function Definition({ shown: { definition, record } }: Pick<CallViewProps, 'show
               </>
             )}
           </p>
-          <ScrollBox class="definition" label="The definition">
-            <Untrusted text={indentedJson(definition.text)} cut={20_000} isBlock />
-          </ScrollBox>
+          <pre class="definition">
+            <Untrusted text={indentedJson(definition.text)} cut={2_000} isBlock />
+          </pre>
         </>
       )}
     </section>
@@ -135,38 +134,14 @@ function Siblings({ siblings }: { readonly siblings: readonly CallRow[] }): JSX.
   return (
     <section class="panel siblings">
       <h2>The same trace</h2>
-      {siblings.length === 0 && <p class="hint">No other call among the newest.</p>}
-      {siblings.length > 0 && (
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">Time</th>
-              <th scope="col">Tool</th>
-              <th scope="col">Decision</th>
-              <th scope="col" class="number">
-                ms
-              </th>
-            </tr>
-          </thead>
-          <tbody>
-            {siblings.map((one) => (
-              <tr key={one.id}>
-                <td>
-                  <Time at={one.at} />
-                </td>
-                <td class="mono">
-                  <a href={callHref(one.id)}>
-                    <Untrusted text={`${one.server}/${one.tool}`} cut={60} />
-                  </a>
-                </td>
-                <td>
-                  <CallDecisionBadge call={one} />
-                </td>
-                <td class="number">{one.latency_ms.toFixed(1)}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
+      {siblings.length === 0 ? (
+        <p class="hint">No other call among the newest.</p>
+      ) : (
+        <CallList
+          caption="Calls of the same trace, the newest first"
+          calls={siblings}
+          name="server and tool"
+        />
       )}
     </section>
   )

@@ -1,7 +1,6 @@
 // What decided a call: the entry of the policy, the findings, and the values that were read.
 import type { JSX } from 'preact'
 import type { CallJson } from '../../calls/show-call.js'
-import { ScrollBox } from '../kit/scroll-box.js'
 import { Untrusted } from '../kit/untrusted.js'
 
 interface DecidedBy {
@@ -42,9 +41,9 @@ export function DecisionPanel({ shown }: { readonly shown: CallJson }): JSX.Elem
           <h3>
             Line {rule.line} of the policy in force then, <code>{rule.path}</code>
           </h3>
-          <ScrollBox class="policy-lines" label="The lines of the policy">
+          <pre class="policy-lines">
             <Untrusted text={rule.lines.join('\n')} isBlock cut={4000} />
-          </ScrollBox>
+          </pre>
         </>
       )}
       {rule === undefined && decided.length > 0 && (

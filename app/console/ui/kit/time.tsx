@@ -1,34 +1,48 @@
 // Points in time in the zone of the viewer, with UTC on hover; and what is left until one.
 import type { JSX } from 'preact'
-import { useIsLive, useNow } from './page.js'
+import { useIsLive, useNow, usePage } from './page.js'
 
 interface TimeProps {
   /** ISO 8601. */
   readonly at: string
-  /** `time` leaves out the day. */
-  readonly show?: 'time' | 'day and time' | 'ago'
+  /** `time` leaves out the day; `time, or day` has it for times of other days than today. */
+  readonly show?: 'time' | 'day and time' | 'time, or day' | 'ago'
 }
 
 export function Time({ at, show = 'time' }: TimeProps): JSX.Element {
   const isLive = useIsLive()
-  const text = show === 'ago' ? undefined : format(at, show, isLive ? undefined : 'UTC')
+  const { now } = usePage()
+  const zone = isLive ? undefined : 'UTC'
   return (
     <time dateTime={at} title={`${at.slice(0, 19).replace('T', ' ')} UTC`}>
-      {text ?? <Ago at={at} />}
+      {show === 'ago' ? <Ago at={at} /> : format(at, show, isLive ? Date.now() : now, zone)}
     </time>
   )
 }
 
-function format(at: string, show: 'time' | 'day and time', timeZone: string | undefined): string {
-  const options: Intl.DateTimeFormatOptions = {
-    hour: '2-digit',
-    minute: '2-digit',
-    second: '2-digit',
-    hourCycle: 'h23',
-    ...(show === 'time' ? {} : { day: 'numeric', month: 'short' }),
-    ...(timeZone === undefined ? {} : { timeZone }),
+const [date, time] = [
+  { day: 'numeric', month: 'short' },
+  { hour: '2-digit', minute: '2-digit', second: '2-digit', hourCycle: 'h23' },
+] as const
+
+/** A formatter takes longer to make than to use, and pages have hundreds of times. */
+const formatters = new Map<string, { day: Intl.DateTimeFormat; time: Intl.DateTimeFormat }>()
+
+function formattersOf(timeZone: string | undefined) {
+  const zone = timeZone === undefined ? {} : { timeZone }
+  const found = formatters.get(timeZone ?? '') ?? {
+    day: new Intl.DateTimeFormat('en-GB', { ...date, ...zone }),
+    time: new Intl.DateTimeFormat('en-GB', { ...time, ...zone }),
   }
-  return new Intl.DateTimeFormat('en-GB', options).format(new Date(at))
+  formatters.set(timeZone ?? '', found)
+  return found
+}
+
+function format(at: string, show: TimeProps['show'], now: number, timeZone: string | undefined): string {
+  const formatter = formattersOf(timeZone)
+  const [day, clock] = [formatter.day.format(Date.parse(at)), formatter.time.format(Date.parse(at))]
+  const isShort = show === 'time' || (show === 'time, or day' && day === formatter.day.format(now))
+  return isShort ? clock : `${day}, ${clock}`
 }
 
 function Ago({ at }: { readonly at: string }): JSX.Element {

@@ -10,29 +10,34 @@ const hidden =
   /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Co}\p{Cn}\p{Cs}\u00A0\u115F\u1160\u2800\u3164\uFFA0]|\p{Variation_Selector}/u
 const parts = new RegExp(`(${hidden.source})`, 'u')
 
-const names: Readonly<Record<string, string>> = {
-  '\t': 'TAB',
-  '\r': 'CR',
-  '\0': 'NUL',
-  '\u001b': 'ESC',
-  '\u007f': 'DEL',
-  '\u00a0': 'NBSP',
-  '\u00ad': 'SHY',
-  '\u200b': 'ZWSP',
-  '\u200c': 'ZWNJ',
-  '\u200d': 'ZWJ',
-  '\u200e': 'LRM',
-  '\u200f': 'RLM',
-  '\u202a': 'LRE',
-  '\u202b': 'RLE',
-  '\u202c': 'PDF',
-  '\u202d': 'LRO',
-  '\u202e': 'RLO',
-  '\u2066': 'LRI',
-  '\u2067': 'RLI',
-  '\u2068': 'FSI',
-  '\u2069': 'PDI',
-  '\ufeff': 'BOM',
+/** In a word with Latin letters, one of these is likely to be taken for another. */
+const otherScript = /[\p{Script=Cyrillic}\p{Script=Greek}\p{Script=Armenian}\p{Script=Cherokee}]/u
+const latin = /\p{Script=Latin}/u
+
+const names: Readonly<Record<string, readonly [short: string, long: string]>> = {
+  '\n': ['LF', 'line feed'],
+  '\t': ['TAB', 'tab'],
+  '\r': ['CR', 'carriage return'],
+  '\0': ['NUL', 'null'],
+  '\u001b': ['ESC', 'escape'],
+  '\u007f': ['DEL', 'delete'],
+  '\u00a0': ['NBSP', 'no-break space'],
+  '\u00ad': ['SHY', 'soft hyphen'],
+  '\u200b': ['ZWSP', 'zero width space'],
+  '\u200c': ['ZWNJ', 'zero width non-joiner'],
+  '\u200d': ['ZWJ', 'zero width joiner'],
+  '\u200e': ['LRM', 'left-to-right mark'],
+  '\u200f': ['RLM', 'right-to-left mark'],
+  '\u202a': ['LRE', 'left-to-right embedding'],
+  '\u202b': ['RLE', 'right-to-left embedding'],
+  '\u202c': ['PDF', 'pop directional formatting'],
+  '\u202d': ['LRO', 'orders the text after it anew'],
+  '\u202e': ['RLO', 'reverses the text after it'],
+  '\u2066': ['LRI', 'left-to-right isolate'],
+  '\u2067': ['RLI', 'right-to-left isolate'],
+  '\u2068': ['FSI', 'first strong isolate'],
+  '\u2069': ['PDI', 'pop directional isolate'],
+  '\ufeff': ['BOM', 'zero width no-break space'],
 }
 
 export interface UntrustedProps {
@@ -60,25 +65,48 @@ export function Untrusted({ text, cut = CUT, isBlock = false }: UntrustedProps):
 }
 
 function marked(text: string, isBlock: boolean): (string | JSX.Element)[] {
-  return text.split(parts).map((part, at) => {
-    if (at % 2 === 0 || (isBlock && part === '\n')) return part
-    const label = nameOf(part)
-    return (
-      <mark key={at} class="hidden-character" title={`hidden character ${codeOf(part)}`}>
-        {label}
-      </mark>
+  return text.split(parts).flatMap((part, at) => {
+    if (at % 2 === 0) return otherScript.test(part) ? lettersMarked(part, at) : [part]
+    if (isBlock && part === '\n') return [part]
+    const [short, long] = nameOf(part)
+    return [
+      <mark key={at} class="hidden-character" title={`hidden character ${codeOf(part)}, ${long}`}>
+        {short}
+      </mark>,
+    ]
+  })
+}
+
+/** Marks letters of other scripts in words that have Latin ones too. */
+function lettersMarked(text: string, at: number): (string | JSX.Element)[] {
+  return text.split(/([\p{L}\p{M}]+)/u).flatMap((word, place) => {
+    if (!latin.test(word) || !otherScript.test(word)) return [word]
+    return [...word].map((letter, index) =>
+      otherScript.test(letter) ? (
+        <mark key={`${at} ${place} ${index}`} class="hidden-character" title="a letter of another script">
+          {letter} {codeOf(letter)}
+        </mark>
+      ) : (
+        letter
+      ),
     )
   })
 }
 
-/** The number of characters that `Untrusted` marks. */
-export function hiddenCharacters(text: string): number {
-  return [...text].filter((one) => one !== '\n' && hidden.test(one)).length
+/** What `Untrusted` marks because it is not seen: each kind in words, with its number. */
+export function hiddenCharacters(text: string): readonly { readonly name: string; readonly count: number }[] {
+  const counts = new Map<string, number>()
+  for (const one of text) {
+    if (one === '\n' || !hidden.test(one)) continue
+    const [short, long] = nameOf(one)
+    const name = short === long ? short : `${short}, ${long}`
+    counts.set(name, (counts.get(name) ?? 0) + 1)
+  }
+  return [...counts].map(([name, count]) => ({ name, count }))
 }
 
-function nameOf(character: string): string {
-  if (character === '\n') return 'LF'
-  return names[character] ?? codeOf(character)
+function nameOf(character: string): readonly [short: string, long: string] {
+  return names[character] ?? [codeOf(character), codeOf(character)]
 }
 
 function codeOf(character: string): string {

@@ -18,8 +18,8 @@ export interface ViewParts<Data> {
   readonly Icon: ComponentType
   /** Whether the rail has it for this client. */
   isFor(session: SessionJson): boolean
-  /** The number beside its name in the rail; 0 for none. */
-  count?(status: StatusJson): number
+  /** The number beside its name in the rail; empty for none. */
+  count?(status: StatusJson): string
   /** What the page begins with. Runs on the server; in the browser a view calls it again as it likes. */
   load(api: Pick<Api, 'get' | 'text'>, location: Location): Promise<Data>
   readonly View: ComponentType<ViewProps<Data>>

@@ -1,102 +1,76 @@
 // Calls as a table, the newest first.
 import type { JSX } from 'preact'
-import { useEffect, useRef } from 'preact/hooks'
 import type { CallRow } from '../../calls/call-row.js'
-import { callHref } from '../call/call-href.js'
+import { callHref, milliseconds } from '../kit/call-list.js'
 import { CallDecisionBadge, callDecision } from '../kit/decision.js'
+import { type Column, Table, useRowKeys } from '../kit/table.js'
 import { Time } from '../kit/time.js'
 import { Untrusted } from '../kit/untrusted.js'
 
 interface CallTableProps {
   readonly rows: readonly CallRow[]
-  readonly selected: string | undefined
   isSealed(id: string): boolean
   isNew(id: string): boolean
 }
 
-export function CallTable({ rows, selected, isSealed, isNew }: CallTableProps): JSX.Element {
-  const body = useRef<HTMLTableSectionElement>(null)
-  useEffect(() => {
-    body.current?.querySelector('[aria-selected="true"]')?.scrollIntoView({ block: 'nearest' })
-  }, [selected])
+export function CallTable({ rows, isSealed, isNew }: CallTableProps): JSX.Element {
+  const columns: readonly Column<CallRow>[] = [
+    ...common,
+    { name: 'Seal', class: 'seal', cell: ({ id }) => <Seal isSealed={isSealed(id)} /> },
+  ]
   return (
-    <table class="calls">
-      <caption class="sr">Calls, the newest first</caption>
-      <thead>
-        <tr>
-          <th scope="col">Time</th>
-          <th scope="col">Caller</th>
-          <th scope="col">Tool</th>
-          <th scope="col">Decision</th>
-          <th scope="col">Reason</th>
-          <th scope="col" class="number">
-            ms
-          </th>
-          <th scope="col">Seal</th>
-        </tr>
-      </thead>
-      <tbody ref={body}>
-        {rows.map((row) => (
-          <Row
-            key={row.id}
-            row={row}
-            isSelected={row.id === selected}
-            isSealed={isSealed(row.id)}
-            isNew={isNew(row.id)}
-          />
-        ))}
-      </tbody>
-    </table>
+    <Table
+      class="calls"
+      caption="Calls, the newest first"
+      columns={columns}
+      rows={rows}
+      keyOf={({ id }) => id}
+      rowClass={(row) => `${callDecision(row).word}${isNew(row.id) ? ' new' : ''}`}
+      bodyRef={useRowKeys<HTMLTableSectionElement>()}
+    />
   )
 }
 
-interface RowProps {
-  readonly row: CallRow
-  readonly isSelected: boolean
-  readonly isSealed: boolean
-  readonly isNew: boolean
+const common: readonly Column<CallRow>[] = [
+  { name: 'Time', class: 'time', cell: ({ at }) => <Time at={at} show="time, or day" /> },
+  { name: 'Caller', cell: (row) => <Caller {...row} /> },
+  {
+    name: 'Tool',
+    class: 'mono',
+    cell: ({ id, server, tool }) => (
+      <a class="row" href={callHref(id)}>
+        <Untrusted text={`${server}/${tool}`} cut={60} />
+      </a>
+    ),
+  },
+  { name: 'Decision', cell: (row) => <CallDecisionBadge call={row} /> },
+  { name: 'Reason', class: 'reason', cell: (row) => <Reason {...row} /> },
+  { name: 'ms', class: 'number', cell: ({ latency_ms: ms }) => milliseconds(ms) },
+]
+
+function Reason({ reasons, error }: CallRow): JSX.Element | null {
+  const reason = reasons[0] ?? error
+  if (reason === undefined) return null
+  return (
+    <>
+      <Untrusted text={reason.replace(/^rule:/, '')} cut={48} />
+      {reasons.length > 1 && <span class="soft"> +{reasons.length - 1}</span>}
+    </>
+  )
 }
 
-function Row({ row, isSelected, isSealed, isNew }: RowProps): JSX.Element {
-  const { id, at, caller, agent, server, tool, reasons, error, latency_ms: ms } = row
-  const reason = reasons[0] ?? error
+function Seal({ isSealed }: { readonly isSealed: boolean }): JSX.Element {
+  const text = isSealed ? 'sealed' : 'not sealed yet'
   return (
-    <tr class={`${callDecision(row).word}${isNew ? ' new' : ''}`} aria-selected={isSelected}>
-      <td>
-        <Time at={at} />
-      </td>
-      <td>
-        <Caller caller={caller} agent={agent} />
-      </td>
-      <td class="mono">
-        <a href={callHref(id)}>
-          <Untrusted text={`${server}/${tool}`} cut={60} />
-        </a>
-      </td>
-      <td>
-        <CallDecisionBadge call={row} />
-      </td>
-      <td class="reason">
-        {reason !== undefined && <Untrusted text={reason.replace(/^rule:/, '')} cut={48} />}
-        {reasons.length > 1 && <span class="soft"> +{reasons.length - 1}</span>}
-      </td>
-      <td class="number">{ms < 10 ? ms.toFixed(1) : Math.round(ms).toLocaleString('en')}</td>
-      <td class="seal" title={isSealed ? 'sealed' : 'not sealed yet'}>
-        <span class={isSealed ? 'dot good' : 'dot open'} aria-hidden="true" />
-        <span class="sr">{isSealed ? 'sealed' : 'not sealed yet'}</span>
-      </td>
-    </tr>
+    <span title={text}>
+      <span class={isSealed ? 'dot good' : 'dot open'} aria-hidden="true" />
+      <span class="sr">{text}</span>
+    </span>
   )
 }
 
 /** The agent, and for whom it acts. */
-function Caller({
-  caller,
-  agent,
-}: {
-  readonly caller: string
-  readonly agent: string | undefined
-}): JSX.Element {
+function Caller({ caller, agent }: Pick<CallRow, 'caller' | 'agent'>): JSX.Element {
   if (agent === undefined || agent === caller)
     return caller === '' ? <span class="soft">no name</span> : <Untrusted text={caller} cut={36} />
   return (

@@ -2,7 +2,6 @@
 import type { JSX } from 'preact'
 import { useMemo, useRef, useState } from 'preact/hooks'
 import type { CallsJson } from '../../calls/operations.js'
-import { callHref } from '../call/call-href.js'
 import { Copy } from '../kit/copy.js'
 import { useKeys } from '../kit/keys.js'
 import { usePage } from '../kit/page.js'
@@ -31,18 +30,10 @@ export function Live({ initial, query }: LiveProps): JSX.Element {
   const [filter, setFilter] = useState(() => callFilterOf(query))
   const matches = useMemo(() => compileCallFilter(filter), [filter])
   const stream = useCallStream(initial.calls, matches, async () => (await loadCalls(api)).calls)
-  const [selected, select] = useState<string | undefined>()
   const box = useRef<HTMLInputElement>(null)
   const { rows: all, held, connection, togglePause } = stream
   const rows = all.filter(matches).slice(0, SHOWN)
-  const step = (by: number) => {
-    const at = rows.findIndex(({ id }) => id === selected)
-    select(rows[at < 0 ? 0 : Math.min(rows.length - 1, Math.max(0, at + by))]?.id)
-  }
   useKeys({
-    j: () => step(1),
-    k: () => step(-1),
-    Enter: () => selected !== undefined && location.assign(callHref(selected)),
     ' ': togglePause,
     '/': () => box.current?.select(),
   })
@@ -87,7 +78,7 @@ export function Live({ initial, query }: LiveProps): JSX.Element {
         <FirstCall firstCall={initial.first_call} />
       ) : (
         <div class={isLost ? 'stale' : ''}>
-          <CallTable rows={rows} selected={selected} isSealed={stream.isSealed} isNew={stream.isNew} />
+          <CallTable rows={rows} isSealed={stream.isSealed} isNew={stream.isNew} />
           {rows.length === 0 && (
             <p class="empty">None of the newest {all.length.toLocaleString('en')} calls matches.</p>
           )}
@@ -104,16 +95,17 @@ export function Live({ initial, query }: LiveProps): JSX.Element {
 
 type StreamStateProps = Pick<ReturnType<typeof useCallStream>, 'connection' | 'backfilled' | 'oneIn' | 'rows'>
 
-function StreamState({ connection, backfilled, oneIn, rows: [newest] }: StreamStateProps): JSX.Element {
+function StreamState({
+  connection,
+  backfilled,
+  oneIn,
+  rows: [newest],
+}: StreamStateProps): JSX.Element | null {
+  // The header says that it reconnects.
   if (connection === 'lost') {
-    return (
-      <span class="badge warn">
-        reconnecting
-        {newest !== undefined && (
-          <>
-            ; the newest call is from <Time at={newest.at} />
-          </>
-        )}
+    return newest === undefined ? null : (
+      <span class="hint">
+        the newest call is from <Time at={newest.at} show="time, or day" />
       </span>
     )
   }

@@ -3,7 +3,6 @@ import type { JSX } from 'preact'
 import { useState } from 'preact/hooks'
 import type { ClientsJson } from '../../server-operations.js'
 import { Copy } from '../kit/copy.js'
-import { ScrollBox } from '../kit/scroll-box.js'
 import { Untrusted } from '../kit/untrusted.js'
 
 interface ClientPanelProps {
@@ -57,9 +56,9 @@ export function ClientPanel({
               Copy
             </Copy>
           </p>
-          <ScrollBox class="configuration" label={`The configuration of ${found.client}`}>
+          <pre class="configuration">
             <Untrusted text={found.text} cut={4000} isBlock />
-          </ScrollBox>
+          </pre>
         </>
       )}
       {!isPublic && (

@@ -1,0 +1,47 @@
+// Some calls in few columns, the newest first.
+import type { JSX } from 'preact'
+import type { CallRow } from '../../calls/call-row.js'
+import { CallDecisionBadge } from './decision.js'
+import { type Column, Table } from './table.js'
+import { Time } from './time.js'
+import { Untrusted } from './untrusted.js'
+
+interface CallListProps {
+  readonly caption: string
+  readonly calls: readonly CallRow[]
+  /** What names a call; it is the link to its page. */
+  readonly name: 'tool' | 'caller' | 'server and tool'
+}
+
+export function CallList({ caption, calls, name }: CallListProps): JSX.Element {
+  const columns: readonly Column<CallRow>[] = [
+    { name: 'Time', class: 'time', cell: ({ at }) => <Time at={at} show="time, or day" /> },
+    {
+      name: name === 'caller' ? 'Caller' : 'Tool',
+      class: name === 'caller' ? 'name' : 'name mono',
+      cell: (call) => (
+        <a href={callHref(call.id)}>
+          <Untrusted text={nameIn(call, name)} cut={60} />
+        </a>
+      ),
+    },
+    { name: 'Decision', cell: (call) => <CallDecisionBadge call={call} /> },
+    { name: 'ms', class: 'number', cell: ({ latency_ms: ms }) => milliseconds(ms) },
+  ]
+  return <Table class="call-list" caption={caption} columns={columns} rows={calls} keyOf={({ id }) => id} />
+}
+
+function nameIn({ caller, server, tool }: CallRow, name: CallListProps['name']): string {
+  if (name === 'server and tool') return `${server}/${tool}`
+  return name === 'tool' ? tool : caller === '' ? 'no name' : caller
+}
+
+/** The page of a call; `id` is that of its row. */
+export function callHref(id: string): string {
+  return `/console/live/${encodeURIComponent(id.replace(':', '-'))}`
+}
+
+/** A time in milliseconds, as precise as is read. */
+export function milliseconds(value: number): string {
+  return value < 10 ? value.toFixed(1) : Math.round(value).toLocaleString('en')
+}
