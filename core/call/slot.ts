@@ -5,6 +5,8 @@ export interface Slot<T> {
   readonly name: string
   /** The index on a call, the same for one name in every copy of this package. */
   readonly index: number
+  /** Several stages may fill it; the first value stays. */
+  readonly isShared: boolean
   /** Exists only for the type. */
   readonly type?: T
 }
@@ -25,13 +27,13 @@ const table = sharedTable()
  * The slot of a name. One name is one slot: a plugin's private slots begin with its section (`quotas/usage`),
  * those without a prefix are the contract's. Call it at module level, so that the number of slots is fixed at load.
  */
-export function slot<T>(name: string): Slot<T> {
+export function slot<T>(name: string, { isShared = false } = {}): Slot<T> {
   const index = table.get(name) ?? table.size
   table.set(name, index)
-  return { name, index }
+  return { name, index, isShared }
 }
 
-/** The slots of one call. Each is set once; an undefined value leaves it empty. */
+/** The slots of one call. Each is set once, unless it is shared; an undefined value leaves it empty. */
 export class SlotValues {
   #values: unknown[] = new Array(table.size)
 
@@ -39,7 +41,8 @@ export class SlotValues {
     return this.#values[index] as T | undefined
   }
 
-  set<T>({ index, name }: Slot<T>, value: T): void {
+  set<T>({ index, name, isShared }: Slot<T>, value: T): void {
+    if (this.#values[index] !== undefined && isShared) return
     if (this.#values[index] !== undefined) throw new Error(`slot ${name} is already filled`)
     this.#values[index] = value
   }

@@ -139,9 +139,9 @@ export interface McpFacts {
 }
 
 /** Set by a stage that changes the call's response: another stream, which the stage does not see, must not carry it. */
-export const responseChange = slot<true>('responseChange')
+export const responseChange = slot<true>('responseChange', { isShared: true })
 /** SHA-256, hex, of the response as it was received, if a stage changed it: as `output_sha256` is of the delivered one. */
-export const receivedDigest = slot<string | null>('receivedDigest')
+export const receivedDigest = slot<string | null>('receivedDigest', { isShared: true })
 /** Milliseconds left for the response, if the policy denies a later one; set by the stage that limits the time. */
 export const responseTimeLeft = slot<() => number | undefined>('responseTimeLeft')
 

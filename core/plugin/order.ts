@@ -115,6 +115,7 @@ function checkSlots(order: readonly string[], byName: ReadonlyMap<string, Plugin
   const filler = new Map<number, string>()
   for (const name of order) {
     for (const slot of byName.get(name)?.provides ?? []) {
+      if (slot.isShared) continue
       const other = filler.get(slot.index)
       if (other === undefined) filler.set(slot.index, name)
       else if (other !== name) {

@@ -4,5 +4,5 @@ import { receivedDigest } from '../call/slots.js'
 
 /** The first change counts: later ones, of outer stages, begin with a changed response. */
 export function keepReceived(call: Call, sha256: string | null): void {
-  if (call.get(receivedDigest) === undefined) call.set(receivedDigest, sha256)
+  call.set(receivedDigest, sha256)
 }

@@ -150,12 +150,7 @@ export class FlowsStage implements Stage {
     })
     const isLabelled = await labels.give()
     // A resumed stream would have the response without its labels.
-    if (
-      (isLabelled || detected.length > 0) &&
-      this.#isEnforced(call) &&
-      call.get(responseChange) === undefined
-    )
-      call.set(responseChange, true)
+    if ((isLabelled || detected.length > 0) && this.#isEnforced(call)) call.set(responseChange, true)
     const isOpen = isStream(outcome.body) && isEventStream(outcome)
     return isOpen || detected.length > 0 ? rewriteOutcome(call, request, outcome, labels.observer()) : outcome
   }

@@ -108,7 +108,7 @@ export class TextStage implements Stage, DefinitionFilter, DefinitionTextFilter 
     const isObserved = call.get(verdict)?.mode === 'observe'
     const isStripping = result === 'strip' && !isObserved
     const isChanging = isStripping || result === 'withhold' || definition === 'withhold'
-    if (isChanging && !isObserved && call.get(responseChange) === undefined) call.set(responseChange, true)
+    if (isChanging && !isObserved) call.set(responseChange, true)
     return rewriteOutcome(call, request, outcome, this.#rewriter(call, isStripping, isObserved))
   }
 

@@ -1,6 +1,7 @@
 import { definePlugin, denied, type Plugin, slot } from '@svc/core'
 import { checkOrder, defaultOrder } from '@svc/core/policy'
 import { expect } from 'chai'
+import { builtinPlugins } from 'svc-sdk/internal/gateway/plugins'
 import { z } from 'zod'
 
 const who = slot<string>('who')
@@ -53,6 +54,11 @@ describe('checkOrder', () => {
   it('refuses two stages that set one slot', () => {
     const plugins = [plugin('a', { provides: [what] }), plugin('b', { provides: [what] })]
     expect(messages(['a', 'b'], plugins)).to.deep.equal(['stages "a" and "b" both fill the slot "what"'])
+  })
+
+  it('allows all stages that ship in one policy', () => {
+    const plugins: Plugin[] = [...builtinPlugins]
+    expect(messages(defaultOrder(plugins), plugins)).to.deep.equal([])
   })
 
   it('allows a custom stage to set the slot instead of the built-in one', () => {

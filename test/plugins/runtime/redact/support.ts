@@ -14,12 +14,13 @@ export interface RedactionCase {
 export function startRedacting(
   { params, tool }: RedactionCase,
   mode: 'enforce' | 'observe' = 'enforce',
+  protections?: object,
 ): Promise<Setup> {
   const obligation = { type: 'redact_output', ...(params === undefined ? {} : { params }) }
   return startSetup({
     runtime: (response) => decide(response, { action: 'allow', obligations: [obligation] }),
     tool,
-    gateway: { enforcement: { mode } },
+    gateway: { enforcement: { mode }, ...(protections === undefined ? {} : { protections }) },
   })
 }
 
