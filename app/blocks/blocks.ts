@@ -12,6 +12,8 @@ import { ENDED, epochOf, type Spread, spreadOf } from './spread.js'
 export const LOOK_MS = 250
 /** A gateway says that it lives at least this often. */
 const SEEN_MS = 1_000
+/** Until it says so again where that failed: LMDB prints lines of its own for each write to a full disk. */
+const RETRY_MS = 10_000
 /** Ended blocks stay on the board until a gateway has recorded their end. */
 const GRACE_MS = 86_400_000
 /** For one without an end; the store and the file have an end for each. */
@@ -210,6 +212,7 @@ export class Blocks {
     const now = this.#parts.clock.monotonic()
     const version = this.#version
     if (this.#seen.version === version && now - this.#seen.at < SEEN_MS) return
+    this.#seen = { version, at: now + RETRY_MS - SEEN_MS }
     await board.seen({ id: this.#id, name: this.#name, version })
     this.#seen = { version, at: now }
   }

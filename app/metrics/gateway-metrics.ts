@@ -27,7 +27,7 @@ export class GatewayMetrics implements Meter {
     processMetrics()
   }
 
-  /** Registers the metrics of a policy's stages with the value 0; a registered name stays as it is. */
+  /** Registers the metrics of a policy's stages, counters with the value 0; a registered name stays as it is. */
   declare(metrics: Readonly<Record<string, MetricEntry>>): void {
     for (const [name, { kind, help }] of Object.entries(metrics)) {
       if (this.#isAvailable(name)) this.#register(name, kind, help)
@@ -113,7 +113,12 @@ export class GatewayMetrics implements Meter {
       const histogram = new DurationHistogram(name, { help }, this.registry)
       histogram.of()
       this.#histograms.set(name, histogram)
-    } else this.#gauges.set(name, new Gauge({ ...options, collect: () => this.#read(name) }))
+    } else {
+      const gauge = new Gauge({ ...options, collect: () => this.#read(name) })
+      // It has no sample before its first value: a disk with 0 bytes free is full, one that nobody looked at is not.
+      gauge.remove()
+      this.#gauges.set(name, gauge)
+    }
   }
 
   #read(name: string): void {

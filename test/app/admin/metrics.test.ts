@@ -220,6 +220,16 @@ describe('the meter', () => {
     expect(log.lines.length).to.be.within(1, 200)
   })
 
+  it('shows a counter from the start, and a gauge once it has a value', async () => {
+    const metrics = new GatewayMetrics(keepingLogger())
+    metrics.declare({ a_total: { kind: 'counter', help: 'A.' }, b: { kind: 'gauge', help: 'B.' } })
+    expect(await metrics.text())
+      .to.match(/^a_total 0$/m)
+      .and.not.match(/^b /m)
+    metrics.gauge('b', 0)
+    expect(await metrics.text()).to.match(/^b 0$/m)
+  })
+
   it('keeps the first description of a metric through reloads', async () => {
     const metrics = new GatewayMetrics(keepingLogger())
     metrics.declare({ a_total: { kind: 'counter', help: 'First.' } })

@@ -20,6 +20,8 @@ class Deployment {
   readonly files: object[] = []
   isDiskFull = false
   isFirstStart = false
+  /** Attempts of gateways to say that they live. */
+  signs = 0
 
   constructor(count: number) {
     this.gateways = Array.from({ length: count }, (_, index) => this.start(index))
@@ -47,7 +49,11 @@ class Deployment {
       this.down.has(index) ? Promise.reject(new Error('down')) : act(this.store)
     return {
       read: (version) => run((store) => store.read(version)),
-      seen: (reader) => run((store) => store.seen(reader)),
+      seen: async (reader) => {
+        this.signs++
+        if (this.isDiskFull) throw new Error('the board could not be written: No space left on device')
+        return run((store) => store.seen(reader))
+      },
       readers: () => run((store) => store.readers()),
       put: (...given) => run((store) => store.put(...given)),
       remove: (id) => run((store) => store.remove(id)),
@@ -160,6 +166,20 @@ describe('blocks of several gateways', () => {
     expect(all.ended).to.deep.equal([])
     await all.settle()
     expect(all.ended).to.deep.equal([block.id])
+  })
+
+  it('are read four times a second from a store that cannot be written, which is tried every ten seconds', async () => {
+    const all = new Deployment(1)
+    all.isDiskFull = true
+    for (let look = 0; look < 80; look++) {
+      await all.gateways[0]!.look()
+      all.clock.advance(250)
+    }
+    expect(all.signs).to.equal(2)
+    all.isDiskFull = false
+    all.gateways[0]!.set(given, 60_000)
+    await all.settle()
+    expect(await all.store.readers()).to.have.length(1)
   })
 
   it('lifted while the store is down end there at once, and elsewhere when it is back', async () => {
