@@ -49,7 +49,7 @@ export async function fetchUploaded(
     const newest =
       head && `the newest checkpoint of ${head.origin} has ${head.size} leaves, root ${head.root}`
     await io.out(`${newest ?? 'there is no checkpoint'}\n`)
-    await io.out(`next: svc-sdk audit verify ${dir} --keys FILE\n`)
+    await io.out(`next: npx svc-sdk audit verify ${dir} --keys ${keys ?? 'FILE'}\n`)
   } finally {
     await source.close()
   }

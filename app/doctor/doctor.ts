@@ -1,5 +1,7 @@
 // Runs every check of `svc doctor` on a policy; also has the checks of the gateway's own part: keys, certificates,
 // directory and upstreams.
+import { get as httpGet, type IncomingMessage } from 'node:http'
+import { get as httpsGet } from 'node:https'
 import { createServer, type Server } from 'node:net'
 import {
   type Clock,
@@ -12,8 +14,7 @@ import {
   tokens,
   withinLimit,
 } from '@svc/core'
-import { isLoopbackHost } from '@svc/core/http'
-import { HttpClient } from '@svc/core/http-client'
+import { isLoopbackHost, readBounded } from '@svc/core/http'
 import { messageOf, parseJsonObject } from '@svc/core/json'
 import type { EffectivePolicy } from '@svc/core/policy'
 import { KeyReader, loadOrCreateKey } from '@svc/core/secret'
@@ -123,13 +124,15 @@ async function checkTargets(
 
 /** Binds the ports for a moment, without accepting a connection. */
 async function checkPorts({ port, server, admin }: HostConfig): Promise<DoctorCheck[]> {
-  const addresses = [{ name: 'the gateway', host: server.host, port }]
-  if (admin !== undefined) addresses.push({ name: 'the admin listener', host: admin.host, port: admin.port })
+  const addresses = [
+    { name: 'the gateway', ...server, port },
+    ...(admin === undefined ? [] : [{ name: 'the admin listener', ...admin }]),
+  ]
   const bound: Server[] = []
   const checks: DoctorCheck[] = []
   try {
     // All listen at once, so that two listeners with one address are found.
-    for (const { name, host, port } of addresses) {
+    for (const { name, host, port, tls } of addresses) {
       const address = `${name}'s address ${host}, port ${port}`
       try {
         bound.push(await bind(host, port))
@@ -141,7 +144,9 @@ async function checkPorts({ port, server, admin }: HostConfig): Promise<DoctorCh
         } as const
         const message = `${address} cannot be used: ${messageOf(error)}`
         const hint = 'stop what listens there, or choose another port or address'
-        checks.push((await isGateway(host, port)) ? running : { severity: 'error', message, hint })
+        checks.push(
+          (await isGateway(host, port, tls !== undefined)) ? running : { severity: 'error', message, hint },
+        )
       }
     }
   } finally {
@@ -151,19 +156,20 @@ async function checkPorts({ port, server, admin }: HostConfig): Promise<DoctorCh
 }
 
 /** Whether what listens there responds as a gateway or its admin listener does. */
-async function isGateway(host: string, port: number): Promise<boolean> {
-  const client = new HttpClient()
+async function isGateway(host: string, port: number, isTls: boolean): Promise<boolean> {
+  // The certificate has names, and this is an address; nothing is sent that another server could use.
+  const options = { host, port, path: '/healthz', headers: { host: 'localhost' }, rejectUnauthorized: false }
+  const send = isTls ? httpsGet : httpGet
+  const signal = AbortSignal.timeout(1_000)
   try {
-    const url = new URL('http://localhost/healthz')
-    url.hostname = host.includes(':') ? `[${host}]` : host
-    url.port = String(port)
-    const { status, bytes } = await client.send(url, { timeoutMs: 1_000, maxBytes: 1_024 })
-    return status === 200 && parseJsonObject(bytes.toString())?.['status'] === 'ok'
+    const response = await new Promise<IncomingMessage>((resolve, reject) => {
+      send({ ...options, signal }, resolve).once('error', reject)
+    })
+    const { bytes } = await readBounded(response, 1_024)
+    return response.statusCode === 200 && parseJsonObject(bytes.toString())?.['status'] === 'ok'
   } catch {
-    // Something else listens there, or TLS does.
+    // Something else listens there, or asks for a client certificate.
     return false
-  } finally {
-    await client.close()
   }
 }
 

@@ -10,7 +10,7 @@ const fleet = await Fleet.start({ port: Number(process.env['PORT'] ?? 8787) }).c
 let stopping = false
 for (const host of fleet.hosts) restart(host)
 
-const [first, second] = fleet.hosts
+const [first, second, third] = fleet.hosts
 const call = (tool: string) =>
   `  curl -s ${fleet.url}/mcp/shop/${tool}@1.0.0 -H 'content-type: application/json' -H "idempotency-key: $(openssl rand -hex 16)" -d '{}'`
 console.log(`HAProxy listens on ${fleet.url}, before three gateways:
@@ -27,7 +27,7 @@ ${call('send_voucher')}
   kill -TERM ${second?.gateway.pid}
 
   # change the policy of one host and put it in force
-  $EDITOR ${second?.dir}/policy.yaml && kill -HUP ${second?.gateway.pid}
+  $EDITOR ${third?.dir}/policy.yaml && kill -HUP ${third?.gateway.pid}
 
   # end a primary of Redis: its replica takes over
   redis-cli -p ${fleet.redis[0]?.port} shutdown nosave
@@ -38,7 +38,9 @@ ${call('send_voucher')}
 The programs' output is in ${fleet.dir}/output. Ctrl-C ends all of them.`)
 
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
-  process.once(signal, () => {
+  process.on(signal, () => {
+    // Under npm, one Ctrl-C arrives twice.
+    if (stopping) return
     stopping = true
     fleet.end().then(() => console.log(`Ended. Logs and keys stay in ${fleet.dir}.`))
   })
@@ -48,11 +50,20 @@ function restart(host: Host): void {
   host.gateway.onEnd(() => {
     if (stopping) return
     console.log(`${host.name} has ended.`)
-    setTimeout(async () => {
-      if (stopping) return
-      await host.gateway.start()
-      console.log(`${host.name} runs again, process ${host.gateway.pid}.`)
-      restart(host)
-    }, restartAfterMs)
+    startAgain(host)
   })
+}
+
+function startAgain(host: Host): void {
+  setTimeout(async () => {
+    if (stopping) return
+    try {
+      await host.gateway.start()
+    } catch (error) {
+      console.log(error instanceof Error ? error.message : error)
+      return startAgain(host)
+    }
+    console.log(`${host.name} runs again, process ${host.gateway.pid}.`)
+    restart(host)
+  }, restartAfterMs)
 }

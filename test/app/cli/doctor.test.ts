@@ -1,6 +1,7 @@
 import { once } from 'node:events'
-import { chmodSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer as createHttpServer } from 'node:http'
+import { chmodSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer as createHttpServer, type RequestListener } from 'node:http'
+import { createServer as createHttpsServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { createServer, type Server } from 'node:net'
 import { join } from 'node:path'
@@ -164,16 +165,22 @@ describe('svc doctor', () => {
     expect(line).to.match(
       /^error the gateway's address 127.0.0.1, port \d+ cannot be used: listen EADDRINUSE/,
     )
-    const running = createHttpServer((_request, response) => response.end('{"status":"ok"}')).listen(
-      0,
-      '127.0.0.1',
-    )
-    await once(running, 'listening')
-    const [own] = await rig.about('port', { port: (running.address() as AddressInfo).port })
-    await new Promise((resolve) => running.close(resolve))
-    expect(own).to.match(
-      /^warning the gateway's address 127.0.0.1, port \d+ is in use, as if the gateway runs$/,
-    )
+    const { certFile, keyFile } = new TestAuthority(rig.home).server('gateway')
+    const pair = { cert: readFileSync(certFile), key: readFileSync(keyFile) }
+    const tls = { key: `file://${keyFile}`, cert: `file://${certFile}` }
+    const respond: RequestListener = (_request, response) => response.end('{"status":"ok"}')
+    for (const [gateway, server] of [
+      [createHttpServer(respond), {}],
+      [createHttpsServer(pair, respond), { tls }],
+    ] as const) {
+      const running = gateway.listen(0, '127.0.0.1')
+      await once(running, 'listening')
+      const [own] = await rig.about('port', { server, port: (running.address() as AddressInfo).port })
+      await new Promise((resolve) => running.close(resolve))
+      expect(own).to.match(
+        /^warning the gateway's address 127.0.0.1, port \d+ is in use, as if the gateway runs$/,
+      )
+    }
     const both = await rig.about('port', { port, admin: { port, tokenRef: 'env:SVC_ADMIN' } })
     expect(both.map((one) => one.split(' ')[0])).to.deep.equal(['ok', 'error'])
   })

@@ -2,7 +2,7 @@
 import { execFile, spawn, spawnSync } from 'node:child_process'
 import { randomInt } from 'node:crypto'
 import { once } from 'node:events'
-import { readdirSync, rmSync } from 'node:fs'
+import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -27,7 +27,7 @@ describe('the example of several hosts', function () {
     await runExperiment(faults, randomInt(2 ** 30))
   })
 
-  it('starts with one command, serves the calls that it prints, and starts a gateway again that was killed', async () => {
+  it('starts with one command, serves the calls that it prints, and starts gateways again until they serve', async () => {
     const fleet = createRequire(import.meta.url).resolve('@svc/example-several-hosts/fleet')
     const child = spawn(process.execPath, [join(dirname(fleet), 'start.js')], {
       env: { ...env, PORT: '0' },
@@ -53,7 +53,16 @@ describe('the example of several hosts', function () {
     await run('kill -KILL')
     await linesUntil(/^host-1 runs again/)
     expect(await run('curl')).to.equal('{"number":2}')
-    child.kill('SIGINT')
+    const edited = shown.find((line) => line.startsWith('$EDITOR')) ?? ''
+    const [, policy = '', pid = ''] = /^\$EDITOR (\S+) && kill -HUP (\d+)$/.exec(edited) ?? []
+    const text = readFileSync(policy, 'utf8')
+    writeFileSync(policy, `${text}mistake: 1\n`)
+    process.kill(Number(pid), 'SIGKILL')
+    await linesUntil(/^host-3 ended with 1: .*mistake/)
+    writeFileSync(policy, text)
+    await linesUntil(/^host-3 runs again/)
+    // Under npm, one Ctrl-C arrives twice.
+    for (let time = 0; time < 2; time++) child.kill('SIGINT')
     const kept = /Logs and keys stay in (\S+)\./.exec((await linesUntil(/^Ended/)).at(-1) ?? '')?.[1] ?? ''
     await ended
     expect(readdirSync(kept)).to.include.members(['host-1', 'host-2', 'host-3', 'output'])

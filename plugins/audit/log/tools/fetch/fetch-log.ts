@@ -113,7 +113,7 @@ function chosenJournal(journals: Files, logId: string | undefined): ChosenJourna
     return { id, objects }
   }
   if (byLog.size > 1) {
-    throw new AuditError('read_failed', `there are several logs, name one of them: ${known}`)
+    throw new AuditError('read_failed', `there are several logs, name one of them with --log: ${known}`)
   }
   const [only] = byLog
   return only && { id: only[0], objects: only[1] }
