@@ -26,7 +26,6 @@ export interface AdminRequest {
 /** A client that polls has one record in this time for each of its requests. */
 const repeatMs = 60_000
 const maxRemembered = 1_000
-const maxPath = 200
 
 export class AccessRecords {
   #clock: Pick<Clock, 'monotonic'>
@@ -76,7 +75,7 @@ function eventOf({ operation, id, path, traceId, client, refused }: AdminRequest
         reason: 'admin_access',
         stage: 'admin',
         effect: refused === undefined ? 'reported' : 'deny',
-        detail: `${path.slice(0, maxPath)}${by}`,
+        detail: `${path}${by}`,
       },
     ],
     ...(client?.kind === 'user' ? { principal: client.identity, tenant: client.identity.tenant } : {}),

@@ -29,6 +29,7 @@ interface WatchedGateway {
   /** The policy in force at this moment. */
   activePolicy(): ActivePolicy
   draining(): boolean
+  blockOf: AdminHandlerParts['blockOf']
   /** The API, without what each listener has. */
   readonly operations: readonly Operation[]
   /** Loads the web pages. */
@@ -66,6 +67,7 @@ export class Admin {
     this.#parts = {
       activePolicy: () => watched.activePolicy(),
       draining: () => watched.draining(),
+      blockOf: (identity) => watched.blockOf(identity),
       clock: resolve(container, tokens.Clock),
       ids: resolve(container, tokens.Ids),
       logger: resolve(container, tokens.Logger),

@@ -1,6 +1,7 @@
 // Writes a response of server-sent events: https://html.spec.whatwg.org/multipage/server-sent-events.html
 import type { ServerResponse } from 'node:http'
 import { eventStreamHeaders } from '../http/event-stream-rules.js'
+import { fixedHeaders } from './fixed-headers.js'
 import type { AdminEventStream, EventSink } from './operation.js'
 
 /** Silence after which a comment says that the listener lives, in milliseconds. */
@@ -17,7 +18,11 @@ export class EventStreams {
     const ended = new AbortController()
     this.#open.add(ended)
     response.once('close', () => ended.abort())
-    response.writeHead(200, { ...eventStreamHeaders, 'cache-control': 'no-store, no-transform' })
+    response.writeHead(200, {
+      ...fixedHeaders,
+      ...eventStreamHeaders,
+      'cache-control': 'no-store, no-transform',
+    })
     response.write(':\n\n')
     const timer = setInterval(() => response.write(':\n\n'), KEEP_ALIVE_MS)
     try {

@@ -1,9 +1,10 @@
 // Responds to requests to the admin listener: health without a token, the operations of the API with one, and the console.
-import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
 import {
   type Clock,
   type Denied,
   type ErrorCode,
+  type Identity,
   type Ids,
   isRefusal,
   type Logger,
@@ -21,6 +22,7 @@ import type { ActivePolicy } from '../policy/active-policy.js'
 import type { AdminAccess, AdminAuthorizer } from '../policy/admin-authorizer.js'
 import { AccessRecords } from './access-records.js'
 import { EventStreams } from './event-stream.js'
+import { fixedHeaders } from './fixed-headers.js'
 import {
   type AccessLevel,
   AdminEventStream,
@@ -43,6 +45,8 @@ export interface AdminExchange {
 export interface ConsoleExchange extends AdminExchange {
   /** Responds as to a GET request of the client to the API. Never rejects. */
   ask(client: Reviewer, path: string): Promise<BufferedResponse>
+  /** Begins a session of the client that `identify` resolves to, as the operation does. Never rejects. */
+  signIn(identify: () => Promise<Reviewer>, key: SessionKey): Promise<BufferedResponse>
   /** The body of the request. Rejects with `Refusal` if it is no JSON. */
   readJson(): Promise<object>
 }
@@ -53,13 +57,18 @@ export interface AdminConsole {
   begin(request: OperationRequest, key: SessionKey): Promise<ResponseHeaders>
   /** Headers of a response that ends the session of the request, which is over then. */
   end(request: OperationRequest): Promise<ResponseHeaders>
+  /** Headers of a response after which the session of the request, whose user is active, does not end as idle. */
+  keep(request: OperationRequest): Promise<ResponseHeaders>
   respond(message: IncomingMessage, exchange: ConsoleExchange): Promise<BufferedResponse>
-  /** Undefined if the request has no session; rejects with `Refusal` if it may not use the session that it has. */
-  clientOf(
-    message: IncomingMessage,
-    exchange: AdminExchange,
-    body: () => Promise<Uint8Array>,
-  ): Promise<Reviewer | undefined>
+  /** Undefined if the request has no session. */
+  sessionOf(message: IncomingMessage, exchange: AdminExchange): Promise<RequestSession | undefined>
+}
+
+/** The session whose cookie came with a request. */
+export interface RequestSession {
+  readonly client: Reviewer
+  /** Rejects with `Refusal` if the request may not use it. */
+  check(body: () => Promise<Uint8Array>): Promise<void>
 }
 
 export interface AdminHandlerParts {
@@ -72,13 +81,12 @@ export interface AdminHandlerParts {
   /** The policy in force at this moment. */
   activePolicy(): ActivePolicy
   draining(): boolean
+  /** Why an operator's block refuses this person; undefined if none does. */
+  blockOf(identity: Identity): string | undefined
 }
 
 /** RFC 6750 §2.1; the scheme's case does not matter. */
 const bearer = /^bearer +([A-Za-z0-9\-._~+/]+=*) *$/i
-
-/** Responses have current state and personal data: they must not be cached, nor sniffed as another type. */
-const fixedHeaders = { 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' }
 
 /** Refusals for who the client is. */
 const accessErrors: ReadonlySet<ErrorCode> = new Set(['UNAUTHENTICATED', 'TOOL_NOT_ALLOWED'])
@@ -141,16 +149,30 @@ export class AdminHandler {
         return console.respond(message, {
           ...exchange,
           readJson: () => readJson(message),
-          ask: (client, asked) =>
-            this.#settled<never>(traceId, async () => {
-              const result = await this.#run(this.#find('GET', asked), async () => client, exchange)
-              if (result instanceof AdminEventStream) throw new Error('a page waits for no events')
-              return result
-            }),
+          ask: (client, asked) => this.#ask(this.#find('GET', asked), async () => client, exchange),
+          signIn: (identify, key) =>
+            this.#ask(this.#find('POST', '/api/session'), identify, exchange, { key }),
         })
       }
-      const identify = (now: AdminExchange) => this.#clientOf(message, now)
-      return this.#run(this.#find(method, url), identify, exchange, message)
+      const found = this.#find(method, url)
+      const identify: Identify = (now, known) => this.#clientOf(message, found.operation, now, known)
+      const { headers } = message
+      return this.#run(found, identify, exchange, { headers, readJson: () => readJson(message) })
+    })
+  }
+
+  /** Responds to a request of the console itself. Never rejects. */
+  #ask(
+    found: FoundRequest,
+    identify: Identify,
+    exchange: AdminExchange,
+    body: object = {},
+  ): Promise<BufferedResponse> {
+    return this.#settled<never>(exchange.traceId, async () => {
+      const given = { headers: {}, readJson: async () => body }
+      const result = await this.#run(found, identify, exchange, given)
+      if (result instanceof AdminEventStream) throw new Error('a page waits for no events')
+      return result
     })
   }
 
@@ -168,9 +190,9 @@ export class AdminHandler {
   /** Responds once the request, or its refusal, is recorded. */
   async #run(
     { operation, id, query, url }: FoundRequest,
-    identify: (now: AdminExchange) => Promise<Reviewer>,
+    identify: Identify,
     exchange: AdminExchange,
-    message?: IncomingMessage,
+    { headers, readJson }: GivenRequest,
   ): Promise<AdminResponse> {
     const { traceId, policy, authorizer } = exchange
     let client: Reviewer | undefined
@@ -179,11 +201,13 @@ export class AdminHandler {
     let result: object
     try {
       const isOpen = operation.access === 'metrics' && authorizer.token === undefined
-      client = isOpen ? { kind: 'admin' } : await identify(exchange)
-      const access = authorizer.accessOf(client)
-      const { headers = {} } = message ?? {}
-      checkAccess(operation.access, access)
-      const body = operation.body === undefined || message === undefined ? undefined : await readJson(message)
+      client = isOpen
+        ? { kind: 'admin' }
+        : await identify(exchange, (known) => {
+            client = known
+          })
+      const access = this.#accessOf(client, operation.access, authorizer)
+      const body = operation.body === undefined ? undefined : await readJson()
       const recordRefusal = (part: string, code: ErrorCode) =>
         this.#records.add(
           { operation, id: part, path: `${url}#${part}`, traceId, client, refused: code },
@@ -192,7 +216,9 @@ export class AdminHandler {
       const request = { client, access, authorizer, policy, headers, id, query, body, recordRefusal }
       result = await operation.run({ ...request, again: this.#again(operation, request, identify, exchange) })
     } catch (error) {
-      if (isRefusal(error) && accessErrors.has(error.code)) await record(error.code)
+      // What is not for the client does not exist for it either.
+      const isRecorded = isRefusal(error) && (accessErrors.has(error.code) || isHidden(error.code, id))
+      if (isRecorded) await record(error.code)
       throw error
     }
     if (isDenied(result)) await record(result.code)
@@ -205,7 +231,7 @@ export class AdminHandler {
   #again(
     { access: level }: Operation,
     request: Omit<OperationRequest, 'again'>,
-    identify: (now: AdminExchange) => Promise<Reviewer>,
+    identify: Identify,
     { traceId }: AdminExchange,
   ): OperationRequest['again'] {
     const again: OperationRequest['again'] = (use) => {
@@ -214,25 +240,61 @@ export class AdminHandler {
         const { authorizer } = policy
         if (authorizer === undefined) throw noAdmin()
         const client = await identify({ traceId, policy, authorizer })
-        const access = authorizer.accessOf(client)
-        checkAccess(level, access)
+        const access = this.#accessOf(client, level, authorizer)
         return use({ ...request, client, access, authorizer, policy, again })
       })
     }
     return again
   }
 
-  /** Who sends the request: by its token, else by the cookie of the console. Rejects with `Refusal`. */
-  async #clientOf(message: IncomingMessage, exchange: AdminExchange): Promise<Reviewer> {
-    const { authorization, cookie } = message.headers
-    if (authorization !== undefined) return clientOfToken(message, exchange)
-    const client =
-      cookie === undefined
-        ? undefined
-        : await (await this.#parts.console()).clientOf(message, exchange, () => bodyOf(message))
-    if (client !== undefined) return client
-    throw new Refusal('UNAUTHENTICATED', 'Send "Authorization: Bearer <token>", your own or the admin token.')
+  /** @throws {Refusal} `TOOL_NOT_ALLOWED` */
+  #accessOf(client: Reviewer, level: AccessLevel, authorizer: AdminAuthorizer): AdminAccess {
+    const block = client.kind === 'user' ? this.#parts.blockOf(client.identity) : undefined
+    if (block !== undefined) throw new Refusal('TOOL_NOT_ALLOWED', block)
+    const access = authorizer.accessOf(client)
+    checkAccess(level, access)
+    return access
   }
+
+  /**
+   * Who sends the request: by its token, else by the cookie of the console. `known` gets a client whose request may still be
+   * refused. Rejects with `Refusal`.
+   */
+  async #clientOf(
+    message: IncomingMessage,
+    { by }: Operation,
+    exchange: AdminExchange,
+    known?: (client: Reviewer) => void,
+  ): Promise<Reviewer> {
+    const { authorization, cookie } = message.headers
+    if (authorization !== undefined && by !== 'cookie') return clientOfToken(message, exchange)
+    if (authorization === undefined && cookie !== undefined && by !== 'token') {
+      const session = await (await this.#parts.console()).sessionOf(message, exchange)
+      if (session !== undefined) {
+        known?.(session.client)
+        await session.check(() => bodyOf(message))
+        return session.client
+      }
+    }
+    throw new Refusal(
+      'UNAUTHENTICATED',
+      by === 'cookie'
+        ? 'This is for a session of the console, and not for a token.'
+        : 'Send "Authorization: Bearer <token>", your own or the admin token.',
+    )
+  }
+}
+
+type Identify = (now: AdminExchange, known?: (client: Reviewer) => void) => Promise<Reviewer>
+
+interface GivenRequest {
+  readonly headers: IncomingHttpHeaders
+  /** Rejects with `Refusal`. */
+  readJson(): Promise<object>
+}
+
+function isHidden(code: ErrorCode, id: string | undefined): boolean {
+  return code === 'TARGET_NOT_FOUND' && id !== undefined
 }
 
 type AdminResponse = BufferedResponse | Denied | AdminEventStream

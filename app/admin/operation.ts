@@ -23,6 +23,8 @@ interface Route {
   /** What it does, in one sentence. */
   readonly summary: string
   readonly access: AccessLevel
+  /** How the client must say who it is; absent: by a token, or by the cookie of a session. */
+  readonly by?: 'token' | 'cookie'
 }
 
 /** Where the events of a response go. */
@@ -116,12 +118,16 @@ export interface FoundOperation {
   readonly query: Readonly<Record<string, string>>
 }
 
-/** @throws {Refusal} `BAD_REQUEST` if a name is in the query twice */
+/** Records have the whole query of an access. */
+export const MAX_URL = 2_000
+
+/** @throws {Refusal} `BAD_REQUEST` if a name is in the query twice, or the query is too long */
 export function findOperation(
   operations: readonly Operation[],
   method: string,
   url: string,
 ): FoundOperation | undefined {
+  if (url.length > MAX_URL) throw new Refusal('BAD_REQUEST', `Path and query are over ${MAX_URL} characters.`)
   const [path = '', ...rest] = url.split('?')
   const segments = path.split('/')
   const wantedMethod = method === 'HEAD' ? 'GET' : method

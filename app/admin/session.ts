@@ -1,4 +1,5 @@
 // The operation that says who is signed in to the admin listener, and what they may do.
+import type { ResponseHeaders } from '@svc/core'
 import { z } from 'zod'
 import type { AdminConsole } from './handler.js'
 import { type Operation, type OperationRequest, operation, PlainResponse } from './operation.js'
@@ -57,6 +58,7 @@ export function sessionOperations(console: () => Promise<AdminConsole>): Operati
       name: 'sign_in',
       summary: 'Begins a session of the console for the client of the token, and sets its cookie.',
       access: 'signed-in',
+      by: 'token',
       body: signInSchema,
       response: sessionSchema,
       async run(request) {
@@ -75,17 +77,29 @@ export function sessionOperations(console: () => Promise<AdminConsole>): Operati
       name: 'sign_out',
       summary: 'Ends the session of the cookie.',
       access: 'signed-in',
+      by: 'cookie',
       response: z.object({}),
-      async run(request) {
-        const headers = await (await console()).end(request)
-        return new PlainResponse({
-          status: 200,
-          headers: { 'content-type': 'application/json', ...headers },
-          body: '{}\n',
-        })
-      },
+      run: async (request) => emptyWith(await (await console()).end(request)),
+    }),
+    operation({
+      method: 'POST',
+      path: '/api/session/activity',
+      name: 'keep_session',
+      summary:
+        'Says that the user of the session is active, so that it does not end as idle; renews its cookie.',
+      access: 'signed-in',
+      by: 'cookie',
+      isUnrecorded: true,
+      body: z.strictObject({}),
+      response: z.object({}),
+      run: async (request) => emptyWith(await (await console()).keep(request)),
     }),
   ]
+}
+
+function emptyWith(headers: ResponseHeaders): PlainResponse {
+  const json = { 'content-type': 'application/json', ...headers }
+  return new PlainResponse({ status: 200, headers: json, body: '{}\n' })
 }
 
 export function sessionOf({

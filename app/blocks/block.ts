@@ -48,13 +48,13 @@ export class BlockList {
     if (this.blocks.length === 0) return undefined
     const { kind, readings } = call.parsedRequest ?? {}
     return (
-      this.#findCaller(call.get(identity)) ??
+      this.findCaller(call.get(identity)) ??
       this.findServer(call.target.server) ??
       (kind === undefined || readings === undefined ? undefined : this.findReference(readings, kind))
     )
   }
 
-  #findCaller(caller: Identity | undefined): Block | undefined {
+  findCaller(caller: Identity | undefined): Block | undefined {
     if (this.#principals.length === 0) return undefined
     const names = namesOf(caller)
     return this.#principals.find(([, glob]) => names.some((name) => globMatches(glob, name)))?.[0]
@@ -69,6 +69,11 @@ export class BlockList {
     if (kind === 'protocol') return undefined
     return this.#tools.find(([, set]) => set.findReading(readings) !== undefined)?.[0]
   }
+}
+
+/** For the one who is blocked: without the operator's reason. */
+export function describeEnd({ until, id }: Block): string {
+  return `Blocked by an operator until ${until ?? 'it is allowed again'} (${id}).`
 }
 
 /** A user is known by several names, and its client by its own. */

@@ -2,9 +2,9 @@
 // to the board when it can.
 import { randomBytes, randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
-import { type Board, type BoardState, type Clock, type Logger, Refusal } from '@svc/core'
+import { type Board, type BoardState, type Clock, type Identity, type Logger, Refusal } from '@svc/core'
 import { messageOf } from '@svc/core/json'
-import { type Block, BlockList, blockSchema } from './block.js'
+import { type Block, BlockList, blockSchema, describeEnd } from './block.js'
 import type { BlocksFile } from './kept-blocks.js'
 import { ENDED, epochOf, type Spread, spreadOf } from './spread.js'
 
@@ -91,6 +91,13 @@ export class Blocks {
   get list(): BlockList {
     this.#removeEnded()
     return this.#list
+  }
+
+  /** What a person is told whom a block refuses, for what is not a call; undefined for others. */
+  refusalOf(caller: Identity): string | undefined {
+    if (!this.#isKnown) return 'What operators have blocked is not known yet; ask again later.'
+    const block = this.list.findCaller(caller)
+    return block && describeEnd(block)
   }
 
   /** Without `forMs` it has no end. */

@@ -10,7 +10,7 @@ import {
   type Outcome,
   type Stage,
 } from '@svc/core'
-import { type Block, BlockList } from './block.js'
+import { type Block, BlockList, describeEnd } from './block.js'
 
 const STAGE = 'blocks'
 const nothing = new BlockList([])
@@ -49,27 +49,28 @@ export function blockStage(current: () => BlockList | undefined): Stage {
 /** Stops a call in progress that the list refuses. */
 export function stopIfBlocked(call: Call, list: BlockList): void {
   const block = list.find(call)
-  if (block !== undefined) call.abort('TOOL_NOT_ALLOWED', messageOf(block))
+  if (block !== undefined) call.abort('TOOL_NOT_ALLOWED', describeEnd(block))
 }
 
 function refusalOf(block: Block): Denied {
-  return denied('TOOL_NOT_ALLOWED', messageOf(block), {
+  return denied('TOOL_NOT_ALLOWED', describeEnd(block), {
     denial: { level: 'gateway', type: STAGE, reason: reasonOf(block) },
   })
 }
 
 function findingOf(block: Block | undefined): Finding | undefined {
   if (block === undefined) return undefined
-  return { reason: reasonOf(block), stage: STAGE, level: 'gateway', ruling: 'deny', detail: messageOf(block) }
+  return {
+    reason: reasonOf(block),
+    stage: STAGE,
+    level: 'gateway',
+    ruling: 'deny',
+    detail: describeEnd(block),
+  }
 }
 
 function reasonOf({ id }: Block): string {
   return `blocked:${id}`
-}
-
-/** The operator's reason is not for the caller. */
-function messageOf({ until, id }: Block): string {
-  return `Blocked by an operator until ${until ?? 'it is allowed again'} (${id}).`
 }
 
 /** `tool billing/* is blocked until 2026-06-15T11:00:00.000Z (3f2a9c1d04be)`. */

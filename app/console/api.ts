@@ -17,12 +17,22 @@ export interface Location {
   readonly query: string
 }
 
+export interface SessionTimes {
+  readonly endsAt: number
+  /** How long it lasts without activity of its user. */
+  readonly idleMs: number
+  /** From then on an activity is worth a request. */
+  readonly keepFrom: number
+}
+
 /** What a page begins with; it is in the page as JSON. */
 export interface PageState {
   readonly location: Location
   /** Undefined if nobody is signed in. */
   readonly session: SessionJson | undefined
   readonly csrf: string
+  /** Of a session that ends by itself; milliseconds since the epoch, by the clock of the gateway. */
+  readonly times?: SessionTimes | undefined
   /** Absent for those who may not read it. */
   readonly status?: StatusJson | undefined
   /** What the view's `load` gave. */

@@ -42,7 +42,7 @@ export function readAssets(): Assets {
   return { script: read('script'), style: read('style'), icon: read('icon') }
 }
 
-/** The headers of every page. */
+/** The headers of every page, beside those of every response. */
 export function pageHeaders({ script }: Assets): Readonly<Record<string, string>> {
   const policy = [
     "default-src 'none'",
@@ -61,9 +61,6 @@ export function pageHeaders({ script }: Assets): Readonly<Record<string, string>
     'content-type': 'text/html; charset=utf-8',
     'content-security-policy': policy.join('; '),
     'cross-origin-opener-policy': 'same-origin',
-    'cross-origin-resource-policy': 'same-origin',
     'permissions-policy': 'camera=(), geolocation=(), microphone=()',
-    'referrer-policy': 'no-referrer',
-    'x-frame-options': 'DENY',
   }
 }

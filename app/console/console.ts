@@ -2,8 +2,8 @@
 // goes on in the browser.
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import { TLSSocket } from 'node:tls'
-import { type Clock, type MapBounds, Refusal, type Reviewer, type SharedMap } from '@svc/core'
-import type { AdminConsole, AdminExchange, ConsoleExchange } from '../admin/handler.js'
+import { type Clock, type MapBounds, Refusal, type SharedMap } from '@svc/core'
+import type { AdminConsole, AdminExchange, ConsoleExchange, RequestSession } from '../admin/handler.js'
 import type { OperationRequest } from '../admin/operation.js'
 import { type SessionKey, sessionOf } from '../admin/session.js'
 import { requestPath } from '../http/request-errors.js'
@@ -11,14 +11,14 @@ import type { BufferedResponse } from '../http/response.js'
 import type { Pages } from './api.js'
 import { type Assets, pageHeaders, readAssets } from './assets.js'
 import { Proofs, proofBounds } from './proof.js'
-import { SESSION_MS, type Session, Sessions, TOKEN_SESSION_MS } from './sessions.js'
-import { beginSchema, CALLBACK_PATH, ConsoleSignIn } from './sign-in.js'
+import { endedBounds, type Session, Sessions } from './sessions.js'
+import { beginSchema, CALLBACK_PATH, ConsoleSignIn, finishSchema } from './sign-in.js'
 import { themeOf } from './theme.js'
 
 interface ConsoleParts {
   /** 32 bytes. */
   readonly key: Buffer
-  readonly clock: Pick<Clock, 'now'>
+  readonly clock: Pick<Clock, 'now' | 'monotonic'>
   /** Sessions that were ended, which gateways share. */
   readonly ended: SharedMap
   /** Proofs of changes that were used, which gateways share. */
@@ -26,7 +26,7 @@ interface ConsoleParts {
 }
 
 export class Console implements AdminConsole {
-  static readonly endedBounds: MapBounds = { ttlMs: SESSION_MS, maxEntries: 100_000 }
+  static readonly endedBounds: MapBounds = endedBounds
   static readonly usedBounds: MapBounds = proofBounds
   #clock: Pick<Clock, 'now'>
   #sessions: Sessions
@@ -42,29 +42,30 @@ export class Console implements AdminConsole {
     this.#assets = readAssets()
   }
 
-  async begin({ client, authorizer }: OperationRequest, key: SessionKey) {
-    const forMs = client.kind === 'admin' ? SESSION_MS : TOKEN_SESSION_MS
-    return { 'set-cookie': await this.#sessions.begin(client, key, forMs, authorizer) }
+  async begin(request: OperationRequest, key: SessionKey) {
+    return { 'set-cookie': await this.#sessions.begin(request.client, key, request) }
   }
 
   async end(request: OperationRequest) {
     return { 'set-cookie': await this.#sessions.end(request) }
   }
 
-  async clientOf(
-    message: IncomingMessage,
-    { authorizer }: AdminExchange,
-    body: () => Promise<Uint8Array>,
-  ): Promise<Reviewer | undefined> {
-    const session = await this.#sessions.find(message, authorizer)
-    if (session !== undefined) await this.#sessions.checkRequest(message, session, body)
-    return session?.client
+  async keep(request: OperationRequest) {
+    return { 'set-cookie': this.#sessions.kept(request) }
+  }
+
+  async sessionOf(message: IncomingMessage, exchange: AdminExchange): Promise<RequestSession | undefined> {
+    const session = await this.#sessions.find(message, exchange)
+    if (session === undefined) return undefined
+    const { client } = session
+    return { client, check: (body) => this.#sessions.checkRequest(message, session, body) }
   }
 
   async respond(message: IncomingMessage, exchange: ConsoleExchange): Promise<BufferedResponse> {
     const { method } = message
     const [path = '', query = ''] = requestPath(message).split('?')
     if (method === 'POST' && path === '/console/login') return this.#beginSignIn(message, exchange)
+    if (method === 'POST' && path === CALLBACK_PATH) return this.#finishSignIn(message, exchange)
     if (method !== 'GET' && method !== 'HEAD') {
       throw new Refusal('TARGET_NOT_FOUND', 'Pages of the console are read by GET.')
     }
@@ -72,13 +73,19 @@ export class Console implements AdminConsole {
     const { host = '' } = message.headers
     // Browsers keep secure cookies and passkeys for this name, and not for an address.
     const local = /^(?:127(?:\.\d+){3}|\[::1\])(:\d+)?$/.exec(host)
-    if (local !== null) return redirect(`http://localhost${local[1] ?? ''}${requestPath(message)}`)
-    if (path === CALLBACK_PATH) return this.#finishSignIn(message, exchange)
+    if (local !== null)
+      return redirect(`${schemeOf(message)}://localhost${local[1] ?? ''}${requestPath(message)}`)
     if (path === '/console' || path === '/console/') return redirect('/console/approvals')
-    const session = await this.#sessions.find(message, exchange.authorizer)
+    // Its script goes on with what the issuer says.
+    const isCallback = path === CALLBACK_PATH
+    const session = isCallback ? undefined : await this.#sessions.find(message, exchange)
+    const { 'sec-fetch-site': site, 'sec-fetch-mode': mode = 'navigate' } = message.headers
+    const isForeign = site === 'cross-site' || site === 'same-site'
+    if (isForeign && mode !== 'navigate') {
+      throw new Refusal('TOOL_NOT_ALLOWED', 'A web page of another origin may not load pages from here.')
+    }
     // A strict cookie does not come with a request that another site causes; one that this page causes has it.
-    const site = message.headers['sec-fetch-site']
-    if (session === undefined && (site === 'cross-site' || site === 'same-site')) return this.#again()
+    if (session === undefined && isForeign && !isCallback) return this.#again()
     return this.#page(
       { path: path.slice('/console'.length), query },
       { session, headers: message.headers },
@@ -103,6 +110,7 @@ export class Console implements AdminConsole {
       location,
       session: client && sessionOf({ client, access: authorizer.accessOf(client), authorizer }),
       csrf: session === undefined ? '' : this.#sessions.csrfToken(session),
+      times: session && this.#sessions.timesOf(session),
       login: {
         token: authorizer.token !== undefined,
         oidc: authorizer.clientId !== undefined,
@@ -117,43 +125,52 @@ export class Console implements AdminConsole {
         return { status, text: String(body) }
       },
     })
-    const cookie = session && this.#sessions.rotated(session)
-    const headers = {
-      ...pageHeaders(this.#assets),
-      ...(cookie === undefined ? {} : { 'set-cookie': cookie }),
-    }
-    return { status, headers, body: html }
+    return { status, headers: pageHeaders(this.#assets), body: html }
   }
 
   async #beginSignIn(message: IncomingMessage, exchange: ConsoleExchange): Promise<BufferedResponse> {
     const given = beginSchema.safeParse(await exchange.readJson())
-    if (!given.success) throw new Refusal('BAD_REQUEST', 'Expected {"key": JWK, "path": "/console/…"}.')
+    if (!given.success) throw new Refusal('BAD_REQUEST', 'Expected {"path": "/console/…"}.')
     const { url, cookie } = await this.#signIn.begin(given.data, originOf(message, exchange), exchange)
-    const headers = { 'content-type': 'application/json', 'set-cookie': cookie }
-    return { status: 200, headers, body: `${JSON.stringify({ url })}\n` }
+    return jsonWith({ url }, cookie)
   }
 
   async #finishSignIn(message: IncomingMessage, exchange: ConsoleExchange): Promise<BufferedResponse> {
-    const url = new URL(requestPath(message), originOf(message, exchange))
-    const { identity, key, path } = await this.#signIn.finish(url, message.headers, exchange)
-    const client: Reviewer = { kind: 'user', identity }
-    const cookie = await this.#sessions.begin(client, key, SESSION_MS, exchange.authorizer)
-    const { headers, ...page } = this.#again(path)
-    return { ...page, headers: { ...headers, 'set-cookie': [cookie, this.#signIn.cleared] } }
+    const given = finishSchema.safeParse(await exchange.readJson())
+    if (!given.success) throw new Refusal('BAD_REQUEST', 'Expected {"key": JWK, "query": "?code=…"}.')
+    const { key, query } = given.data
+    const url = new URL(CALLBACK_PATH, originOf(message, exchange))
+    url.search = query
+    let path = ''
+    const response = await exchange.signIn(async () => {
+      const pending = this.#signIn.pending(message.headers)
+      path = pending.path
+      return { kind: 'user', identity: await this.#signIn.finish(url, pending, exchange) }
+    }, key)
+    const { 'set-cookie': cookie } = response.headers
+    return typeof cookie === 'string' ? jsonWith({ path }, cookie, this.#signIn.cleared) : response
   }
 
-  /** A page that goes on to `path` by itself; default: to its own. */
-  #again(path = ''): BufferedResponse {
-    const url = path === '' ? '' : `;url=${path.replaceAll('&', '&amp;')}`
-    const body = `<!doctype html><meta http-equiv="refresh" content="0${url}"><title>svc</title>`
+  /** A page that asks for itself once more. */
+  #again(): BufferedResponse {
+    const body = '<!doctype html><meta http-equiv="refresh" content="0"><title>svc</title>'
     return { status: 200, headers: pageHeaders(this.#assets), body }
   }
+}
+
+function jsonWith(value: object, ...cookies: string[]): BufferedResponse {
+  const headers = { 'content-type': 'application/json', 'set-cookie': cookies }
+  return { status: 200, headers, body: `${JSON.stringify(value)}\n` }
 }
 
 /** Where browsers reach the listener: its public URL, else the host that they asked. */
 function originOf({ headers, socket }: IncomingMessage, { authorizer }: AdminExchange): string {
   if (authorizer.publicUrl !== undefined) return new URL(authorizer.publicUrl).origin
-  return `${socket instanceof TLSSocket ? 'https' : 'http'}://${headers.host ?? 'localhost'}`
+  return `${schemeOf({ socket })}://${headers.host ?? 'localhost'}`
+}
+
+function schemeOf({ socket }: Pick<IncomingMessage, 'socket'>): string {
+  return socket instanceof TLSSocket ? 'https' : 'http'
 }
 
 function redirect(location: string): BufferedResponse {

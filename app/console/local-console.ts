@@ -13,6 +13,7 @@ import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { isRefusal } from '@svc/core'
 import { messageOf } from '@svc/core/json'
+import { fixedHeaders } from '../admin/fixed-headers.js'
 import type { SessionJson } from '../admin/session.js'
 import { readBody } from '../http/body.js'
 import { listenOn } from '../http/listen.js'
@@ -137,9 +138,8 @@ export class LocalConsole {
           found.headers.has(name) ? [[name, found.headers.get(name) ?? '']] : [],
         ),
       ),
-      ...fixedHeaders,
       // The gateway may send a page: it must not be one of this origin, nor run its script.
-      'content-security-policy': "sandbox; default-src 'none'",
+      ...fixedHeaders,
     })
     response.flushHeaders()
     if (found.body === null) return void response.end()
@@ -172,8 +172,6 @@ export class LocalConsole {
     respond(response, status, html, pageHeaders(this.#assets))
   }
 }
-
-const fixedHeaders = { 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' }
 
 function respond(
   response: ServerResponse,

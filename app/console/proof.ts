@@ -1,7 +1,7 @@
 // The proof that a change comes from the browser in which the session began. Cookies go to every port of a host, so that a
 // program on another port can have one; the key of the session cannot leave its browser. After RFC 9449 (DPoP): a signature
 // over method, URL, time, a nonce, and here also the body.
-import { createHash, createPublicKey, verify } from 'node:crypto'
+import { createHash, createPublicKey, type KeyObject, verify } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import { type Clock, Refusal, type SharedMap } from '@svc/core'
 import { z } from 'zod'
@@ -11,8 +11,8 @@ export const PROOF_HEADER = 'x-svc-proof'
 
 /** Between the clocks of browser and gateway, and for the way, in milliseconds. */
 const SKEW_MS = 60_000
-const GROUP = 'proofs'
-export const proofBounds = { ttlMs: 4 * SKEW_MS, maxEntries: 100_000 }
+/** Each session has a group, so that nobody displaces the nonces of others. */
+export const proofBounds = { ttlMs: 4 * SKEW_MS, maxEntries: 10_000 }
 
 const claimsSchema = z.strictObject({
   method: z.string(),
@@ -39,18 +39,36 @@ export class Proofs {
     key: SessionKey,
   ): Promise<void> {
     const [payload = '', signature = ''] = String(headers[PROOF_HEADER] ?? '').split('.')
-    const publicKey = createPublicKey({ key: { ...key }, format: 'jwk' })
-    const signed = { key: publicKey, dsaEncoding: 'ieee-p1363' as const }
+    const signed = { key: publicKeyOf(key), dsaEncoding: 'ieee-p1363' as const }
     if (!verify('sha256', Buffer.from(payload), signed, Buffer.from(signature, 'base64url'))) {
       throw refusal('it is not signed by the key of the session; sign in again')
     }
-    const claims = claimsSchema.safeParse(JSON.parse(Buffer.from(payload, 'base64url').toString())).data
+    const claims = claimsSchema.safeParse(jsonIn(payload)).data
     const digest = createHash('sha256').update(body).digest('base64url')
     if (claims?.method !== method || claims?.path !== url || claims?.body_sha256 !== digest) {
       throw refusal('it is for another request')
     }
     if (Math.abs(this.#clock.now() - claims.at) > SKEW_MS) throw refusal('it is too old; load the page again')
-    if ((await this.#used.add(GROUP, claims.nonce, '')) !== undefined) throw refusal('it was used before')
+    if ((await this.#used.add(`proofs ${key.x}`, claims.nonce, '')) !== undefined)
+      throw refusal('it was used before')
+  }
+}
+
+/** @throws {Refusal} `BAD_REQUEST` for a point that is not on the curve */
+export function publicKeyOf(key: SessionKey): KeyObject {
+  try {
+    return createPublicKey({ key: { ...key }, format: 'jwk' })
+  } catch (cause) {
+    throw new Refusal('BAD_REQUEST', 'key: expected a point of P-256.', { cause })
+  }
+}
+
+function jsonIn(payload: string): unknown {
+  try {
+    return JSON.parse(Buffer.from(payload, 'base64url').toString())
+  } catch {
+    // The schema refuses it.
+    return undefined
   }
 }
 

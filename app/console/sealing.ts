@@ -9,19 +9,20 @@ export class Sealing {
     this.#key = key
   }
 
-  seal(value: object): string {
+  /** `name` is that of the cookie, under which alone the value opens. */
+  seal(name: string, value: object): string {
     const nonce = randomBytes(12)
-    const cipher = createCipheriv('aes-256-gcm', this.#key, nonce)
+    const cipher = createCipheriv('aes-256-gcm', this.#key, nonce).setAAD(Buffer.from(name))
     const sealed = [nonce, cipher.update(JSON.stringify(value)), cipher.final()]
     return Buffer.concat([...sealed, cipher.getAuthTag()]).toString('base64url')
   }
 
-  /** Undefined if it was not sealed by this key. */
-  open(text: string): unknown {
+  /** Undefined if it was not sealed by this key under this name. */
+  open(name: string, text: string): unknown {
     const bytes = Buffer.from(text, 'base64url')
-    if (bytes.length < 29) return undefined
+    if (bytes.length < 29 || bytes.toString('base64url') !== text) return undefined
     const decipher = createDecipheriv('aes-256-gcm', this.#key, bytes.subarray(0, 12))
-    decipher.setAuthTag(bytes.subarray(-16))
+    decipher.setAAD(Buffer.from(name)).setAuthTag(bytes.subarray(-16))
     try {
       const opened = Buffer.concat([decipher.update(bytes.subarray(12, -16)), decipher.final()])
       return JSON.parse(opened.toString())

@@ -2,10 +2,19 @@
 // have; what they share beside it is the list of sessions that were ended before their time.
 import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
-import { type Clock, Refusal, type Reviewer, type SharedMap } from '@svc/core'
+import {
+  type Clock,
+  type MapBounds,
+  Refusal,
+  type Reviewer,
+  resolveOptional,
+  type SharedMap,
+  services,
+} from '@svc/core'
+import type { AdminExchange } from '../admin/handler.js'
 import type { SessionKey } from '../admin/session.js'
-import type { AdminAuthorizer } from '../policy/admin-authorizer.js'
-import type { Proofs } from './proof.js'
+import type { SessionTimes } from './api.js'
+import { type Proofs, publicKeyOf } from './proof.js'
 import { cookieIn, Sealing } from './sealing.js'
 
 export interface Session {
@@ -13,22 +22,27 @@ export interface Session {
   readonly client: Reviewer
   /** Its private key is in the browser in which the session began, and signs each change. */
   readonly key: SessionKey
-  /** That of the admin token with which it began. */
-  readonly fingerprint?: string
+  /** Who vouched for the client by the policy of then: another admin token or issuer ends the session. */
+  readonly authority: string
   /** Milliseconds since the epoch. */
   readonly endsAt: number
   /** When the cookie was sealed. */
   readonly sealedAt: number
 }
 
-/** A working day. */
-export const SESSION_MS = 12 * 3_600_000
-/** Of a session that a token of a user began, which may be stolen sooner than a sign-in. */
-export const TOKEN_SESSION_MS = 3_600_000
-/** A page that is loaded after this time gets the cookie sealed anew. */
-const ROTATE_MS = 900_000
+/** A working day, for the admin token. */
+const TOKEN_MS = 12 * 3_600_000
+/** For a person: how long a role counts that the issuer has taken away. */
+const PERSON_MS = 3_600_000
+/** Without activity of the user (NIST SP 800-63B). The page says when there is some; what it asks by itself is none. */
+const IDLE_MS = 1_800_000
+/** In which another activity changes nothing. */
+const KEPT_MS = 300_000
 const CSRF_HEADER = 'x-svc-csrf'
-const GROUP = 'sessions'
+/** Each client has a group, so that nobody displaces the ended sessions of others. */
+export const endedBounds: MapBounds = { ttlMs: TOKEN_MS, maxEntries: 10_000 }
+
+type Authority = Pick<AdminExchange, 'authorizer' | 'policy'>
 
 export class Sessions {
   #key: Buffer
@@ -58,16 +72,16 @@ export class Sessions {
     return this.#sealing
   }
 
-  /** The `Set-Cookie` header of a new session. */
-  async begin(client: Reviewer, key: SessionKey, forMs: number, { token }: AdminAuthorizer): Promise<string> {
+  /** The `Set-Cookie` header of a new session. Rejects with `Refusal` if the key is not one. */
+  async begin(client: Reviewer, key: SessionKey, by: Authority): Promise<string> {
     const now = this.#clock.now()
-    const fingerprint = client.kind === 'admin' ? await token?.fingerprint() : undefined
+    publicKeyOf(key)
     return this.#setCookie({
       id: randomBytes(18).toString('base64url'),
       client,
       key,
-      ...(fingerprint === undefined ? {} : { fingerprint }),
-      endsAt: now + forMs,
+      authority: await authorityOf(client, by),
+      endsAt: now + (client.kind === 'admin' ? TOKEN_MS : PERSON_MS),
       sealedAt: now,
     })
   }
@@ -75,27 +89,28 @@ export class Sessions {
   /** Ends the session of the request, if there is one. */
   async end(message: Pick<IncomingMessage, 'headers'>): Promise<string> {
     const session = this.#opened(message)
-    if (session !== undefined) await this.#ended.set(GROUP, [[session.id, 'ended']])
+    if (session !== undefined) await this.#ended.set(groupOf(session), [[session.id, 'ended']])
     return `${this.#cookie}=; ${attributes}; Max-Age=0`
   }
 
   /** Undefined if there is no session, or it is over. Rejects with `Refusal` if that cannot be known. */
-  async find(
-    message: Pick<IncomingMessage, 'headers'>,
-    { token }: AdminAuthorizer,
-  ): Promise<Session | undefined> {
+  async find(message: Pick<IncomingMessage, 'headers'>, by: Authority): Promise<Session | undefined> {
     const session = this.#opened(message)
     if (session === undefined) return undefined
-    if (session.client.kind === 'admin' && session.fingerprint !== (await token?.fingerprint()))
-      return undefined
-    const [ended] = await this.#ended.get(GROUP, [session.id])
+    if (session.authority !== (await authorityOf(session.client, by))) return undefined
+    const [ended] = await this.#ended.get(groupOf(session), [session.id])
     return ended === undefined ? session : undefined
   }
 
-  /** The `Set-Cookie` header that a page sends along; undefined while the cookie is new enough. */
-  rotated(session: Session): string | undefined {
-    const now = this.#clock.now()
-    return now - session.sealedAt < ROTATE_MS ? undefined : this.#setCookie({ ...session, sealedAt: now })
+  /** The `Set-Cookie` header that keeps a session whose user is active. A cookie that was copied before ends as idle. */
+  kept(message: Pick<IncomingMessage, 'headers'>): string {
+    const session = this.#opened(message)
+    if (session === undefined) throw new Refusal('UNAUTHENTICATED', 'The session is over.')
+    return this.#setCookie({ ...session, sealedAt: this.#clock.now() })
+  }
+
+  timesOf({ endsAt, sealedAt }: Session): SessionTimes {
+    return { endsAt, idleMs: IDLE_MS, keepFrom: sealedAt + KEPT_MS }
   }
 
   /** What a page sends with each change, and pages of other origins cannot know. */
@@ -128,17 +143,37 @@ export class Sessions {
 
   #setCookie(session: Session): string {
     const left = session.endsAt - this.#clock.now()
-    return `${this.#cookie}=${this.#sealing.seal(session)}; ${attributes}; Max-Age=${Math.floor(left / 1000)}`
+    const sealed = this.#sealing.seal(this.#cookie, session)
+    return `${this.#cookie}=${sealed}; ${attributes}; Max-Age=${Math.floor(left / 1000)}`
   }
 
   /** The session in the cookie, if it is ours and not over. */
   #opened({ headers: { cookie } }: Pick<IncomingMessage, 'headers'>): Session | undefined {
     const sealed = cookieIn(cookie, this.#cookie)
-    const opened = sealed === undefined ? undefined : this.#sealing.open(sealed)
+    const opened = sealed === undefined ? undefined : this.#sealing.open(this.#cookie, sealed)
     // What this key has sealed under this name is a session.
     const session = opened as Session | undefined
-    return session !== undefined && this.#clock.now() < session.endsAt ? session : undefined
+    if (session === undefined) return undefined
+    return this.#clock.now() < Math.min(session.endsAt, session.sealedAt + IDLE_MS) ? session : undefined
   }
 }
 
-const attributes = 'Path=/; HttpOnly; Secure; SameSite=Strict'
+/** Rejects with `Refusal` if the admin token cannot be read. */
+async function authorityOf({ kind }: Reviewer, { authorizer, policy }: Authority): Promise<string> {
+  if (kind === 'user' && !authorizer.tokenVotes)
+    return JSON.stringify([kind, resolveOptional(policy.container, services.signIn)])
+  const { token } = authorizer
+  // The policy no longer knows such clients.
+  if (kind === 'user' || token === undefined) return randomBytes(18).toString('base64url')
+  try {
+    return JSON.stringify([kind, await token.fingerprint()])
+  } catch (cause) {
+    throw new Refusal('STORE_UNAVAILABLE', 'The admin token cannot be read.', { cause })
+  }
+}
+
+function groupOf({ client }: Session): string {
+  return `sessions ${createHash('sha256').update(JSON.stringify(client)).digest('hex')}`
+}
+
+export const attributes = 'Path=/; HttpOnly; Secure; SameSite=Strict'

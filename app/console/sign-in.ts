@@ -4,10 +4,13 @@ import type { IncomingHttpHeaders } from 'node:http'
 import { type Clock, type Identity, Refusal, resolveOptional, services } from '@svc/core'
 import { isLoopbackHost } from '@svc/core/http'
 import { isUrl, messageOf } from '@svc/core/json'
+import { cachedFor } from '@svc/core/secret'
+import type { Configuration } from 'openid-client'
 import { z } from 'zod'
 import type { AdminExchange } from '../admin/handler.js'
-import { type SessionKey, sessionKeySchema } from '../admin/session.js'
+import { sessionKeySchema } from '../admin/session.js'
 import { cookieIn, type Sealing } from './sealing.js'
+import { attributes } from './sessions.js'
 
 /** Time for the pages of the issuer, in milliseconds. */
 const SIGN_IN_MS = 600_000
@@ -15,39 +18,44 @@ export const CALLBACK_PATH = '/console/callback'
 
 /** What the page sends that begins it. */
 export const beginSchema = z.strictObject({
-  key: sessionKeySchema,
   /** Where to go afterwards. */
   path: z.string().regex(/^\/console(?:\/[\w/-]*)?(?:\?[\w=&%.+-]*)?$/),
 })
 
-const pendingSchema = z.object({
-  state: z.string(),
-  verifier: z.string(),
-  key: sessionKeySchema,
-  path: z.string(),
-  at: z.number(),
-})
+/**
+ * What the page sends to which the issuer leads back. The key comes from this browser now: one that came before could be that
+ * of somebody who has put the cookie of a sign-in of their own here, as programs on other ports of the host can.
+ */
+export const finishSchema = z.strictObject({ key: sessionKeySchema, query: z.string().max(8_192) })
 
-interface SignedIn {
-  readonly identity: Identity
-  readonly key: SessionKey
-  readonly path: string
-}
+const pendingSchema = z.object({ state: z.string(), verifier: z.string(), path: z.string(), at: z.number() })
+
+type PendingSignIn = z.output<typeof pendingSchema>
+
+/** How long what the issuer publishes counts, in milliseconds. */
+const DISCOVERED_MS = 300_000
+/** In seconds. */
+const ISSUER_TIMEOUT = 10
+/** Requests to the issuer that anybody who reaches the listener can cause, at one time. */
+const MAX_RUNNING = 16
 
 export class ConsoleSignIn {
   #sealing: Sealing
   #cookie: string
-  #clock: Pick<Clock, 'now'>
+  #clock: Pick<Clock, 'now' | 'monotonic'>
+  #running = 0
+  /** Of the last issuer and client. */
+  #discovered: { readonly of: string; read(): Promise<Configuration> } | undefined
 
-  constructor(sealing: Sealing, cookie: string, clock: Pick<Clock, 'now'>) {
+  constructor(sealing: Sealing, cookie: string, clock: Pick<Clock, 'now' | 'monotonic'>) {
     this.#sealing = sealing
     this.#cookie = cookie
     this.#clock = clock
   }
 
-  /** The URL at the issuer, and the `Set-Cookie` header with what the callback needs. Rejects with `Refusal`. */
+  /** The URL at the issuer, and the `Set-Cookie` header with what the end needs. Rejects with `Refusal`. */
   async begin(
-    { key, path }: z.output<typeof beginSchema>,
+    { path }: z.output<typeof beginSchema>,
     origin: string,
     exchange: AdminExchange,
   ): Promise<{ readonly url: string; readonly cookie: string }> {
@@ -62,39 +70,45 @@ export class ConsoleSignIn {
       state,
       ...resource,
     })
-    const sealed = this.#sealing.seal({ state, verifier, key, path, at: this.#clock.now() })
-    // The issuer sends the browser back from another site, with which a strict cookie does not come.
-    const cookie = `${this.#cookie}=${sealed}; Path=/; HttpOnly; Secure; SameSite=Lax; Max-Age=${SIGN_IN_MS / 1000}`
+    const pending: PendingSignIn = { state, verifier, path, at: this.#clock.now() }
+    const sealed = this.#sealing.seal(this.#cookie, pending)
+    const cookie = `${this.#cookie}=${sealed}; ${attributes}; Max-Age=${SIGN_IN_MS / 1000}`
     return { url: url.href, cookie }
   }
 
-  /** `url` is that of the callback, with the code. Rejects with `Refusal`. */
-  async finish(url: URL, headers: IncomingHttpHeaders, exchange: AdminExchange): Promise<SignedIn> {
+  /** The sign-in that this browser has begun. @throws {Refusal} */
+  pending(headers: IncomingHttpHeaders): PendingSignIn {
     const sealed = cookieIn(headers.cookie, this.#cookie)
-    const pending = pendingSchema.safeParse(
-      sealed === undefined ? undefined : this.#sealing.open(sealed),
-    ).data
-    if (pending === undefined || this.#clock.now() - pending.at > SIGN_IN_MS) {
-      throw new Refusal('UNAUTHENTICATED', 'No sign-in is under way in this browser; begin again.')
-    }
+    const opened = sealed === undefined ? undefined : this.#sealing.open(this.#cookie, sealed)
+    const pending = pendingSchema.safeParse(opened).data
+    if (pending !== undefined && this.#clock.now() - pending.at <= SIGN_IN_MS) return pending
+    throw new Refusal('UNAUTHENTICATED', 'No sign-in is under way in this browser; begin again.')
+  }
+
+  /** `url` is that of the callback, with the code. Rejects with `Refusal`. */
+  async finish(url: URL, { verifier, state }: PendingSignIn, exchange: AdminExchange): Promise<Identity> {
     const client = await import('openid-client')
     const { config, resource } = await this.#client(exchange)
-    const checks = { pkceCodeVerifier: pending.verifier, expectedState: pending.state }
+    const checks = { pkceCodeVerifier: verifier, expectedState: state }
+    if (this.#running >= MAX_RUNNING) throw new Refusal('RATE_LIMITED', 'Too many sign-ins; try again.')
+    this.#running++
     let token: string
     try {
       token = (await client.authorizationCodeGrant(config, url, checks, resource)).access_token
     } catch (cause) {
       throw new Refusal('UNAUTHENTICATED', `The issuer did not sign you in: ${messageOf(cause)}`, { cause })
+    } finally {
+      this.#running--
     }
     const identify = resolveOptional(exchange.policy.container, services.identify)
     const identity = await identify?.({ authorization: `Bearer ${token}` })
     if (identity?.authenticated !== true) throw new Refusal('UNAUTHENTICATED', 'The policy knows no users.')
-    return { identity, key: pending.key, path: pending.path }
+    return identity
   }
 
-  /** The `Set-Cookie` header after the callback. */
+  /** The `Set-Cookie` header after the end. */
   get cleared(): string {
-    return `${this.#cookie}=; Path=/; HttpOnly; Secure; SameSite=Lax; Max-Age=0`
+    return `${this.#cookie}=; ${attributes}; Max-Age=0`
   }
 
   async #client({ policy, authorizer }: AdminExchange) {
@@ -103,15 +117,27 @@ export class ConsoleSignIn {
     if (found === undefined || clientId === undefined) {
       throw new Refusal('TARGET_NOT_FOUND', 'Nobody signs in at an issuer here: set admin.console.clientId.')
     }
-    const client = await import('openid-client')
-    const issuer = new URL(found.issuer)
-    const options = isLoopbackHost(issuer.hostname) ? { execute: [client.allowInsecureRequests] } : {}
     try {
-      const config = await client.discovery(issuer, clientId, undefined, client.None(), options)
+      const config = await this.#discover(found.issuer, clientId)
       const isAddress = isUrl(found.audience) && /^https?:/.test(found.audience)
       return { config, resource: isAddress ? { resource: found.audience } : {} }
     } catch (cause) {
       throw new Refusal('STORE_UNAVAILABLE', 'The issuer does not respond; try again later.', { cause })
     }
+  }
+
+  #discover(issuer: string, clientId: string): Promise<Configuration> {
+    const of = JSON.stringify([issuer, clientId])
+    if (this.#discovered?.of !== of) {
+      const read = cachedFor(DISCOVERED_MS, this.#clock, async () => {
+        const client = await import('openid-client')
+        const url = new URL(issuer)
+        const execute = isLoopbackHost(url.hostname) ? [client.allowInsecureRequests] : []
+        const options = { execute, timeout: ISSUER_TIMEOUT }
+        return client.discovery(url, clientId, undefined, client.None(), options)
+      })
+      this.#discovered = { of, read }
+    }
+    return this.#discovered.read()
   }
 }

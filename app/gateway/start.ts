@@ -232,6 +232,7 @@ export class Gateway implements GatewayHandle {
         shadowStatus: async () => this.#parts.link?.shadow() ?? this.shadowStatus(),
         reloadFile: (cause) => this.reloadFile(cause),
       }),
+      blockOf: (caller) => blocking.blocks.refusalOf(caller),
       console: lazyConsole(this.#builder.bindings, this.#state, () => this.#sessionBinding(host)),
       keyReader: (directories) => this.#builder.keyReader(host, directories),
       link: this.#parts.link,

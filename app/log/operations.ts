@@ -108,8 +108,6 @@ export const logOperations: readonly Operation[] = [
       const headers = {
         'content-type': 'text/html; charset=utf-8',
         'content-disposition': `attachment; filename="${name}"`,
-        // It is for another place: here its script must not run as one of the console.
-        'content-security-policy': "sandbox; default-src 'none'",
       }
       return new PlainResponse({ status: 200, headers, body })
     },
@@ -148,7 +146,13 @@ function filterOf(query: GivenFilter, request: Asking): LogFilter {
   if (own !== undefined && query['tenant'] !== undefined && query['tenant'] !== own) {
     throw new Refusal('TOOL_NOT_ALLOWED', 'You read the records of your tenant.')
   }
-  const given = { ...rest, traceId, spanId, policySha256, ...(own === undefined ? {} : { tenant: own }) }
+  const given = {
+    ...rest,
+    traceId,
+    spanId,
+    policySha256,
+    ...(own === undefined ? {} : { tenant: own, readableBy: own }),
+  }
   return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined))
 }
 
@@ -156,10 +160,10 @@ function filterOf(query: GivenFilter, request: Asking): LogFilter {
 async function recordOf(request: Asking) {
   const tenant = tenantOf(request)
   const leaf = /^\d{1,15}$/.test(request.id ?? '') ? Number(request.id) : Number.NaN
-  const read = await browser()
+  const { isReadableBy, logBrowser: read } = await import('@svc/plugin-audit/tools')
   const dir = dirOf(request)
   const found = Number.isNaN(leaf) ? undefined : await asked(() => read.call('record', dir, leaf))
-  if (found !== undefined && (tenant === undefined || found.record.tenant === tenant))
+  if (found !== undefined && (tenant === undefined || isReadableBy(tenant, found.record)))
     return { ...found, leaf }
   throw new Refusal('TARGET_NOT_FOUND', 'There is no record at this leaf, or retention removed it.')
 }

@@ -1,10 +1,11 @@
 import { expect } from 'chai'
 import type { Page } from 'playwright-core'
-import { ask } from '../app/admin/rig.js'
+import { ask, type HttpResponse } from '../app/admin/rig.js'
 import { type Chromium, needsChromium, startChromium } from '../support/chromium.js'
 import { type OAuthProvider, registeredClient, startOAuthProvider } from '../support/oauth-provider.js'
 import { startUpstream, type TestUpstream } from '../support/upstream.js'
 import { type ConsoleRig, ready, startConsole } from './rig.js'
+import { cookieOf, newSessionKey } from './session-client.js'
 
 const policyOf = ({ issuer, oidc }: OAuthProvider, upstream: string) => `
 tenant: acme
@@ -53,6 +54,13 @@ describe('the sign-in at an issuer', () => {
     const response = await rig.gateway.invoke('/mcp/billing/refund_payment@1.0.0', { amount })
     return (await response.json()) as { escalation_id: string }
   }
+
+  const postJson = (path: string, value: object, headers: Record<string, string> = {}) =>
+    ask(rig.origin, path, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', ...headers },
+      body: JSON.stringify(value),
+    })
 
   async function signedIn(user: string, path: string): Promise<Page> {
     const page = await browser.open({ baseURL: rig.origin })
@@ -112,9 +120,57 @@ describe('the sign-in at an issuer', () => {
     }
   })
 
-  it('is refused for a callback that this browser did not begin', async () => {
-    const { status, json } = await ask(rig.origin, '/console/callback?code=x&state=y', {})
-    expect([status, json['error']]).to.deep.equal([401, 'UNAUTHENTICATED'])
+  it('is refused for a callback that this tab did not begin, and says so', async () => {
+    const page = await browser.open({ baseURL: rig.origin })
+    await page.goto('/console/callback?code=x&state=y')
+    await page.getByText('This tab has begun no such sign-in; begin again.').waitFor()
+    expect([page.url(), await page.context().cookies()]).to.deep.equal([`${rig.origin}/console/callback`, []])
+  })
+
+  it('gives no session to who began it in another browser, with a cookie or a key of theirs', async () => {
+    const begun = await postJson('/console/login', { path: '/console' })
+    const state = new URL(String(begun.json['url'])).searchParams.get('state') ?? ''
+    const cookie = cookieOf(begun)
+    const { jwk } = newSessionKey()
+    const finish = (query: string, value = {}, headers = {}) =>
+      postJson('/console/callback', { key: jwk, query, ...value }, { cookie, ...headers })
+    const iss = encodeURIComponent(provider.issuer)
+    const whole = `?code=stolen&state=${state}&iss=${iss}`
+    const refused: [string, Promise<HttpResponse>][] = [
+      ['without the cookie', finish(whole, {}, { cookie: '' })],
+      ['with the cookie of a session', finish(whole, {}, { cookie: cookie.replace('-login', '') })],
+      ['with the cookie cut short', finish(whole, {}, { cookie: cookie.slice(0, -2) })],
+      ['with a code of nobody', finish(whole)],
+      ['with another state', finish(`?code=stolen&state=${state}x&iss=${iss}`)],
+      ['with two states', finish(`${whole}&state=${state}`)],
+      ['without a state', finish(`?code=stolen&iss=${iss}`)],
+      ['from another issuer', finish(`?code=stolen&state=${state}&iss=https%3A%2F%2Fevil.example`)],
+      ['from no issuer', finish(`?code=stolen&state=${state}`)],
+      [
+        'with an error',
+        finish(`?error=access_denied&error_description=%3Cscript%3E&state=${state}&iss=${iss}`),
+      ],
+      ['with a token in place of a code', finish(`?access_token=x&state=${state}&iss=${iss}`)],
+      ['with a key that is on no curve', finish(whole, { key: { ...jwk, y: 'A'.repeat(43) } })],
+      ['with a private key', finish(whole, { key: { ...jwk, d: 'A'.repeat(43) } })],
+      ['from another origin', finish(whole, {}, { origin: 'http://localhost:1' })],
+      ['as a form', finish(whole, {}, { 'content-type': 'text/plain' })],
+      ['to another place', postJson('/console/login', { path: '//evil.example' })],
+      ['to another scheme', postJson('/console/login', { path: 'javascript:alert(1)' })],
+      ['to a path that turns back', postJson('/console/login', { path: '/console/..//evil.example' })],
+      ['with a key of the one who begins', postJson('/console/login', { path: '/console', key: jwk })],
+    ]
+    for (const [what, sent] of refused) {
+      const { status, headers } = await sent
+      expect([status >= 400 && status < 500, headers.get('set-cookie')], what).to.deep.equal([true, null])
+    }
+    const refusals = rig.gateway.records().filter(({ tool, error }) => /^admin\/sign_in/.test(tool) && error)
+    expect(refusals).to.not.deep.equal([])
+    // The key that counts is that of the browser to which the issuer leads back.
+    const page = await signedIn('bo', '/console')
+    const signIns = rig.gateway.records().filter(({ tool, error }) => /^admin\/sign_in/.test(tool) && !error)
+    expect(signIns.map(({ principal }) => principal?.user)).to.deep.equal(['bo@example.com'])
+    await page.close()
   })
 
   it('is asked for again when the session has ended elsewhere', async () => {

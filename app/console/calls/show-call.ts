@@ -79,8 +79,7 @@ export const showCall = operation({
 /** Others are told that what is not for them does not exist. Rejects with `Refusal`. */
 async function findCall({ access, policy, id = '' }: CallRequest) {
   const dir = logDirectoryOf(policy)
-  const { logBrowser } = await import('@svc/plugin-audit/tools')
-  const { maySee } = await import('./find-calls.js')
+  const { isReadableBy, logBrowser } = await import('@svc/plugin-audit/tools')
   const [, day, byte] = /^(\d{4}-\d{2}-\d{2})-(\d{1,15})$/.exec(id) ?? []
   const asked = async () => {
     if (dir === undefined) return undefined
@@ -89,7 +88,9 @@ async function findCall({ access, policy, id = '' }: CallRequest) {
   }
   const found = await asked()
   const read = found && readRecord(JSON.stringify(found.record))
-  if (dir === undefined || found === undefined || read === undefined || !maySee(access, read))
+  const { readsAll, tenant } = access
+  const mayRead = read !== undefined && (readsAll || (tenant !== undefined && isReadableBy(tenant, read)))
+  if (dir === undefined || found === undefined || !mayRead)
     throw new Refusal('TARGET_NOT_FOUND', 'There is no such call, or retention removed it.')
   const call = callRowOf(read, day === undefined ? '' : `${day}:${byte}`)
   return { ...found, dir, call }

@@ -24,7 +24,11 @@ export function App({ state, api, events }: AppProps): JSX.Element {
   )
   return (
     <Page.Provider value={page}>
-      {session === undefined ? <Login login={login} /> : <Shell state={state}>{contentOf(state)}</Shell>}
+      {session === undefined ? (
+        <Login login={login} location={state.location} servedFor={servedFor} />
+      ) : (
+        <Shell state={state}>{contentOf(state)}</Shell>
+      )}
     </Page.Provider>
   )
 }

@@ -5,19 +5,18 @@ import type { PageState } from '../api.js'
 import { useIsLive } from './kit/page.js'
 import { createSessionKey } from './kit/session-key.js'
 
-interface LoginProps {
-  readonly login: PageState['login']
-}
+type LoginProps = Pick<PageState, 'login' | 'location' | 'servedFor'>
 
-export function Login({ login }: LoginProps): JSX.Element {
+export function Login({ login, location, servedFor }: LoginProps): JSX.Element {
   return (
     <main class="login">
       <h1>
         <span class="mark">svc</span> console
       </h1>
-      {login.oidc && <IssuerButton />}
+      {login.oidc && <IssuerButton isBack={location.path === '/callback'} />}
       {(login.token || login.users) && <TokenForm hasUsers={login.users} />}
-      {!login.token && !login.users && (
+      {servedFor !== undefined && <Ticket />}
+      {!login.token && !login.users && servedFor === undefined && (
         <p>
           Nobody can sign in: the policy in force has neither <code>admin.tokenRef</code> nor{' '}
           <code>authn.oidc</code>.
@@ -27,12 +26,37 @@ export function Login({ login }: LoginProps): JSX.Element {
   )
 }
 
-function IssuerButton(): JSX.Element {
+/** For `svc console`, whose link has a ticket behind the `#`, which browsers send to nobody. */
+function Ticket(): JSX.Element {
+  const [error, setError] = useState('')
+  useEffect(() => {
+    const ticket = location.hash.slice(1)
+    if (ticket === '') return
+    history.replaceState(null, '', location.pathname)
+    void signIn(ticket).then(setError)
+  }, [])
+  return (
+    <>
+      <p>
+        Open the link that <code>svc-sdk console</code> printed; it works once.
+      </p>
+      <p class="bad" role="alert">
+        {error}
+      </p>
+    </>
+  )
+}
+
+/** `isBack`: the issuer has led here. */
+function IssuerButton({ isBack }: { readonly isBack: boolean }): JSX.Element {
   const isLive = useIsLive()
   const [error, setError] = useState('')
   const go = async () => {
     setError(await goToIssuer())
   }
+  useEffect(() => {
+    if (isBack) void finishSignIn().then(setError)
+  }, [])
   return (
     <div class="issuer">
       <button type="button" class="primary" disabled={!isLive} onClick={() => void go()}>
@@ -76,41 +100,81 @@ function TokenForm({ hasUsers }: { readonly hasUsers: boolean }): JSX.Element {
   )
 }
 
+/** The sign-in that this tab has begun. */
+const STATE = 'svc-sign-in'
+
 /** Resolves to why it did not work; else the issuer's page is loaded. */
 async function goToIssuer(): Promise<string> {
   try {
     const { pathname, search } = location
-    const response = await fetch('/console/login', {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ key: await createSessionKey(), path: pathname + search }),
-    })
-    const value: { readonly url?: string; readonly message?: string } = await response.json()
-    if (value.url === undefined) return value.message ?? `HTTP status ${response.status}`
-    location.assign(value.url)
+    const path = pathname === '/console/callback' ? '/console' : pathname + search
+    const { url, message } = await post('/console/login', { path })
+    if (url === undefined) return message
+    sessionStorage.setItem(STATE, new URL(url).searchParams.get('state') ?? '')
+    location.assign(url)
     return ''
   } catch {
-    return 'The gateway does not respond.'
+    return unreachable
   }
+}
+
+/** Resolves to why it did not work; else the page that was asked for is loaded. */
+async function finishSignIn(): Promise<string> {
+  const { search } = location
+  // The code stays in no history.
+  history.replaceState(null, '', location.pathname)
+  const state = sessionStorage.getItem(STATE)
+  sessionStorage.removeItem(STATE)
+  if (state === null || new URLSearchParams(search).get('state') !== state)
+    return 'This tab has begun no such sign-in; begin again.'
+  try {
+    const { path, message } = await post('/console/callback', {
+      query: search,
+      key: await createSessionKey(),
+    })
+    if (path === undefined) return message
+    location.replace(path)
+    return ''
+  } catch {
+    return unreachable
+  }
+}
+
+const unreachable = 'The gateway does not respond.'
+
+interface SignInResponse {
+  readonly url?: string
+  readonly path?: string
+  readonly message: string
+}
+
+async function post(
+  path: string,
+  value: object,
+  more: Record<string, string> = {},
+): Promise<SignInResponse & { readonly isOk: boolean }> {
+  const response = await fetch(path, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...more },
+    body: JSON.stringify(value),
+  })
+  const found: Partial<SignInResponse> = await response.json()
+  return { message: `HTTP status ${response.status}`, ...found, isOk: response.ok }
 }
 
 /** Resolves to why it did not work; else the page is loaded anew. */
 async function signIn(token: string): Promise<string> {
   if (!/^[A-Za-z0-9\-._~+/]+=*$/.test(token)) return 'A token has only letters, digits and - . _ ~ + / ='
   try {
-    const response = await fetch('/api/session', {
-      method: 'POST',
-      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ key: await createSessionKey() }),
-    })
-    const value: { readonly message?: string } = await response.json()
-    if (!response.ok) return value.message ?? `HTTP status ${response.status}`
+    const key = await createSessionKey()
+    const { isOk, message } = await post('/api/session', { key }, { authorization: `Bearer ${token}` })
+    if (!isOk) return message
     const kept = await fetch('/api/session')
     if (!kept.ok)
       return 'The browser did not keep the session. Open the console over https, or as http://localhost.'
     location.reload()
     return ''
   } catch {
-    return 'The gateway does not respond.'
+    return unreachable
   }
 }

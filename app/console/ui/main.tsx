@@ -2,6 +2,7 @@
 import { hydrate } from 'preact'
 import type { PageState } from '../api.js'
 import { App } from './app.js'
+import { sayWhenActive } from './kit/activity.js'
 import { browserApi } from './kit/api.js'
 import { GatewayEvents } from './kit/events.js'
 import { gatewayClock } from './kit/page.js'
@@ -9,6 +10,9 @@ import { gatewayClock } from './kit/page.js'
 const [root, json] = [document.getElementById('app'), document.getElementById('state')?.textContent]
 if (root === null || json === undefined || json === null) throw new Error('the page has no state')
 const state: PageState = JSON.parse(json)
+const clock = gatewayClock(state.now)
+const api = browserApi(state.csrf, clock)
 const events = state.session === undefined ? {} : { events: new GatewayEvents() }
-hydrate(<App state={state} api={browserApi(state.csrf, gatewayClock(state.now))} {...events} />, root)
+hydrate(<App state={state} api={api} {...events} />, root)
+if (state.times !== undefined) sayWhenActive(api, clock, state.times)
 root.dataset['ready'] = ''

@@ -8,6 +8,7 @@ import { type EventsConnection, useConnection, useEvents } from './kit/events.js
 import { ThemeIcon } from './kit/icons.js'
 import { useKeys } from './kit/keys.js'
 import { usePage } from './kit/page.js'
+import { Time } from './kit/time.js'
 import { Untrusted } from './kit/untrusted.js'
 import { viewAt, views } from './views.js'
 
@@ -63,7 +64,7 @@ export function Shell({ state, children }: ShellProps): JSX.Element {
       <main id="main" tabIndex={-1}>
         {children}
       </main>
-      <Help dialog={help} />
+      <Help dialog={help} state={state} />
     </div>
   )
 }
@@ -166,7 +167,12 @@ const helpRows = [
   ['Space', 'pause what moves'],
 ] as const
 
-function Help({ dialog }: { readonly dialog: { readonly current: HTMLDialogElement | null } }): JSX.Element {
+interface HelpProps {
+  readonly dialog: { readonly current: HTMLDialogElement | null }
+  readonly state: PageState
+}
+
+function Help({ dialog, state: { session, times } }: HelpProps): JSX.Element {
   return (
     <dialog ref={dialog} class="help" aria-labelledby="help-title">
       <h2 id="help-title">Keys</h2>
@@ -180,6 +186,14 @@ function Help({ dialog }: { readonly dialog: { readonly current: HTMLDialogEleme
           </div>
         ))}
       </dl>
+      {times !== undefined && (
+        <p class="hint">
+          The session ends at <Time at={new Date(times.endsAt).toISOString()} />, or after{' '}
+          {times.idleMs / 60_000} minutes without activity.{' '}
+          {session?.kind === 'user' &&
+            'Your roles are those that the issuer gave you at the sign-in; sign in again if they have changed.'}
+        </p>
+      )}
       <form method="dialog">
         <button type="submit">Close</button>
       </form>

@@ -1,5 +1,6 @@
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { expect } from 'chai'
+import { newSessionKey } from '../../console/session-client.js'
 import { adminToken, startAdminRig } from './rig.js'
 
 interface OpenApi {
@@ -46,16 +47,13 @@ const requests: readonly (readonly [operation: string, id?: string | undefined, 
   ['post /api/escalations/{id}/votes', 'E1', { vote: 'approve', comment: 'seen' }],
   ['post /api/escalations/votes', '', { vote: 'reject', escalations: [{ id: 'E2' }, { id: 'E9' }] }],
   ['post /api/blocks', undefined, { kind: 'server', pattern: 'x', for_sec: 60, reason: 'a test' }],
-  [
-    'post /api/session',
-    undefined,
-    { key: { kty: 'EC', crv: 'P-256', x: 'A'.repeat(43), y: 'A'.repeat(43) } },
-  ],
-  ['delete /api/session'],
+  ['post /api/session', undefined, { key: newSessionKey().jwk }],
 ]
 
 /** Their features have rigs of their own: the tests of these call the operations. */
 const elsewhere = [
+  'delete /api/session',
+  'post /api/session/activity',
   'get /api/calls/{id}',
   'get /api/policy/access',
   'get /api/policy/switch',

@@ -85,13 +85,16 @@ export class GatewayEvents {
     on<SealedEvent>('sealed', (event) => this.#tell((one) => one.sealed?.(event)))
     on<EscalationsEvent>('escalations', (event) => this.#tell((one) => one.escalations?.(event)))
     on<StatusJson>('status', (event) => this.#tell((one) => one.status?.(event)))
-    on<EndEvent>('end', ({ error }) => {
-      this.#close()
-      if (error === 'RATE_LIMITED' || error === 'STORE_UNAVAILABLE') {
-        this.#become('lost')
-        this.#again()
-      } else this.#become('ended')
-    })
+    on<EndEvent>('end', ({ error }) => void this.#end(error))
+  }
+
+  async #end(error: string): Promise<void> {
+    this.#close()
+    const isPassing = error === 'RATE_LIMITED' || error === 'STORE_UNAVAILABLE'
+    if (isPassing || (error === 'UNAUTHENTICATED' && (await isSignedIn()))) {
+      this.#become('lost')
+      this.#again()
+    } else this.#become('ended')
   }
 
   #tell(say: (listener: EventListeners) => void): void {
@@ -113,6 +116,16 @@ export class GatewayEvents {
     if (this.#state === state) return
     this.#state = state
     for (const watcher of this.#watchers) watcher(state)
+  }
+}
+
+/** The cookie is renewed while its user is active; that with which the connection began is over then. */
+async function isSignedIn(): Promise<boolean> {
+  try {
+    return (await fetch('/api/session')).status !== 401
+  } catch {
+    // The gateway is away, and may come back.
+    return true
   }
 }
 

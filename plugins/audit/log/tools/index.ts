@@ -35,7 +35,7 @@ export {
 export { checkProof, checkProofs, type ProofJudgement } from './prove/check-proof.js'
 export type { Consistency } from './prove/consistency.js'
 export { Activity, type ActivityCounts } from './read/activity.js'
-export type { LogFilter } from './read/filter.js'
+export { isReadableBy, type LogFilter } from './read/filter.js'
 export type { LogStats, ToolStats } from './read/log-stats.js'
 export { recordedKind } from './read/outcome.js'
 export { followLog, readLog } from './read/read-log.js'

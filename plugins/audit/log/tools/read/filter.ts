@@ -10,6 +10,8 @@ export interface LogFilter {
   /** A day or an ISO 8601 instant, exclusive. */
   until?: string
   tenant?: string
+  /** Only what the reviewers of this tenant may read. */
+  readableBy?: string
   /** `<name>@<version>`, or a name for all its versions. */
   tool?: string
   /** `<name>@<version>`, or a name for all its versions. */
@@ -76,8 +78,23 @@ export function compileFilter(filter: LogFilter): CompiledFilter {
   const isSelected = selectionRule(selectionOf(filter))
   return {
     day: (day) => (since === undefined || day >= since.day) && (until === undefined || day <= until.day),
-    record: (record) => isSelected?.(record) === true && isOfTraces(filter.traces, record),
+    record: (record) =>
+      isSelected?.(record) === true &&
+      isOfTraces(filter.traces, record) &&
+      (filter.readableBy === undefined || isReadableBy(filter.readableBy, record)),
   }
+}
+
+/** Events about the gateway and its operators. They name what was read, blocked or changed of any tenant. */
+const ofOperators = /^(?:admin|blocks|export|policy)\//
+
+/** Whether the reviewers of the tenant may read the record. */
+export function isReadableBy(
+  tenant: string,
+  record: Pick<SignedEnvelope, 'tenant' | 'server' | 'tool'> & { readonly gateway?: string | undefined },
+): boolean {
+  const isEvent = record.server === record.gateway
+  return record.tenant === tenant && !(isEvent && ofOperators.test(record.tool))
 }
 
 function bound(text: string | undefined, name: string): TimeBound | undefined {

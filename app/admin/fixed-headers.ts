@@ -1,0 +1,12 @@
+/**
+ * Headers of every response of the listener, as they have current state and personal data: a browser must not cache them, read
+ * them as another type, run what it shows of them, or let pages of another origin use them. Pages have a policy of their own.
+ */
+export const fixedHeaders = {
+  'cache-control': 'no-store',
+  'content-security-policy': "sandbox; default-src 'none'; frame-ancestors 'none'",
+  'cross-origin-resource-policy': 'same-origin',
+  'referrer-policy': 'no-referrer',
+  'x-content-type-options': 'nosniff',
+  'x-frame-options': 'DENY',
+} as const
