@@ -1,6 +1,7 @@
 // The pages of the console from this installation, for the gateway of another machine: the code that a browser runs, such as
 // the verifier, is not the gateway's. Requests to the API are passed on with the operator's token, which no page gets. The
-// server listens on loopback, where other users and web pages reach it too: a page needs the secret of the link.
+// server listens on loopback, where other users and web pages reach it too: a page needs the secret of the link, and a change
+// is signed by a key of the browser that opened it.
 import { randomBytes, timingSafeEqual } from 'node:crypto'
 import {
   createServer,
@@ -11,15 +12,19 @@ import {
 } from 'node:http'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import { isRefusal } from '@svc/core'
+import { hostClock, isRefusal } from '@svc/core'
 import { messageOf } from '@svc/core/json'
+import { MemoryMap } from '@svc/core/store'
 import { fixedHeaders } from '../admin/fixed-headers.js'
-import type { SessionJson } from '../admin/session.js'
-import { readBody } from '../http/body.js'
+import { type SessionJson, type SessionKey, sessionKeySchema } from '../admin/session.js'
+import { jsonObjectIn, readBody } from '../http/body.js'
 import { listenOn } from '../http/listen.js'
 import { requestPath } from '../http/request-errors.js'
 import type { Pages } from './api.js'
 import { type Assets, pageHeaders, readAssets } from './assets.js'
+import { Proofs, proofBounds, publicKeyOf } from './proof.js'
+import { cookieIn } from './sealing.js'
+import { attributes } from './sessions.js'
 import { themeOf } from './theme.js'
 
 /** The admin API of the gateway. */
@@ -29,6 +34,12 @@ export interface RemoteApi {
   fetch(path: string, init: RequestInit): Promise<Response>
 }
 
+interface LocalSession {
+  readonly secret: string
+  readonly key: SessionKey
+}
+
+const json = { 'content-type': 'application/json' }
 const maxBodyBytes = 65_536
 const passedOn = ['accept', 'content-type', 'last-event-id']
 const passedBack = ['content-type', 'content-disposition', 'etag']
@@ -38,9 +49,10 @@ export class LocalConsole {
   readonly #assets: Assets = readAssets()
   readonly #server: Server
   readonly #csrf = secret()
+  readonly #proofs = new Proofs(hostClock, new MemoryMap(proofBounds, hostClock))
   /** Of the link; it is used once. */
   #ticket: string | undefined = secret()
-  #session = secret()
+  #session: LocalSession | undefined
   #port = 0
 
   constructor(api: RemoteApi) {
@@ -48,8 +60,10 @@ export class LocalConsole {
     this.#server = createServer((message, response) => {
       this.#handle(message, response).catch((error: unknown) => {
         if (response.headersSent) response.destroy()
-        else if (isRefusal(error)) respond(response, 403, `${error.message}\n`)
-        else respond(response, 502, `The gateway at ${api.origin} does not respond: ${messageOf(error)}\n`)
+        else if (isRefusal(error)) {
+          const { code, message: text } = error
+          respond(response, 403, `${JSON.stringify({ error: code, message: text })}\n`, json)
+        } else respond(response, 502, `The gateway at ${api.origin} does not respond: ${messageOf(error)}\n`)
       })
     })
   }
@@ -57,7 +71,8 @@ export class LocalConsole {
   /** Resolves with the link that opens it. */
   async listen(port: number): Promise<string> {
     this.#port = await listenOn(this.#server, { host: '127.0.0.1', port })
-    return `${this.#origin}/console?ticket=${this.#ticket}`
+    // Browsers send what is behind the # to nobody.
+    return `${this.#origin}/console/approvals#${this.#ticket}`
   }
 
   async close(): Promise<void> {
@@ -71,53 +86,67 @@ export class LocalConsole {
   }
 
   get #cookie(): string {
-    return `svc-local-${this.#port}`
+    return `__Host-svc-local-${this.#port}`
   }
 
   async #handle(message: IncomingMessage, response: ServerResponse): Promise<void> {
     const { host, origin, cookie = '' } = message.headers
+    const { 'sec-fetch-site': site, 'sec-fetch-mode': mode } = message.headers
+    const isForeign = (site === 'cross-site' || site === 'same-site') && mode !== 'navigate'
     const isOwn = host === `localhost:${this.#port}` && (origin === undefined || origin === this.#origin)
-    if (!isOwn) return respond(response, 403, 'This is for its own pages.\n')
+    if (!isOwn || isForeign) return respond(response, 403, 'This is for its own pages.\n')
     const [path = '', query = ''] = requestPath(message).split('?')
     for (const { path: asset, response: found } of Object.values(this.#assets)) {
       if (asset === path) return respond(response, found.status, found.body, found.headers)
     }
-    if (path === '/console' || path === '/console/') {
-      if (this.#redeem(new URLSearchParams(query).get('ticket'))) {
-        const value = `${this.#cookie}=${this.#session}; Path=/; HttpOnly; SameSite=Strict`
-        return respond(response, 307, '', { location: '/console/approvals', 'set-cookie': value })
-      }
-      if (this.#knows(cookie)) return respond(response, 307, '', { location: '/console/approvals' })
-    }
-    if (!this.#knows(cookie)) {
+    if (path === '/api/session' && message.method === 'POST') return this.#begin(message, response)
+    const session = this.#session
+    const isSignedIn = session !== undefined && isEqual(cookieIn(cookie, this.#cookie) ?? '', session.secret)
+    if (path.startsWith('/api/')) {
+      if (isSignedIn) return this.#passOn(message, response, session)
       return respond(response, 401, 'Open the link that svc-sdk console printed; it works once.\n')
     }
-    if (path.startsWith('/api/')) return this.#passOn(message, response, path)
+    if (path === '/console' || path === '/console/') {
+      return respond(response, 307, '', { location: '/console/approvals' })
+    }
     if (!path.startsWith('/console/')) return respond(response, 404, 'There is no such page.\n')
-    await this.#page({ path: path.slice('/console'.length), query }, cookie, response)
+    await this.#page({ path: path.slice('/console'.length), query }, { cookie, isSignedIn }, response)
   }
 
-  #redeem(given: string | null): boolean {
-    if (this.#ticket === undefined || given === null || !isEqual(given, this.#ticket)) return false
+  /** Begins the session of the browser that opens the link, with a key that does not leave it. */
+  async #begin(message: IncomingMessage, response: ServerResponse): Promise<void> {
+    const [, given = ''] = /^Bearer ([\w-]+)$/.exec(message.headers.authorization ?? '') ?? []
+    const body = jsonObjectIn(await readBody(message, maxBodyBytes))
+    const key = sessionKeySchema.safeParse(body['key']).data
+    if (this.#ticket === undefined || key === undefined || !isEqual(given, this.#ticket)) {
+      const refusal = {
+        error: 'UNAUTHENTICATED',
+        message: 'The link works once; start svc-sdk console again.',
+      }
+      return respond(response, 401, `${JSON.stringify(refusal)}\n`, json)
+    }
+    publicKeyOf(key)
     this.#ticket = undefined
-    return true
+    this.#session = { secret: secret(), key }
+    const cookie = `${this.#cookie}=${this.#session.secret}; ${attributes}`
+    respond(response, 200, '{}\n', { ...json, 'set-cookie': cookie })
   }
 
-  #knows(cookies: string): boolean {
-    const given = cookies.split('; ').find((one) => one.startsWith(`${this.#cookie}=`))
-    return given !== undefined && isEqual(given.slice(this.#cookie.length + 1), this.#session)
-  }
-
-  async #passOn(message: IncomingMessage, response: ServerResponse, path: string): Promise<void> {
+  async #passOn(message: IncomingMessage, response: ServerResponse, { key }: LocalSession): Promise<void> {
     const { method = 'GET', headers } = message
     const isRead = method === 'GET' || method === 'HEAD'
-    if (!isRead && headers['x-svc-csrf'] !== this.#csrf) {
-      return respond(response, 403, 'This request is not of a page of this console.\n')
-    }
-    if (path === '/api/session' && !isRead) {
-      // The token has no session there; the one here ends.
-      this.#session = secret()
-      return respond(response, 200, '{}\n', { 'content-type': 'application/json' })
+    const body = isRead ? undefined : new Uint8Array(await readBody(message, maxBodyBytes))
+    if (body !== undefined) {
+      if (!isEqual(String(headers['x-svc-csrf'] ?? ''), this.#csrf)) {
+        return respond(response, 403, 'This request is not of a page of this console.\n')
+      }
+      // Cookies go to every port of a host name, so that another server there can have that of the session.
+      await this.#proofs.check(message, body, key)
+      if (requestPath(message) === '/api/session') {
+        // The token has no session there; the one here ends.
+        this.#session = undefined
+        return respond(response, 200, '{}\n', json)
+      }
     }
     const given = passedOn.flatMap((name) => {
       const value = headers[name]
@@ -125,7 +154,6 @@ export class LocalConsole {
     })
     const ending = new AbortController()
     response.once('close', () => ending.abort())
-    const body = isRead ? undefined : new Uint8Array(await readBody(message, maxBodyBytes))
     const found = await this.#api.fetch(requestPath(message), {
       method,
       headers: Object.fromEntries(given),
@@ -148,7 +176,7 @@ export class LocalConsole {
 
   async #page(
     location: { readonly path: string; readonly query: string },
-    cookies: string,
+    { cookie, isSignedIn }: { readonly cookie: string; readonly isSignedIn: boolean },
     response: ServerResponse,
   ): Promise<void> {
     // The path of a built module: it is compiled apart, as it also runs in browsers.
@@ -157,14 +185,14 @@ export class LocalConsole {
       const found = await this.#api.fetch(path, {})
       return { status: found.status, text: await found.text() }
     }
-    const { status: signedIn, text } = await ask('/api/session')
+    const session = isSignedIn ? await ask('/api/session') : undefined
     const { status, html } = await pages.render({
       location,
-      session: signedIn === 200 ? (JSON.parse(text) as SessionJson) : undefined,
-      csrf: this.#csrf,
+      session: session?.status === 200 ? (JSON.parse(session.text) as SessionJson) : undefined,
+      csrf: isSignedIn ? this.#csrf : '',
       login: { token: false, oidc: false, users: false },
       now: Date.now(),
-      theme: themeOf(cookies),
+      theme: themeOf(cookie),
       assets: this.#assets,
       servedFor: this.#api.origin,
       ask,

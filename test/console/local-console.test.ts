@@ -6,6 +6,7 @@ import { adminToken, ask } from '../app/admin/rig.js'
 import { type Chromium, needsChromium, startChromium } from '../support/chromium.js'
 import { runCommand } from '../support/command.js'
 import { ready, startConsole } from './rig.js'
+import { newSessionKey } from './session-client.js'
 
 describe('svc console', () => {
   let browser: Chromium
@@ -47,10 +48,11 @@ describe('svc console', () => {
       /^Open (?<link>(?<origin>http:\/\/localhost:\d+)\/\S+)$/m.exec(await printed)?.groups ?? {}
     for (const [path, headers, status] of [
       ['/console/approvals', {}, 401],
-      ['/console?ticket=wrong', {}, 401],
+      ['/api/session', {}, 401],
       ['/api/records', {}, 401],
       ['/api/records', { host: 'evil.example' }, 403],
       ['/api/records', { origin: 'https://evil.example' }, 403],
+      ['/api/records', { 'sec-fetch-site': 'same-site', 'sec-fetch-mode': 'no-cors' }, 403],
     ] as const) {
       expect((await ask(origin, path, { headers })).status, path).to.equal(status)
     }
@@ -66,14 +68,41 @@ describe('svc console', () => {
     const cookies = (await page.context().cookies()).map(({ name, value }) => `${name}=${value}`).join('; ')
     const passed = await ask(origin, '/api/evidence?tool=refund', { headers: { cookie: cookies } })
     expect(passed.headers.get('content-security-policy')).to.match(/^sandbox; default-src 'none';/)
-    expect((await ask(origin, new URL(link).pathname + new URL(link).search, {})).status).to.equal(401)
+    // The link works once: neither here nor in another browser.
+    const { jwk } = newSessionKey()
+    const begin = (ticket: string) =>
+      ask(origin, '/api/session', {
+        method: 'POST',
+        headers: { authorization: `Bearer ${ticket}` },
+        body: JSON.stringify({ key: jwk }),
+      })
+    for (const ticket of [new URL(link).hash.slice(1), 'wrong', ''])
+      expect((await begin(ticket)).status).to.equal(401)
+    const other = await browser.open()
+    await other.goto(link)
+    await other.getByText('The link works once; start svc-sdk console again.').waitFor()
+    expect(await other.content()).to.not.include('csrf":"A')
     const [cookie] = await page.context().cookies()
     const headers = { cookie: `${cookie?.name}=${cookie?.value}`, 'content-type': 'application/json' }
     const post = (more: Record<string, string>) =>
       ask(origin, '/api/policy/reload', { method: 'POST', body: '{}', headers: { ...headers, ...more } })
     expect((await post({})).status).to.equal(403)
     const { csrf } = JSON.parse((await page.locator('#state').textContent()) ?? '')
-    expect((await post({ 'x-svc-csrf': csrf })).json).to.include({ error: 'BAD_REQUEST' })
+    // What another server on localhost that the browser visits can have: the cookie, and with it the token of the page.
+    const { json } = await post({ 'x-svc-csrf': csrf })
+    expect(json['message']).to.match(/^x-svc-proof: it is not signed by the key of the session/)
+    await page.goto(`${origin}/console/policy/try`)
+    await ready(page)
+    const changed = page.waitForResponse((response) => response.request().method() === 'POST')
+    await page.getByLabel('Tool', { exact: true }).fill('billing/refund')
+    await page.getByRole('button', { name: 'Try it' }).click()
+    expect((await changed).status()).to.equal(200)
+    expect(
+      await page.evaluate(() => fetch('/api/session', { method: 'DELETE' }).then(({ status }) => status)),
+    ).to.equal(403)
+    await page.getByRole('button', { name: 'Sign out' }).click()
+    await page.getByText('Open the link that').waitFor()
+    expect((await ask(origin, '/api/records', { headers })).status).to.equal(401)
     end()
     expect((await running).code).to.equal(0)
   })
