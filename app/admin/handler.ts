@@ -11,16 +11,15 @@ import {
   Refusal,
   type ResponseHeaders,
   type Reviewer,
-  resolveOptional,
-  services,
 } from '@svc/core'
-import { jsonObjectIn, readBody } from '../http/body.js'
 import { errorResponse } from '../http/error-response.js'
 import { requestPath } from '../http/request-errors.js'
 import { type BufferedResponse, noCall, refusalResponse, writeWhole } from '../http/response.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
 import type { AdminAccess, AdminAuthorizer } from '../policy/admin-authorizer.js'
 import { AccessRecords } from './access-records.js'
+import { readJson } from './body.js'
+import { type AdminExchange, clientOf, type RequestSession } from './client.js'
 import { EventStreams } from './event-stream.js'
 import { fixedHeaders } from './fixed-headers.js'
 import {
@@ -33,14 +32,6 @@ import {
   PlainResponse,
 } from './operation.js'
 import type { SessionKey } from './session.js'
-
-/** What a request to the admin listener is handled with. */
-export interface AdminExchange {
-  readonly traceId: string
-  /** The policy in force, which stays started while the request is handled. */
-  readonly policy: ActivePolicy
-  readonly authorizer: AdminAuthorizer
-}
 
 export interface ConsoleExchange extends AdminExchange {
   /** Responds as to a GET request of the client to the API. Never rejects. */
@@ -64,13 +55,6 @@ export interface AdminConsole {
   sessionOf(message: IncomingMessage, exchange: AdminExchange): Promise<RequestSession | undefined>
 }
 
-/** The session whose cookie came with a request. */
-export interface RequestSession {
-  readonly client: Reviewer
-  /** Rejects with `Refusal` if the request may not use it. */
-  check(body: () => Promise<Uint8Array>): Promise<void>
-}
-
 export interface AdminHandlerParts {
   readonly clock: Clock
   readonly ids: Ids
@@ -84,9 +68,6 @@ export interface AdminHandlerParts {
   /** Why an operator's block refuses this person; undefined if none does. */
   blockOf(identity: Identity): string | undefined
 }
-
-/** RFC 6750 §2.1; the scheme's case does not matter. */
-const bearer = /^bearer +([A-Za-z0-9\-._~+/]+=*) *$/i
 
 /** Refusals for who the client is. */
 const accessErrors: ReadonlySet<ErrorCode> = new Set(['UNAUTHENTICATED', 'TOOL_NOT_ALLOWED'])
@@ -149,13 +130,14 @@ export class AdminHandler {
         return console.respond(message, {
           ...exchange,
           readJson: () => readJson(message),
-          ask: (client, asked) => this.#ask(this.#find('GET', asked), async () => client, exchange),
-          signIn: (identify, key) =>
-            this.#ask(this.#find('POST', '/api/session'), identify, exchange, { key }),
+          ask: (client, asked) => this.#ask('GET', asked, async () => client, exchange),
+          signIn: (identify, key) => this.#ask('POST', '/api/session', identify, exchange, { key }),
         })
       }
       const found = this.#find(method, url)
-      const identify: Identify = (now, known) => this.#clientOf(message, found.operation, now, known)
+      const findSession = async (one: IncomingMessage, now: AdminExchange) =>
+        (await this.#parts.console()).sessionOf(one, now)
+      const identify: Identify = (now, known) => clientOf(message, found.operation, now, findSession, known)
       const { headers } = message
       return this.#run(found, identify, exchange, { headers, readJson: () => readJson(message) })
     })
@@ -163,14 +145,15 @@ export class AdminHandler {
 
   /** Responds to a request of the console itself. Never rejects. */
   #ask(
-    found: FoundRequest,
+    method: string,
+    url: string,
     identify: Identify,
     exchange: AdminExchange,
     body: object = {},
   ): Promise<BufferedResponse> {
     return this.#settled<never>(exchange.traceId, async () => {
       const given = { headers: {}, readJson: async () => body }
-      const result = await this.#run(found, identify, exchange, given)
+      const result = await this.#run(this.#find(method, url), identify, exchange, given)
       if (result instanceof AdminEventStream) throw new Error('a page waits for no events')
       return result
     })
@@ -255,34 +238,6 @@ export class AdminHandler {
     checkAccess(level, access)
     return access
   }
-
-  /**
-   * Who sends the request: by its token, else by the cookie of the console. `known` gets a client whose request may still be
-   * refused. Rejects with `Refusal`.
-   */
-  async #clientOf(
-    message: IncomingMessage,
-    { by }: Operation,
-    exchange: AdminExchange,
-    known?: (client: Reviewer) => void,
-  ): Promise<Reviewer> {
-    const { authorization, cookie } = message.headers
-    if (authorization !== undefined && by !== 'cookie') return clientOfToken(message, exchange)
-    if (authorization === undefined && cookie !== undefined && by !== 'token') {
-      const session = await (await this.#parts.console()).sessionOf(message, exchange)
-      if (session !== undefined) {
-        known?.(session.client)
-        await session.check(() => bodyOf(message))
-        return session.client
-      }
-    }
-    throw new Refusal(
-      'UNAUTHENTICATED',
-      by === 'cookie'
-        ? 'This is for a session of the console, and not for a token.'
-        : 'Send "Authorization: Bearer <token>", your own or the admin token.',
-    )
-  }
 }
 
 type Identify = (now: AdminExchange, known?: (client: Reviewer) => void) => Promise<Reviewer>
@@ -333,57 +288,10 @@ function checkOrigin({ headers: { origin, host } }: IncomingMessage): void {
   throw new Refusal('TOOL_NOT_ALLOWED', 'A web page of this origin may not send requests here.')
 }
 
-/** Rejects with `Refusal`. */
-async function clientOfToken(
-  message: IncomingMessage,
-  { policy, authorizer }: AdminExchange,
-): Promise<Reviewer> {
-  if (await hasToken(message, authorizer)) return { kind: 'admin' }
-  // Without OIDC only the admin token is valid, and authn's reason for refusing another would mislead.
-  const identify = authorizer.tokenVotes ? undefined : resolveOptional(policy.container, services.identify)
-  const identity = await identify?.(message.headers)
-  if (identity?.authenticated === true) return { kind: 'user', identity }
-  const reason =
-    authorizer.token === undefined
-      ? 'No token is valid here: the policy has neither admin.tokenRef nor authn.oidc.'
-      : 'This is not the admin token.'
-  throw new Refusal('UNAUTHENTICATED', reason)
-}
-
-async function hasToken({ headers }: IncomingMessage, { token }: AdminAuthorizer): Promise<boolean> {
-  const [, presented] = bearer.exec(headers.authorization ?? '') ?? []
-  if (token === undefined || presented === undefined) return false
-  try {
-    return await token.equals(presented)
-  } catch (cause) {
-    throw new Refusal('STORE_UNAVAILABLE', 'The admin token cannot be read.', { cause })
-  }
-}
-
 function json(value: object): BufferedResponse {
   return {
     status: 200,
     headers: { 'content-type': 'application/json' },
     body: `${JSON.stringify(value)}\n`,
   }
-}
-
-const maxBodyBytes = 16_384
-
-const bodies = new WeakMap<IncomingMessage, Promise<Buffer>>()
-
-/** Read once: the console proves it, and the operation parses it. */
-function bodyOf(message: IncomingMessage): Promise<Buffer> {
-  const body = bodies.get(message) ?? readBody(message, maxBodyBytes)
-  bodies.set(message, body)
-  return body
-}
-
-/** A web page cannot send this type to another origin unasked. Rejects with `Refusal`. */
-async function readJson(message: IncomingMessage): Promise<object> {
-  const type = message.headers['content-type'] ?? ''
-  if (!/^application\/json *(;|$)/i.test(type)) {
-    throw new Refusal('BAD_REQUEST', 'content-type: expected application/json.')
-  }
-  return jsonObjectIn(await bodyOf(message))
 }

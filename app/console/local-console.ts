@@ -22,7 +22,7 @@ import { listenOn } from '../http/listen.js'
 import { requestPath } from '../http/request-errors.js'
 import type { Pages } from './api.js'
 import { type Assets, pageHeaders, readAssets } from './assets.js'
-import { Proofs, proofBounds, publicKeyOf } from './proof.js'
+import { importSessionKey, Proofs, proofBounds } from './proof.js'
 import { cookieIn } from './sealing.js'
 import { attributes } from './sessions.js'
 import { themeOf } from './theme.js'
@@ -125,7 +125,7 @@ export class LocalConsole {
       }
       return respond(response, 401, `${JSON.stringify(refusal)}\n`, json)
     }
-    publicKeyOf(key)
+    importSessionKey(key)
     this.#ticket = undefined
     this.#session = { secret: secret(), key }
     const cookie = `${this.#cookie}=${this.#session.secret}; ${attributes}`

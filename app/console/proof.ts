@@ -39,7 +39,7 @@ export class Proofs {
     key: SessionKey,
   ): Promise<void> {
     const [payload = '', signature = ''] = String(headers[PROOF_HEADER] ?? '').split('.')
-    const signed = { key: publicKeyOf(key), dsaEncoding: 'ieee-p1363' as const }
+    const signed = { key: importSessionKey(key), dsaEncoding: 'ieee-p1363' as const }
     if (!verify('sha256', Buffer.from(payload), signed, Buffer.from(signature, 'base64url'))) {
       throw refusal('it is not signed by the key of the session; sign in again')
     }
@@ -55,7 +55,7 @@ export class Proofs {
 }
 
 /** @throws {Refusal} `BAD_REQUEST` for a point that is not on the curve */
-export function publicKeyOf(key: SessionKey): KeyObject {
+export function importSessionKey(key: SessionKey): KeyObject {
   try {
     return createPublicKey({ key: { ...key }, format: 'jwk' })
   } catch (cause) {

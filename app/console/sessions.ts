@@ -11,10 +11,10 @@ import {
   type SharedMap,
   services,
 } from '@svc/core'
-import type { AdminExchange } from '../admin/handler.js'
+import type { AdminExchange } from '../admin/client.js'
 import type { SessionKey } from '../admin/session.js'
 import type { SessionTimes } from './api.js'
-import { type Proofs, publicKeyOf } from './proof.js'
+import { importSessionKey, type Proofs } from './proof.js'
 import { cookieIn, Sealing } from './sealing.js'
 
 export interface Session {
@@ -75,7 +75,7 @@ export class Sessions {
   /** The `Set-Cookie` header of a new session. Rejects with `Refusal` if the key is not one. */
   async begin(client: Reviewer, key: SessionKey, by: Authority): Promise<string> {
     const now = this.#clock.now()
-    publicKeyOf(key)
+    importSessionKey(key)
     return this.#setCookie({
       id: randomBytes(18).toString('base64url'),
       client,

@@ -1,0 +1,84 @@
+// Who sends a request to the admin listener.
+import type { IncomingMessage } from 'node:http'
+import { Refusal, type Reviewer, resolveOptional, services } from '@svc/core'
+import type { ActivePolicy } from '../policy/active-policy.js'
+import type { AdminAuthorizer } from '../policy/admin-authorizer.js'
+import { bodyOf } from './body.js'
+import type { Operation } from './operation.js'
+
+/** What a request to the admin listener is handled with. */
+export interface AdminExchange {
+  readonly traceId: string
+  /** The policy in force, which stays started while the request is handled. */
+  readonly policy: ActivePolicy
+  readonly authorizer: AdminAuthorizer
+}
+
+/** The session whose cookie came with a request. */
+export interface RequestSession {
+  readonly client: Reviewer
+  /** Rejects with `Refusal` if the request may not use it. */
+  check(body: () => Promise<Uint8Array>): Promise<void>
+}
+
+/** RFC 6750 §2.1; the scheme's case does not matter. */
+const bearer = /^bearer +([A-Za-z0-9\-._~+/]+=*) *$/i
+
+/** Undefined if the request has no session of the console. */
+type FindSession = (message: IncomingMessage, exchange: AdminExchange) => Promise<RequestSession | undefined>
+
+/**
+ * Who sends a request: by its token, else by the cookie of the console, as the operation wants it. `known` gets a client whose
+ * request may still be refused. Rejects with `Refusal`.
+ */
+export async function clientOf(
+  message: IncomingMessage,
+  { by }: Pick<Operation, 'by'>,
+  exchange: AdminExchange,
+  findSession: FindSession,
+  known?: (client: Reviewer) => void,
+): Promise<Reviewer> {
+  const { authorization, cookie } = message.headers
+  if (authorization !== undefined && by !== 'cookie') return clientOfToken(message, exchange)
+  if (authorization === undefined && cookie !== undefined && by !== 'token') {
+    const session = await findSession(message, exchange)
+    if (session !== undefined) {
+      known?.(session.client)
+      await session.check(() => bodyOf(message))
+      return session.client
+    }
+  }
+  throw new Refusal(
+    'UNAUTHENTICATED',
+    by === 'cookie'
+      ? 'This is for a session of the console, and not for a token.'
+      : 'Send "Authorization: Bearer <token>", your own or the admin token.',
+  )
+}
+
+/** Rejects with `Refusal`. */
+async function clientOfToken(
+  message: IncomingMessage,
+  { policy, authorizer }: AdminExchange,
+): Promise<Reviewer> {
+  if (await hasToken(message, authorizer)) return { kind: 'admin' }
+  // Without OIDC only the admin token is valid, and authn's reason for refusing another would mislead.
+  const identify = authorizer.tokenVotes ? undefined : resolveOptional(policy.container, services.identify)
+  const identity = await identify?.(message.headers)
+  if (identity?.authenticated === true) return { kind: 'user', identity }
+  const reason =
+    authorizer.token === undefined
+      ? 'No token is valid here: the policy has neither admin.tokenRef nor authn.oidc.'
+      : 'This is not the admin token.'
+  throw new Refusal('UNAUTHENTICATED', reason)
+}
+
+async function hasToken({ headers }: IncomingMessage, { token }: AdminAuthorizer): Promise<boolean> {
+  const [, presented] = bearer.exec(headers.authorization ?? '') ?? []
+  if (token === undefined || presented === undefined) return false
+  try {
+    return await token.equals(presented)
+  } catch (cause) {
+    throw new Refusal('STORE_UNAVAILABLE', 'The admin token cannot be read.', { cause })
+  }
+}
