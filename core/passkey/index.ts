@@ -1,8 +1,8 @@
 // A vote that a passkey signs (W3C Web Authentication Level 3 §7.2): the challenge is the hash of what the vote says. Checked
 // before the vote counts, and again by whoever verifies the log.
+import { isUtf8 } from 'node:buffer'
 import { createHash, randomBytes } from 'node:crypto'
-import type { adminReviewer } from '../call/escalation.js'
-import { canonicalize, isJsonObject, messageOf, visibleInLine } from '../json/index.js'
+import { canonicalize, messageOf, visibleInLine } from '../json/index.js'
 import { relyingPartyOf } from './origin.js'
 import { coseKeyOf, publicKeyOf } from './public-key.js'
 
@@ -14,9 +14,6 @@ export {
   registeredKeyOf,
   type SignedEnrolment,
 } from './registration.js'
-
-/** The same name; its module is not loaded, as verifiers of a log need nothing else of it. */
-const ADMIN: typeof adminReviewer = 'the admin token'
 
 /** What a passkey signs. */
 export interface SignedVote {
@@ -98,6 +95,8 @@ export async function assertionError(
 }
 
 const MAX_MESSAGE = 300
+/** The hash of the relying party, the flags and the counter. */
+const DATA_BYTES = 37
 
 /** The checks of the library, and those that it leaves out. */
 async function errorOf(vote: SignedVote, assertion: PasskeyAssertion): Promise<string | undefined> {
@@ -109,6 +108,12 @@ async function errorOf(vote: SignedVote, assertion: PasskeyAssertion): Promise<s
   for (const text of [authenticatorData, clientDataJSON, signature]) {
     if (Buffer.from(text, 'base64url').toString('base64url') !== text) return 'not base64url'
   }
+  // The library drops a byte order mark, and replaces other bytes.
+  const clientData = Buffer.from(clientDataJSON, 'base64url')
+  if (!isUtf8(clientData) || clientData[0] === 0xef) return 'the client data is not UTF-8'
+  // Nothing was asked of the authenticator that would need more.
+  if (Buffer.from(authenticatorData, 'base64url').length !== DATA_BYTES)
+    return `the authenticator data has other than ${DATA_BYTES} bytes`
   const publicKey = publicKeyOf(assertion.public_key)
   if (publicKey.asymmetricKeyType === 'ec' && !isDer(Buffer.from(signature, 'base64url')))
     return 'the signature is not in DER'
@@ -150,71 +155,4 @@ function isInteger(bytes: Buffer): boolean {
   const [tag, length, first = 0x80, second = 0] = bytes
   const isMinimal = first < 0x80 && (first > 0 || length === 1 || second >= 0x80)
   return tag === 0x02 && length === bytes.length - 2 && isMinimal
-}
-
-/** The error of a recorded vote by the members of its record; undefined if it is proven, or claims no passkey. */
-export async function recordedVoteError(
-  record: Readonly<Record<string, unknown>>,
-): Promise<string | undefined> {
-  const { event } = record
-  if (!isJsonObject(event)) return undefined
-  const { passkey, proof, vote, comment = null, reviewer, fingerprint } = event
-  const isLate = record['error'] !== undefined && record['error'] !== null
-  if (isLate !== (proof === 'late')) return 'the vote came too late, or it did not'
-  if (passkey === undefined && proof !== 'passkey') return undefined
-  if (!isJsonObject(passkey) || proof !== 'passkey') return 'the vote and its passkey do not belong together'
-  const { nonce, ...assertion } = passkey
-  if (!isSaidOf(record, { vote, comment, reviewer })) return 'the record says something else than its vote'
-  const { escalation_id: escalation, input_sha256, log_id } = record
-  const signed = {
-    escalation,
-    fingerprint,
-    input_sha256,
-    vote,
-    comment,
-    reviewer,
-    log_id: log_id ?? null,
-    nonce,
-  }
-  if (!isSignedVote(signed) || !isAssertion(assertion)) return 'members of the vote are missing'
-  const { ts, principal } = record
-  const roles = isJsonObject(principal) ? (principal['roles'] ?? []) : []
-  if (!isTexts(roles)) return 'the roles are not a list of names'
-  return nonceError(signed.nonce, Date.parse(String(ts)), roles) ?? (await assertionError(signed, assertion))
-}
-
-/** Whether decision, details and person of the record are those of the vote. */
-function isSaidOf(
-  { policy, findings, principal }: Readonly<Record<string, unknown>>,
-  { vote, comment, reviewer }: Readonly<Record<'vote' | 'comment' | 'reviewer', unknown>>,
-): boolean {
-  if (!isJsonObject(policy) || policy['decision'] !== (vote === 'approve' ? 'allow' : 'deny')) return false
-  const user = isJsonObject(principal) ? principal['user'] : undefined
-  const isOfUser = user === undefined ? reviewer === ADMIN : String(reviewer).startsWith(`${user} of `)
-  const by = user === undefined ? ` by ${ADMIN}` : ''
-  const detail = `${vote}${by}${comment === null ? '' : `: ${comment}`}`
-  const all = Array.isArray(findings) ? findings : []
-  return isOfUser && all.length > 0 && all.every((one) => isJsonObject(one) && one['detail'] === detail)
-}
-
-function isSignedVote(
-  given: Readonly<Record<string, unknown>>,
-): given is Readonly<Record<string, unknown>> & SignedVote {
-  return Object.entries(given).every(([name, value]) => {
-    const mayBeNull = name === 'comment' || name === 'log_id'
-    return typeof value === 'string' || (mayBeNull && value === null)
-  })
-}
-
-const members = ['public_key', 'origin', 'authenticator_data', 'client_data_json', 'signature'] as const
-
-function isAssertion(given: unknown): given is PasskeyAssertion {
-  if (!isJsonObject(given)) return false
-  const { batch, ...rest } = given
-  const isWhole = members.every((name) => typeof rest[name] === 'string')
-  return isWhole && Object.keys(rest).length === members.length && (batch === undefined || isTexts(batch))
-}
-
-function isTexts(given: unknown): given is readonly string[] {
-  return Array.isArray(given) && given.every((one) => typeof one === 'string')
 }

@@ -16,11 +16,18 @@ export const algorithms: readonly number[] = forms.map(({ cose }) => cose.alg)
 
 export type CoseKey = Map<number, number | Uint8Array>
 
-/** @throws {Error} if it is not the public key of a kind that authenticators have */
+/** @throws {Error} if it is not the public key of a kind that authenticators have, in the one form that browsers give it */
 export function publicKeyOf(text: string): KeyObject {
   const key = createPublicKey({ key: Buffer.from(fromBase64(text)), format: 'der', type: 'spki' })
-  formOf(key.export({ format: 'jwk' }))
-  return key
+  const jwk = key.export({ format: 'jwk' })
+  formOf(jwk)
+  // Bytes may follow the key, and a point may be compressed.
+  if (derOf(createPublicKey({ key: jwk, format: 'jwk' })) === text) return key
+  throw new Error('the public key is not in the form that browsers give it')
+}
+
+function derOf(key: KeyObject): string {
+  return key.export({ format: 'der', type: 'spki' }).toString('base64')
 }
 
 /** The key as an authenticator states it. @throws {Error} as `publicKeyOf` */
@@ -43,8 +50,7 @@ export function publicKeyIn(cose: CoseKey): string {
     const value = cose.get(label)
     return [name, value instanceof Uint8Array ? Buffer.from(value).toString('base64url') : '']
   })
-  const key = createPublicKey({ key: { ...form.jwk, ...Object.fromEntries(members) }, format: 'jwk' })
-  return key.export({ format: 'der', type: 'spki' }).toString('base64')
+  return derOf(createPublicKey({ key: { ...form.jwk, ...Object.fromEntries(members) }, format: 'jwk' }))
 }
 
 function formOf({ kty, crv }: JsonWebKey) {

@@ -5,7 +5,6 @@ docs/audit-format.md alone. Exit 0: every record is proven and the page is one o
 """
 
 import argparse
-import datetime
 import json
 import os
 import sys
@@ -16,7 +15,7 @@ import proofs
 from canonical import NotCanonical, canonical, parse_object
 from days import place_of
 from keys import Keys, key_id, read_keys
-from lines import INSTANT, utc_day
+from lines import instant, utc_day
 from witnesses import LONGEST_AGE, cosigned_at, read_witness_keys
 
 START = '<script type="application/json" id="evidence">'
@@ -76,22 +75,6 @@ def is_evidence(value):
         and set(value["filter"]) <= set(FILTER.split())
         and all(map(is_text, value["filter"].values()))
     )
-
-
-def instant(text):
-    """Milliseconds since the epoch, None for another text."""
-    if utc_day(text) is None:
-        return None
-    match = INSTANT.fullmatch(text)
-    day = datetime.datetime(int(match[1]), int(match[2]), int(match[3]), tzinfo=datetime.timezone.utc)
-    time, zone = text[11 : len(text) - len(match[6])], match[6]
-    hours, minutes, *seconds = time.replace(",", ".").split(":")
-    shift = 0 if zone == "Z" else (1 if zone[0] == "+" else -1) * (int(zone[1:3]) * 60 + int(zone[4:6]))
-    whole, _, fraction = (seconds or ["0"])[0].partition(".")
-    if int(whole) == 60:
-        return None
-    of_day = ((int(hours) * 60 + int(minutes) - shift) * 60 + int(whole)) * 1000
-    return int(day.timestamp()) * 1000 + of_day + int((fraction + "000")[:3])
 
 
 def is_selected(record, chosen):

@@ -6,6 +6,7 @@ import re
 
 from canonical import NotCanonical, canonical, parse_object
 from keys import PREFIX, has_signed, strict_base64
+from votes import proof_failure
 
 KEY_ID = re.compile(r"ed25519:[0-9a-f]{64}")
 INSTANT = re.compile(
@@ -52,7 +53,7 @@ def check_line(line, keys, leaf, day=None, log_id=None):
         return "foreign", stored
     if day is not None and utc_day(stored.get("ts")) != day:
         return "wrong_day", stored
-    return None, stored
+    return ("bad_vote" if proof_failure(stored, instant(stored.get("ts"))) else None), stored
 
 
 def _cut(line, signature):
@@ -92,6 +93,22 @@ def utc_day(instant):
         return (day + datetime.timedelta(days=minutes // 1440)).isoformat()
     except (ValueError, OverflowError):
         return None
+
+
+def instant(text):
+    """Milliseconds since the epoch, None for another text."""
+    if utc_day(text) is None:
+        return None
+    match = INSTANT.fullmatch(text)
+    day = datetime.datetime(int(match[1]), int(match[2]), int(match[3]), tzinfo=datetime.timezone.utc)
+    time, zone = text[11 : len(text) - len(match[6])], match[6]
+    hours, minutes, *seconds = time.replace(",", ".").split(":")
+    shift = 0 if zone == "Z" else (1 if zone[0] == "+" else -1) * (int(zone[1:3]) * 60 + int(zone[4:6]))
+    whole, _, fraction = (seconds or ["0"])[0].partition(".")
+    if int(whole) == 60:
+        return None
+    of_day = ((int(hours) * 60 + int(minutes) - shift) * 60 + int(whole)) * 1000
+    return int(day.timestamp()) * 1000 + of_day + int((fraction + "000")[:3])
 
 
 def days_between(earlier, later):

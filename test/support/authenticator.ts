@@ -8,9 +8,19 @@ export interface TestPasskey {
   /** DER SubjectPublicKeyInfo, base64. */
   readonly publicKey: string
   /** The response to the challenge on a page of this origin; `flags` as in the authenticator data. */
-  respond(challenge: string, origin: string, flags?: number): TestResponse
+  respond(challenge: string, origin: string, flags?: number, odd?: OddResponse): TestResponse
   /** The response to the challenge of a registration. */
   register(challenge: string, origin: string, flags?: number): RegistrationResponse
+}
+
+/** What a program in the place of a browser and an authenticator says and signs. */
+export interface OddResponse {
+  /** Members of the client data. */
+  readonly client?: object
+  /** The bytes of the client data by their usual text. */
+  readonly clientBytes?: (text: string) => Uint8Array
+  /** The authenticator data by the usual one. */
+  readonly data?: (data: Buffer) => Buffer
 }
 
 interface TestResponse {
@@ -26,12 +36,16 @@ const ATTESTED = 0x40
 
 export type KeyKind = 'ec' | 'ed25519' | 'rsa'
 
-export function testPasskey(id = 'Y3JlZGVudGlhbC1vZi10ZXN0', kind: KeyKind = 'ec'): TestPasskey {
+/** Kinds that authenticators do not have, or not with these algorithms. */
+type OddKind = 'secp256k1' | 'secp384r1' | 'rsa-pss'
+
+export function testPasskey(id = 'Y3JlZGVudGlhbC1vZi10ZXN0', kind: KeyKind | OddKind = 'ec'): TestPasskey {
   const { publicKey, privateKey } = keyPair(kind)
   return {
     id,
     publicKey: publicKey.export({ format: 'der', type: 'spki' }).toString('base64'),
-    respond: (challenge, origin, flags = VERIFIED) => respond(privateKey, challenge, origin, flags),
+    respond: (challenge, origin, flags = VERIFIED, odd = {}) =>
+      respond(privateKey, challenge, origin, flags, odd),
     register(challenge, origin, flags = VERIFIED) {
       const credentialId = Buffer.from(id, 'base64url')
       const key = isoCBOR.encode(coseKeyOf(publicKey))
@@ -52,15 +66,18 @@ export function testPasskey(id = 'Y3JlZGVudGlhbC1vZi10ZXN0', kind: KeyKind = 'ec
   }
 }
 
-function keyPair(kind: KeyKind) {
+function keyPair(kind: KeyKind | OddKind) {
   if (kind === 'ec') return generateKeyPairSync('ec', { namedCurve: 'prime256v1' })
+  if (kind === 'secp256k1' || kind === 'secp384r1') return generateKeyPairSync('ec', { namedCurve: kind })
+  if (kind === 'rsa-pss') return generateKeyPairSync('rsa-pss', { modulusLength: 2048 })
   return kind === 'rsa' ? generateKeyPairSync('rsa', { modulusLength: 2048 }) : generateKeyPairSync('ed25519')
 }
 
 const sha256 = (data: string | Buffer) => createHash('sha256').update(data).digest()
 
-function clientData(type: string, challenge: string, origin: string): Buffer {
-  return Buffer.from(JSON.stringify({ type, challenge, origin, crossOrigin: false }))
+function clientData(type: string, challenge: string, origin: string, odd: OddResponse = {}): Buffer {
+  const { client = {}, clientBytes = Buffer.from } = odd
+  return Buffer.from(clientBytes(JSON.stringify({ type, challenge, origin, crossOrigin: false, ...client })))
 }
 
 /** The hash of the relying party, the flags and the counter. */
@@ -68,9 +85,16 @@ function authenticatorData(origin: string, flags: number): Buffer {
   return Buffer.concat([sha256(new URL(origin).hostname), Buffer.from([flags, 0, 0, 0, 1])])
 }
 
-function respond(key: KeyObject, challenge: string, origin: string, flags: number): TestResponse {
-  const client = clientData('webauthn.get', challenge, origin)
-  const data = authenticatorData(origin, flags)
+function respond(
+  key: KeyObject,
+  challenge: string,
+  origin: string,
+  flags: number,
+  odd: OddResponse,
+): TestResponse {
+  const client = clientData('webauthn.get', challenge, origin, odd)
+  const { data: changed = (data: Buffer) => data } = odd
+  const data = changed(authenticatorData(origin, flags))
   const digest = key.asymmetricKeyType === 'ed25519' ? null : 'sha256'
   return {
     authenticatorData: data.toString('base64url'),

@@ -81,14 +81,16 @@ export async function verifyRecord(
     proof.leaf === leaf
       ? checked.inclusion
       : { state: 'failed', reason: `the gateway gave the proof of leaf ${proof.leaf}` }
+  const votes = checked.vote === undefined ? [] : [checked.vote]
   const rows: VerifiedRow[] = [
     { name: 'Signature', result: checked.signature },
     { name: `Leaf ${leaf} of ${checkpoint.size}`, result: place },
     { name: 'Checkpoint', result: checked.checkpoint },
+    ...votes.map((result) => ({ name: 'Vote', result })),
     ...witnessRows(checkpoint),
     { name: 'Kept head', result: history },
   ]
-  const decisive = [checked.signature, place, checked.checkpoint, history]
+  const decisive = [checked.signature, place, checked.checkpoint, ...votes, history]
   const isOk = decisive.every(({ state }) => state === 'ok')
   const isFailed = decisive.some(({ state }) => state === 'failed')
   const { origin: name, text } = checkpoint

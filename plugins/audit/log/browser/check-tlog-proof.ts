@@ -3,6 +3,7 @@
 import { type Bytes, hexOf, strictBase64, textBytes, utf8Text } from './bytes.js'
 import { canonicalText } from './canonical.js'
 import { type CheckResult, confirmed, notChecked, refuted, worstOf } from './check-result.js'
+import { checkVoteProof } from './check-vote.js'
 import { type GivenKey, type GivenKeys, verifiesEd25519 } from './given-keys.js'
 import {
   type CheckedCosignature,
@@ -31,6 +32,8 @@ export interface CheckedProof {
   readonly signature: CheckResult
   readonly inclusion: CheckResult
   readonly checkpoint: CheckResult
+  /** Of a vote on an approval that has a passkey. */
+  readonly vote?: CheckResult
   readonly cosignatures: readonly CheckedCosignature[]
 }
 
@@ -72,8 +75,10 @@ export async function checkTlogProof(
   const cosignatures = await Promise.all(
     keys.witnesses.map((witness) => checkCosignature(proof.checkpoint, witness)),
   )
-  const all = [signature, inclusion, checkpoint, ...cosignatures.map(({ result }) => result)]
-  return { state: worstOf(all), signature, inclusion, checkpoint, cosignatures }
+  const vote = await checkVoteProof(proof.record ?? {})
+  const votes = vote === undefined ? [] : [vote]
+  const all = [signature, inclusion, checkpoint, ...votes, ...cosignatures.map(({ result }) => result)]
+  return { state: worstOf(all), signature, inclusion, checkpoint, ...(vote && { vote }), cosignatures }
 }
 
 async function checkInclusion(

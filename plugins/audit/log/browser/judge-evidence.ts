@@ -43,9 +43,10 @@ async function placeOf(
   rules: EvidenceRules,
   list: EvidenceList,
   { leaf, record = {}, checkpoint: { origin } }: ReadProof,
-  { signature, inclusion, checkpoint }: CheckedProof,
+  { signature, inclusion, checkpoint, vote }: CheckedProof,
 ): Promise<CheckResult> {
-  if (worstOf([signature, inclusion, checkpoint]) !== 'ok') return notChecked('it is not proven by itself')
+  if (worstOf([signature, inclusion, checkpoint, ...(vote ? [vote] : [])]) !== 'ok')
+    return notChecked('it is not proven by itself')
   const definition = definitionIn(record)
   const hash = definition && hexOf(await sha256(textBytes(definition.text)))
   const error = rules.errorOf(list, { origin, leaf, record }, hash)

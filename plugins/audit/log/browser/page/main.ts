@@ -202,6 +202,7 @@ function checksOf({ checked, place }: Partial<JudgedProof> = {}): [string, Check
     ['Signature', checked.signature],
     ['Place in the log', checked.inclusion],
     ['Checkpoint', checked.checkpoint],
+    ...(checked.vote === undefined ? [] : [['Vote', checked.vote] as [string, CheckResult]]),
     ['In this file', place],
     ...checked.cosignatures.map(({ witness, result }): [string, CheckResult] => [
       `Witness ${withoutHidden(witness)}`,

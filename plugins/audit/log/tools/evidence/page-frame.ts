@@ -18,6 +18,8 @@ const MODULES = [
   'tree-walk',
   'given-keys',
   'signed-checkpoint',
+  'recorded-vote',
+  'check-vote',
   'check-tlog-proof',
   'evidence-data',
   'evidence-rules',

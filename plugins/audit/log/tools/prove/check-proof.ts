@@ -1,12 +1,13 @@
 // Checks inclusion proofs with the public keys alone.
 
+import { isVote } from '../../browser/recorded-vote.js'
 import type { TrustedKey } from '../../keys/public-key.js'
 import { verifyInclusion } from '../../merkle/proof.js'
 import { leafHash } from '../../merkle/tree-hash.js'
 import { parseCheckpoint } from '../../tree/checkpoint.js'
 import { KeyHistory } from '../../tree/key-history.js'
 import { judgeNote, parseNote } from '../../tree/note.js'
-import { checkLine, checkVote, isVote } from '../verify/check-line.js'
+import { checkLine, checkVote } from '../verify/check-line.js'
 import { parseProof, splitProofs } from './proof-text.js'
 
 export type ProofJudgement =

@@ -1,9 +1,10 @@
 // Checks single records with the keys that the log itself names.
 
+import { isVote } from '../../browser/recorded-vote.js'
 import { keysOfLog } from '../../keys/read-keys.js'
 import { KeyHistory } from '../../tree/key-history.js'
 import { shortLogId } from '../../tree/record-place.js'
-import { checkLine, checkVote, isVote } from '../verify/check-line.js'
+import { checkLine, checkVote } from '../verify/check-line.js'
 import { factsOfLog } from '../verify/journal-facts.js'
 import type { FailureKind } from '../verify/report.js'
 

@@ -1,7 +1,8 @@
 // Checks one stored line by itself: canonical JSON, of its file's day, signed by a known key.
 
 import { CanonicalJsonError, canonicalize, parseBase64, parseJsonObject } from '@svc/core/json'
-import { recordedVoteError } from '@svc/core/passkey'
+import { assertionError, nonceError } from '@svc/core/passkey'
+import { type ClaimedProof, claimedProof } from '../../browser/recorded-vote.js'
 import { utcDayOf } from '../../format/day.js'
 import { lineText } from '../../format/stored-record.js'
 import { SIGNATURE_BYTES } from '../../keys/ed25519.js'
@@ -51,14 +52,16 @@ export function checkLine(bytes: Uint8Array, context: LineContext, leaf: number 
   }
 }
 
-export function isVote({ tool }: Readonly<Record<string, unknown>>): boolean {
-  return tool === 'escalations/vote@1'
-}
-
 /** Who has the key of the log can sign another vote, but not with the reviewer's passkey. */
 export async function checkVote(record: Readonly<Record<string, unknown>>): Promise<LineFailure | undefined> {
-  const message = await recordedVoteError(record)
+  const claimed = claimedProof(record)
+  if (claimed === undefined) return undefined
+  const message = 'error' in claimed ? claimed.error : await proofError(claimed)
   return message === undefined ? undefined : { kind: 'bad_vote', message }
+}
+
+async function proofError({ vote, assertion, at, roles }: ClaimedProof): Promise<string | undefined> {
+  return nonceError(vote.nonce, at, roles) ?? (await assertionError(vote, assertion))
 }
 
 /** The holder of the key can sign bytes that are not canonical, which two parsers may read differently. */

@@ -2,6 +2,7 @@
 // several threads can read chunks of one file.
 
 import { closeSync, openSync } from 'node:fs'
+import { isVote } from '../../browser/recorded-vote.js'
 import { MAX_LINE_BYTES, tooLong } from '../../files/lines.js'
 import { ReadAhead } from '../../files/read-ahead.js'
 import { objectIn } from '../../format/stored-record.js'
@@ -9,7 +10,7 @@ import { LeafRange, type SubtreeRoot } from '../../merkle/leaf-range.js'
 import { type Digest, leafHashWithin } from '../../merkle/tree-hash.js'
 import type { KeyHistory } from '../../tree/key-history.js'
 import type { PlacedRange } from '../../tree/seal-ranges.js'
-import { checkLine, isVote, type LineFailure } from './check-line.js'
+import { checkLine, type LineFailure } from './check-line.js'
 import { type NumberRun, RunCollector } from './sequences.js'
 
 const NEWLINE = 0x0a

@@ -1,0 +1,101 @@
+// What the record of a vote on an approval says that a passkey has signed. Who has the key of the log can sign another vote,
+// but not with the reviewer's passkey.
+
+type Json = Readonly<Record<string, unknown>>
+
+/** The members that the challenge is over. */
+export interface RecordedVote {
+  readonly escalation: string
+  readonly fingerprint: string
+  readonly input_sha256: string
+  readonly vote: string
+  readonly comment: string | null
+  readonly reviewer: string
+  readonly log_id: string | null
+  readonly nonce: string
+}
+
+/** The response of the authenticator. Binary members are base64url, the key is DER in base64. */
+export interface RecordedAssertion {
+  readonly public_key: string
+  readonly origin: string
+  readonly authenticator_data: string
+  readonly client_data_json: string
+  readonly signature: string
+  /** The challenges of all votes that the assertion proves, if it proves several. */
+  readonly batch?: readonly string[]
+}
+
+export interface ClaimedProof {
+  readonly vote: RecordedVote
+  readonly assertion: RecordedAssertion
+  /** Of the record, in milliseconds since the epoch. */
+  readonly at: number
+  /** Of the reviewer. */
+  readonly roles: readonly string[]
+}
+
+/** The reviewer of a vote without a user. */
+const ADMIN = 'the admin token'
+
+export function isVote({ tool }: Json): boolean {
+  return tool === 'escalations/vote@1'
+}
+
+/** The proof that the vote claims to have, or why it cannot be one; undefined if it claims none. */
+export function claimedProof(record: Json): ClaimedProof | { readonly error: string } | undefined {
+  const { event } = record
+  if (!isObject(event)) return undefined
+  const { passkey, proof, vote, comment = null, reviewer, fingerprint } = event
+  const isLate = record['error'] !== undefined && record['error'] !== null
+  if (isLate !== (proof === 'late')) return { error: 'the vote came too late, or it did not' }
+  if (passkey === undefined && proof !== 'passkey') return undefined
+  if (!isObject(passkey) || proof !== 'passkey')
+    return { error: 'the vote and its passkey do not belong together' }
+  const { nonce, ...assertion } = passkey
+  if (!isSaidOf(record, { vote, comment, reviewer }))
+    return { error: 'the record says something else than its vote' }
+  const { escalation_id: escalation, input_sha256, log_id = null, ts, principal } = record
+  const signed = { escalation, fingerprint, input_sha256, vote, comment, reviewer, log_id, nonce }
+  if (!isRecordedVote(signed) || !isAssertion(assertion)) return { error: 'members of the vote are missing' }
+  const roles = isObject(principal) ? (principal['roles'] ?? []) : []
+  if (!areTexts(roles)) return { error: 'the roles are not a list of names' }
+  return { vote: signed, assertion, at: Date.parse(String(ts).replace(',', '.')), roles }
+}
+
+/** Whether decision, details and person of the record are those of the vote. */
+function isSaidOf({ policy, findings, principal }: Json, { vote, comment, reviewer }: Json): boolean {
+  if (!isObject(policy) || policy['decision'] !== (vote === 'approve' ? 'allow' : 'deny')) return false
+  const user = isObject(principal) ? principal['user'] : undefined
+  const isOfUser =
+    user === undefined
+      ? reviewer === ADMIN
+      : typeof reviewer === 'string' && typeof user === 'string' && reviewer.startsWith(`${user} of `)
+  const by = user === undefined ? ` by ${ADMIN}` : ''
+  const detail = `${vote}${by}${comment === null ? '' : `: ${comment}`}`
+  const all: unknown[] = Array.isArray(findings) ? findings : []
+  return isOfUser && all.length > 0 && all.every((one) => isObject(one) && one['detail'] === detail)
+}
+
+function isRecordedVote(given: Json): given is Json & RecordedVote {
+  return Object.entries(given).every(([name, value]) => {
+    const mayBeNull = name === 'comment' || name === 'log_id'
+    return typeof value === 'string' || (mayBeNull && value === null)
+  })
+}
+
+const members = ['public_key', 'origin', 'authenticator_data', 'client_data_json', 'signature']
+
+function isAssertion(given: Json): given is Json & RecordedAssertion {
+  const { batch, ...rest } = given
+  const isWhole = members.every((name) => typeof rest[name] === 'string')
+  return isWhole && Object.keys(rest).length === members.length && (batch === undefined || areTexts(batch))
+}
+
+function areTexts(given: unknown): given is readonly string[] {
+  return Array.isArray(given) && given.every((one) => typeof one === 'string')
+}
+
+function isObject(value: unknown): value is Json {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
