@@ -21,8 +21,8 @@ export interface ForgedVote {
 }
 
 const ORIGIN = 'http://localhost:9090'
-export const KINDS = ['ec', 'ed25519', 'rsa'] as const
-export const passkeys = Object.fromEntries(KINDS.map((kind) => [kind, testPasskey('id', kind)])) as Record<
+const KINDS = ['ec', 'ed25519', 'rsa'] as const
+const passkeys = Object.fromEntries(KINDS.map((kind) => [kind, testPasskey('id', kind)])) as Record<
   KeyKind,
   TestPasskey
 >
@@ -51,7 +51,7 @@ const AT = Date.parse(`${DAY}T10:00:00.000Z`)
 const ROLES = ['approver', 'beta', '\u{1f600}x', '\ufb33']
 
 /** The record of an approval of ann's. */
-export function voteRecord(cast: Cast = {}): Json {
+function voteRecord(cast: Cast = {}): Json {
   const { by = passkeys.ec, origin = ORIGIN, flags, odd, signed, passkey } = cast
   const { reviewer = 'ann of acme', user = 'ann', age = 30, batch } = cast
   const roles = user === '' ? [] : (cast.roles ?? ROLES)
