@@ -42,7 +42,7 @@ const caseSchema = z.object({
   approval_set_id: z.string().optional(),
   second_set_id: z.string().optional(),
   emergency: z.object({ reason: z.string().optional(), review: z.string() }).optional(),
-  enrolment: z.object({ reviewer: z.string(), revoked_at: z.string().optional() }).optional(),
+  enrolment: z.object({ code: z.string(), revoked_at: z.string().optional() }).optional(),
   approval_note: z.string().optional(),
   votes: z.array(
     z.object({ reviewer: z.string(), vote: z.string(), at: z.string(), comment: z.string().optional() }),
@@ -248,6 +248,7 @@ async function print(
     ['id', shown.id],
     ['status', `${shown.status}${decided}${shown.used ? ', used' : ''}`],
     ['revoked', shown.enrolment?.revoked_at],
+    ['code', shown.enrolment?.code],
     ['call', shown.reference],
     ['args', shown.args],
     [

@@ -76,6 +76,7 @@ export const escalationSchema = z.object({
       reviewer: z.string(),
       credential_id: z.string(),
       public_key: z.string(),
+      code: z.string().describe('What its owner reads to those who confirm it: digits of `input_sha256`.'),
       revoked_at: instantSchema.optional(),
     })
     .optional()
@@ -159,11 +160,12 @@ export function reviewerView(escalation: ShownEscalation, tokenVotes: boolean): 
   }
 }
 
-function enrolmentView({ reviewer, credentialId, publicKey, revokedAt }: Enrolment) {
+function enrolmentView({ reviewer, credentialId, publicKey, code, revokedAt }: Enrolment) {
   return {
     reviewer,
     credential_id: credentialId,
     public_key: publicKey,
+    code,
     ...(revokedAt === undefined ? {} : { revoked_at: instant(revokedAt) }),
   }
 }

@@ -130,6 +130,8 @@ export interface Enrolment {
   readonly credentialId: string
   /** DER SubjectPublicKeyInfo in base64. */
   readonly publicKey: string
+  /** What its owner reads to those who confirm it: the first digits of the hash of the above. */
+  readonly code: string
   /** Milliseconds since the epoch. */
   readonly revokedAt?: number
 }

@@ -4,8 +4,9 @@ import { assertionError, challengeOf } from '@svc/core/passkey'
 import { expect } from 'chai'
 import type { Page } from 'playwright-core'
 import { adminToken, ask } from '../app/admin/rig.js'
-import { type Chromium, needsChromium, startChromium } from '../support/chromium.js'
-import { startConsole } from './rig.js'
+import { accessibilityViolations, type Chromium, needsChromium, startChromium } from '../support/chromium.js'
+import { startPayments } from './payments.js'
+import { ready, screenshot, startConsole } from './rig.js'
 
 interface Credential {
   readonly id: string
@@ -73,6 +74,27 @@ function guarded({ credentialId, publicKey: public_key }: ReturnType<typeof pass
     },
     enforcement: { escalate_on: ['egress_violation'], escalations: { adapter: 'memory' as const } },
   }
+}
+
+/** Refunds above 100, whose votes need a passkey; the policy lists that of ann. */
+function guardedPayments({ credentialId, publicKey }: ReturnType<typeof passkeyOf>): string {
+  const id = Buffer.from(credentialId, 'base64').toString('base64url')
+  return `admin:
+  port: 0
+  tokenRef: env:SVC_ADMIN
+  roles: { reviewer: [approver] }
+  passkeys: [{ user: ann@example.com, id: ${id}, public_key: ${publicKey} }]
+`
+}
+
+/** Sends an approval by the keys of the view. */
+async function approveBy(page: Page): Promise<void> {
+  await page
+    .getByRole('button', { name: /Approve/ })
+    .and(page.locator(':enabled'))
+    .waitFor()
+  await page.keyboard.press('a')
+  await page.getByLabel(/Approve with a comment/).press('Control+Enter')
 }
 
 /** What the browser signs, as the API takes it. */
@@ -156,6 +178,50 @@ describe('a passkey in a browser', () => {
     await page.getByText('approved', { exact: true }).first().waitFor()
     const { event } = rig.gateway.records().find(({ tool }) => tool === 'escalations/vote@1') ?? {}
     expect(event).to.include({ proof: 'passkey', comment: 'seen' })
+  })
+
+  it('is registered by one reviewer and confirmed by another, and signs votes until it is revoked', async () => {
+    const ann = passkeyOf('of ann')
+    await using rig = await startPayments(browser, guardedPayments(ann), ', require: passkey')
+    const id = await rig.waits('billing/refund_payment', { invoice: 'INV-1', amount: 240 })
+    const bos = await rig.pageOf('bo@example.com', `/console/approvals/${id}`)
+    await withPasskey(bos, '')
+    await bos.getByRole('button', { name: 'Register a passkey' }).click()
+    const code = await bos
+      .getByText(/to whom you read its code/)
+      .locator('code')
+      .textContent()
+    const enrolled = (await bos.getByRole('link', { name: 'waits', exact: true }).getAttribute('href')) ?? ''
+    await approveBy(bos)
+    await bos
+      .getByRole('alert')
+      .getByText(/register one, which another reviewer confirms/)
+      .waitFor()
+    const anns = await rig.pageOf('ann@example.com', enrolled)
+    await withPasskey(anns, ann.credentialId, ann.privateKey)
+    await anns.getByText('waits for another reviewer').waitFor()
+    expect(await anns.locator('.approval section code').first().textContent()).to.equal(code)
+    expect(await accessibilityViolations(anns)).to.deep.equal([])
+    await screenshot(anns, 'passkey')
+    await anns.keyboard.press('Escape')
+    await approveBy(anns)
+    await anns.locator('.badge', { hasText: 'counts' }).waitFor()
+    await bos.reload()
+    await ready(bos)
+    await approveBy(bos)
+    await bos.getByText('approved', { exact: true }).first().waitFor()
+    await bos.goto(enrolled)
+    await ready(bos)
+    await bos.getByRole('button', { name: 'Revoke the passkey' }).click()
+    await bos.locator('.badge', { hasText: 'revoked' }).waitFor()
+    const other = await rig.waits('billing/refund_payment', { invoice: 'INV-2', amount: 241 })
+    await bos.goto(`/console/approvals/${other}`)
+    await ready(bos)
+    await approveBy(bos)
+    await bos
+      .getByRole('alert')
+      .getByText(/register one, which another reviewer confirms/)
+      .waitFor()
   })
 
   it('is enrolled with the public key that browsers return', async () => {

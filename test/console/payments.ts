@@ -33,7 +33,12 @@ interface CallOptions {
   readonly headers?: Record<string, string>
 }
 
-const policyOf = ({ issuer, audience, jwksUri }: TestIssuer, url: string, more: string) => `
+const policyOf = (
+  { issuer, audience, jwksUri }: TestIssuer,
+  url: string,
+  more: string,
+  escalation: string,
+) => `
 tenant: acme
 targets: { billing: ${url}, crm: ${url} }
 authn:
@@ -57,7 +62,7 @@ rules:
 security:
   side_effects:
     approve_high_risk: true
-    human_escalation: { approval_strategy: human_quorum, min_approvals: 1, ttl_sec: 900, emergency: { roles: [oncall] } }
+    human_escalation: { approval_strategy: human_quorum, min_approvals: 1, ttl_sec: 900, emergency: { roles: [oncall] }${escalation} }
 ${more}`
 
 const admin = `admin:
@@ -66,10 +71,10 @@ const admin = `admin:
   roles: { reviewer: [approver], auditor: [auditor], viewer: [viewer], operator: [ops] }
 `
 
-export async function startPayments(browser: Chromium, more = admin): Promise<Payments> {
+export async function startPayments(browser: Chromium, more = admin, escalation = ''): Promise<Payments> {
   const issuer = await TestIssuer.start()
   const upstream = await startUpstream()
-  const rig = await startConsole(browser, { policyYaml: policyOf(issuer, upstream.url, more) })
+  const rig = await startConsole(browser, { policyYaml: policyOf(issuer, upstream.url, more, escalation) })
   const call: Payments['call'] = async (tool, args, options = {}) => {
     const { user = 'bob@example.com', tenant = 'acme', roles = [], reason, headers = {} } = options
     const token = await issuer.sign({ email: user, sub: user, org: tenant, roles })

@@ -26,7 +26,7 @@ import type { EscalationEvents } from './events.js'
 import { counts, MAX_ENROLLED, Passkeys } from './passkeys.js'
 import { hashesOfNames, personKeyOf } from './person.js'
 import type { EscalationRepository } from './repository.js'
-import { publicView, type StoredEscalation, statementOf } from './stored-escalation.js'
+import { decided, publicView, type StoredEscalation, statementOf } from './stored-escalation.js'
 
 /** Time for others to confirm a passkey, in milliseconds. */
 const CONFIRM_MS = 24 * 3_600_000
@@ -117,11 +117,12 @@ export class Enrolments implements EnrolmentService {
       throw new VoteError('DECIDED', 'It does not count already.')
     await events.revoked(value, reviewer)
     const { now } = repository
-    const revoked = await repository.change(id, (found) =>
-      found.enrolment === undefined || found.enrolment.revokedAt !== undefined
-        ? found
-        : { ...found, enrolment: { ...found.enrolment, revokedAt: now } },
-    )
+    const revoked = await repository.change(id, (found) => {
+      if (found.enrolment === undefined || found.enrolment.revokedAt !== undefined) return found
+      const ended = { ...found, enrolment: { ...found.enrolment, revokedAt: now } }
+      // Nobody can confirm it any more.
+      return found.status === 'pending' ? decided(ended, 'rejected', now) : ended
+    })
     return publicView(revoked ?? value)
   }
 
@@ -192,7 +193,7 @@ export class Enrolments implements EnrolmentService {
       personKey: personKeyOf(identity),
       caller: hashesOfNames(id, identity),
       reasons: ['passkey_enrolment'],
-      detail: 'confirm it only after its owner has read its credential_id to you',
+      detail: 'approve it only if its owner reads you its code: their session alone could register another',
       severity: 'high',
       rule: {
         strategy,

@@ -1,5 +1,5 @@
 // An escalation as the store keeps it, and how votes and time decide it: pure functions of the escalation, the vote and the time.
-import { type Enrolment, type Escalation, type EscalationEntry, type Finding, VoteError } from '@svc/core'
+import { type Escalation, type EscalationEntry, type Finding, VoteError } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import { z } from 'zod'
 
@@ -188,7 +188,7 @@ export function publicView(value: StoredEscalation): Escalation {
     ...(value.emergency === undefined
       ? {}
       : { emergency: { reason: value.emergency.reason, review: value.emergency.review } }),
-    ...(value.enrolment === undefined ? {} : { enrolment: publicEnrolment(value.enrolment) }),
+    ...publicEnrolment(value),
     votes: votes.map(({ person, comment, ...vote }) => ({
       ...vote,
       ...(comment === undefined ? {} : { comment }),
@@ -201,8 +201,15 @@ export function publicView(value: StoredEscalation): Escalation {
   }
 }
 
-function publicEnrolment({ revokedAt, ...rest }: NonNullable<StoredEscalation['enrolment']>): Enrolment {
-  return { ...rest, ...(revokedAt === undefined ? {} : { revokedAt }) }
+/** 64 bits, so that nobody finds another key with this code. The id of a credential would not do: a program can choose it. */
+const CODE_DIGITS = 16
+
+function publicEnrolment(value: StoredEscalation): Pick<Escalation, 'enrolment'> {
+  const { enrolment, inputSha256 } = value
+  if (enrolment === undefined) return {}
+  const { revokedAt, ...rest } = enrolment
+  const code = inputSha256.slice(0, CODE_DIGITS).replace(/.{4}(?=.)/g, '$& ')
+  return { enrolment: { ...rest, code, ...(revokedAt === undefined ? {} : { revokedAt }) } }
 }
 
 function quorumOf({ minApprovals, minRejections, requiredRoles, vetoRoles }: StoredRule) {

@@ -8,6 +8,7 @@ import { useIsLive, usePage } from '../kit/page.js'
 import { castVote } from '../kit/passkey.js'
 import { Untrusted } from '../kit/untrusted.js'
 import type { ApprovalDetail } from './load.js'
+import { RegisterPasskey } from './passkey-panel.js'
 
 type Choice = 'approve' | 'reject'
 
@@ -88,6 +89,9 @@ export function Ballot({ detail, isOpened, hasSeenInput, onVoted }: BallotProps)
           <span class="hint" role="status">
             {wait ?? (detail.escalation.requires === undefined ? '' : 'Needs your passkey.')}
           </span>
+          {detail.escalation.requires !== undefined && session?.kind === 'user' && (
+            <RegisterPasskey of={detail.escalation} />
+          )}
           <span class="hint voter">
             You vote as{' '}
             <strong>

@@ -10,6 +10,7 @@ import { Ballot } from './ballot.js'
 import { DecidedBanner } from './decided-banner.js'
 import { type ApprovalDetail, isUndecided } from './load.js'
 import { Names, Values } from './names.js'
+import { EnrolmentPanel } from './passkey-panel.js'
 import { indented, valuesIn } from './sentence.js'
 import { Votes } from './votes.js'
 import { Left, ruleOf } from './waiting-list.js'
@@ -33,8 +34,13 @@ export function Detail({ detail, isOpened, onChange, onVoted }: DetailProps): JS
     <article class="approval" aria-labelledby="approval-title">
       <div class="approval-body">
         <Headline detail={detail} />
-        {!isPending && <DecidedBanner detail={detail} onChange={onChange} />}
+        {!isPending && escalation.enrolment === undefined && (
+          <DecidedBanner detail={detail} onChange={onChange} />
+        )}
         <div class="approval-main">
+          {escalation.enrolment !== undefined && (
+            <EnrolmentPanel escalation={escalation} enrolment={escalation.enrolment} onChange={onChange} />
+          )}
           {escalation.emergency !== undefined && <Emergency emergency={escalation.emergency} />}
           <Why detail={detail} />
           {input === undefined ? (

@@ -1,4 +1,5 @@
-// Casts a vote. If it needs a passkey, the browser asks its user first, on what the gateway says is to be signed.
+// Casts a vote. If it needs a passkey, the browser asks its user first, on what the gateway says is to be signed. Registers
+// passkeys, too.
 import type { EscalationJson } from '../../../escalations/escalation-json.js'
 import type { Api } from './api.js'
 
@@ -50,6 +51,46 @@ async function sign({ challenge, nonce, rp_id: rpId, credentials }: Challenge): 
     client_data_json: base64urlOf(response.clientDataJSON),
     signature: base64urlOf(response.signature),
   }
+}
+
+interface EnrolmentChallenge extends Challenge {
+  readonly user: { readonly id: string; readonly name: string }
+  readonly algorithms: readonly number[]
+}
+
+/** Resolves to the escalation by which others confirm the passkey. Rejects as `castVote`. */
+export async function registerPasskey(
+  api: Pick<Api, 'send'>,
+  setId: string | undefined,
+): Promise<EscalationJson> {
+  const set = setId === undefined ? {} : { approval_set_id: setId }
+  const { challenge, nonce, rp_id, credentials, user, algorithms } = await api.send<EnrolmentChallenge>(
+    'POST',
+    '/api/passkeys/challenge',
+    set,
+  )
+  const credential = await navigator.credentials.create({
+    publicKey: {
+      challenge: bytesOf(challenge),
+      rp: { id: rp_id, name: 'svc' },
+      user: { id: bytesOf(user.id), name: user.name, displayName: user.name },
+      pubKeyCredParams: algorithms.map((alg) => ({ type: 'public-key', alg })),
+      excludeCredentials: credentials.map((id) => ({ type: 'public-key', id: bytesOf(id) })),
+      authenticatorSelection: { userVerification: 'required' },
+      attestation: 'none',
+    },
+  })
+  if (!(credential instanceof PublicKeyCredential)) throw new Error('The browser registered no passkey.')
+  const { response } = credential
+  if (!(response instanceof AuthenticatorAttestationResponse))
+    throw new Error('The browser registered no passkey.')
+  return api.send<EscalationJson>('POST', '/api/passkeys', {
+    ...set,
+    nonce,
+    credential_id: credential.id,
+    client_data_json: base64urlOf(response.clientDataJSON),
+    attestation_object: base64urlOf(response.attestationObject),
+  })
 }
 
 function bytesOf(base64url: string): Uint8Array<ArrayBuffer> {

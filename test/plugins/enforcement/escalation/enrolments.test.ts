@@ -160,6 +160,18 @@ describe('a passkey that a reviewer registers', () => {
     expect(await codeOf(late)).to.have.property('code', 'PASSKEY_REQUIRED')
   })
 
+  it('has another code with another key under the same id, which a program can choose', async () => {
+    await using rig = await start()
+    const codeOf = async (own: TestPasskey) => {
+      const id = await enrol(rig, bob, own)
+      const { enrolment } = (await rig.service.find(id)) ?? {}
+      await (await rig.service.enrolments()).revoke(id, bob, false)
+      return enrolment?.code
+    }
+    expect(await codeOf(bobsKey)).to.match(/^[0-9a-f]{4}( [0-9a-f]{4}){3}$/)
+    expect(await codeOf(testPasskey(bobsKey.id))).to.not.equal(await codeOf(bobsKey))
+  })
+
   it('counts only for the votes of those who confirmed it', async () => {
     await using rig = await start({ rule: { approvalSetId: 'treasury' } })
     const id = await enrol(rig, bob, bobsKey, 'treasury')
@@ -193,6 +205,14 @@ describe('a passkey that a reviewer registers', () => {
       'code',
       'NOT_FOUND',
     )
+  })
+
+  it('is confirmed by nobody once it is revoked', async () => {
+    await using rig = await start()
+    const id = await enrol(rig, bob, bobsKey)
+    await (await rig.service.enrolments()).revoke(id, bob, false)
+    expect(await codeOf(vote(rig, ann, annsKey, id))).to.have.property('code', 'DECIDED')
+    expect(await rig.service.find(id)).to.include({ status: 'rejected' })
   })
 
   it('is kept beyond the time of decided escalations', async () => {
