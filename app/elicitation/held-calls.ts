@@ -40,6 +40,8 @@ import { callerKey } from '../upstream/send.js'
 /** Calls of one caller, and of all, that are held at a time; the response to another does not wait. */
 const maxHeldOfCaller = 20
 const maxHeld = 1_000
+/** A larger call counts as several: its message is kept, so that it can be repeated. */
+const bytesOfOne = 65_536
 /** Time between two notifications of progress, in milliseconds. */
 const progressMs = 5_000
 
@@ -89,7 +91,8 @@ export class HeldCalls {
   async hold(client: AskedClient, first: Attempt, repeat: Repeat): Promise<void> {
     const place = this.#writing.add(true)
     const { call } = first.control
-    const release = this.#take(callerKey(call))
+    const { bytes } = await call.request()
+    const release = this.#take(callerKey(call), 1 + Math.floor(bytes / bytesOfOne))
     const ended = new AbortController()
     const end = (): void => ended.abort()
     const timer = setTimeout(end, this.#parts.maxHoldMs)
@@ -121,17 +124,17 @@ export class HeldCalls {
     return elicitationOf(call, outcome, pageOf)
   }
 
-  /** Undefined if the caller has as many held calls as it may have. */
-  #take(caller: string): (() => void) | undefined {
+  /** Undefined if the caller would have more held calls than it may have. */
+  #take(caller: string, calls: number): (() => void) | undefined {
     const own = this.#held.get(caller) ?? 0
-    if (own >= maxHeldOfCaller || this.#count >= maxHeld) return undefined
-    this.#held.set(caller, own + 1)
-    this.#count++
+    if (own + calls > maxHeldOfCaller || this.#count + calls > maxHeld) return undefined
+    this.#held.set(caller, own + calls)
+    this.#count += calls
     return () => {
-      const left = (this.#held.get(caller) ?? 1) - 1
+      const left = (this.#held.get(caller) ?? calls) - calls
       if (left === 0) this.#held.delete(caller)
       else this.#held.set(caller, left)
-      this.#count--
+      this.#count -= calls
     }
   }
 

@@ -67,6 +67,11 @@ export class CancellableRequests {
     }
   }
 
+  /** Ends the requests that are not sent, as the session ends. */
+  cancelAll(): void {
+    for (const request of this.#running.values()) request.cancel()
+  }
+
   /** The running request. If it has not come yet, it is undefined, and the request is cancelled when it comes. */
   find(id: RequestId): CancellableRequest | undefined {
     const request = this.#running.get(id)

@@ -139,6 +139,7 @@ export class Federation {
     if (method === 'DELETE') {
       this.#sessions.delete(session.id)
       session.lists.clear()
+      session.running.cancelAll()
       await endSession(this.#request(session, caller, incoming))
       return client.whole({ status: 204, headers: {}, body: '' })
     }

@@ -59,13 +59,15 @@ export class RunningCalls {
    */
   begin(call: Call, exchange: McpExchange): MaybePromise<void> {
     const { message } = exchange
+    if (exchange.method === 'DELETE') this.#endHeld(call, exchange)
     // Stages, which run later, may make a cancellation wait for the same limit as the call that it cancels.
     if (message?.type === 'notification') this.#cancelling.set(call, this.#cancel(call, exchange, message))
     if (message?.type !== 'request' || !isCancelledByMessage(exchange)) return
     const name = nameOf(call, exchange, message.id)
     const running = { call, exchange, since: this.#clock.monotonic() }
     const named = this.#running.get(name) ?? new Set()
-    const isRunning = [...named].some(({ held }) => held === undefined)
+    // The gateway itself repeats a call that is held.
+    const isRunning = [...named].some(({ held }) => held === undefined || exchange.elicited === undefined)
     if (isRunning && conversationOf(exchange) !== undefined) {
       throw invalidRequest('A request with this id is running in the session.')
     }
@@ -83,6 +85,14 @@ export class RunningCalls {
     const running = { call, exchange, since: this.#clock.monotonic(), held }
     const release = this.#add(nameOf(call, exchange, message.id), running)
     return { cancelled: held.signal, release }
+  }
+
+  /** Ends the waits in a session that its client ends. */
+  #endHeld(call: Call, exchange: McpExchange): void {
+    const scope = scopeOf(call, exchange)
+    for (const named of this.#running.values()) {
+      for (const { held, ...one } of named) if (scopeOf(one.call, one.exchange) === scope) held?.abort()
+    }
   }
 
   /** The returned function removes it. */
@@ -200,5 +210,9 @@ function isCancelledByMessage(exchange: McpExchange): boolean {
 
 /** The key has the caller because two callers may have the same session id, and is a hash because ids have any length. */
 function nameOf(call: Call, exchange: McpExchange, id: unknown): string {
-  return sha256Hex(JSON.stringify([exchange.server, callerKey(call), conversationOf(exchange), id]))
+  return sha256Hex(JSON.stringify([scopeOf(call, exchange), id]))
+}
+
+function scopeOf(call: Call, exchange: McpExchange): string {
+  return JSON.stringify([exchange.server, callerKey(call), conversationOf(exchange)])
 }

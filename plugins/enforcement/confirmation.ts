@@ -60,7 +60,7 @@ export async function confirm(
   })
 }
 
-/** What the person is shown: the questions of the rules, then the call as it would be sent. */
+/** What the person is shown: the questions of the rules, then the call as it would be sent. No two calls have one text. */
 function confirmationText(request: CallRequest, findings: readonly Finding[]): string {
   const questions = findings.map(
     ({ confirmation, detail, reason }) => confirmation?.question ?? detail ?? reason,
@@ -69,7 +69,7 @@ function confirmationText(request: CallRequest, findings: readonly Finding[]): s
   const shown =
     input.length <= MAX_INPUT
       ? input
-      : `${input.slice(0, MAX_INPUT).toWellFormed()}… (${MAX_INPUT} of ${input.length} characters)`
+      : `${input.slice(0, MAX_INPUT).toWellFormed()}… (${MAX_INPUT} of ${input.length} characters, SHA-256 ${sha256Hex(input)})`
   const rules = findings.map(({ reason }) => reason).join(', ')
   return [
     ...questions,

@@ -76,6 +76,39 @@ describe('a call that waits for a person, attacked', function () {
       expect(billing.refunds).to.deep.equal([1])
     })
 
+    it(`is not sent at ${path} once its session has ended, and ends at once`, async () => {
+      await using gateway = await startGateway(path, billing.urls.handshake)
+      const client = await startHandClient(gateway.url, {}, bothModes)
+      const call = await client.call(path === '/mcp' ? 'billing__refund' : 'refund', { amount: 1 })
+      const { params } = await call.request('elicitation/create')
+      await client.end()
+      expect(JSON.stringify(await call.response())).to.contain('ESCALATION_PENDING')
+      await gateway.vote(idIn(params), 'approve')
+      expect(billing.refunds).to.deep.equal([])
+    })
+
+    it(`has its id for itself at ${path} while it is held`, async () => {
+      await using gateway = await startGateway(path, billing.urls.handshake)
+      const name = path === '/mcp' ? 'billing__refund' : 'refund'
+      const client = await startHandClient(gateway.url, {}, bothModes)
+      const call = await client.call(name, { amount: 1 })
+      const { params } = await call.request('elicitation/create')
+      const again = await client.call(name, { amount: 2 }, {}, call.id)
+      expect((await again.response()).error).to.include({ code: -32600 })
+      await gateway.vote(idIn(params), 'approve')
+      expect(JSON.stringify(await call.response())).to.contain('refunded 1')
+      expect(billing.refunds).to.deep.equal([1])
+    })
+
+    it(`is not held at ${path} with more bytes than its caller may keep`, async () => {
+      await using gateway = await startGateway(path, billing.urls.handshake)
+      const client = await startHandClient(gateway.url, {}, bothModes)
+      const note = 'x'.repeat(1_400_000)
+      const call = await client.call(path === '/mcp' ? 'billing__refund' : 'refund', { amount: 1, note })
+      expect(JSON.stringify(await call.response())).to.contain('ESCALATION_PENDING')
+      expect(call.messages).to.have.length(1)
+    })
+
     it(`holds 20 calls of one caller at ${path}, and the others get their response at once`, async () => {
       await using gateway = await startGateway(path, billing.urls.handshake)
       const name = path === '/mcp' ? 'billing__refund' : 'refund'
@@ -136,6 +169,13 @@ describe('a call that waits for a person, attacked', function () {
     await gateway.reload({ ...gateway.policy, rules: [{ ...rule, ask: 'Refund {args.amount} EUR?' }] })
     const asked = await round({ requestState, inputResponses: { svc: yes } })
     expect(asked.result.inputRequests.svc.params.message).to.contain('Refund 1 EUR?')
+    expect(billing.refunds).to.deep.equal([1])
+    // What the form cannot show is a part of what is confirmed, too.
+    const long = { arguments: { amount: 1, note: 'x'.repeat(3_000) } }
+    const shown = (await round(long, { 'com.example/to': 'ada' })).result
+    const reply = { ...long, requestState: shown.requestState, inputResponses: { svc: yes } }
+    const other = await round(reply, { 'com.example/to': 'bob' })
+    expect(other.result).to.have.property('inputRequests')
     expect(billing.refunds).to.deep.equal([1])
   })
 

@@ -1,14 +1,22 @@
-// A client of 2025-11-25 that does nothing by itself: the test reads each message and writes each response.
-import { EventEmitter, on } from 'node:events'
+// Clients that do nothing by themselves: the test reads each message and writes each response.
+import { EventEmitter, on, once } from 'node:events'
 import { bothModes, type Elicited } from './rig.js'
 
-interface Message {
+export interface Message {
   readonly id?: string
   readonly method?: string
   readonly params: Elicited
+  readonly result?: { readonly content?: readonly { readonly text: string }[] }
+  readonly error?: RpcError
 }
 
-interface HandCall {
+interface RpcError {
+  readonly code: number
+  readonly message: string
+  readonly data?: { readonly trace_id?: string; readonly escalation_id?: string }
+}
+
+export interface HandCall {
   readonly id: number
   readonly messages: readonly Message[]
   /** Resolves when the response has ended. */
@@ -17,13 +25,18 @@ interface HandCall {
   request(method: string): Promise<Message>
   /** The JSON-RPC response. */
   response(): Promise<Message>
+  /** The message that follows the first `count`; undefined if the response has ended before. */
+  after(count: number): Promise<Message | undefined>
   /** Closes the connection. */
   leave(): void
 }
 
 export interface HandClient {
   readonly sessionId: string
-  call(name: string, args: object, meta?: object): Promise<HandCall>
+  /** `id` is that of the request, by default a new one. */
+  call(name: string, args: object, meta?: object, id?: number): Promise<HandCall>
+  /** Ends the session. */
+  end(): Promise<number>
   /** `at` is the URL of another gateway. */
   post(message: object, sessionId?: string, at?: string): Promise<Response>
 }
@@ -32,11 +45,12 @@ export async function startHandClient(
   url: string,
   more: Record<string, string>,
   capabilities: object,
+  revision = '2025-11-25',
 ): Promise<HandClient> {
   const headers = {
     'content-type': 'application/json',
     accept: 'application/json, text/event-stream',
-    'mcp-protocol-version': '2025-11-25',
+    'mcp-protocol-version': revision,
     ...more,
   }
   const send = (
@@ -51,7 +65,7 @@ export async function startHandClient(
       body: JSON.stringify(message),
       signal: signal ?? null,
     })
-  const params = { protocolVersion: '2025-11-25', capabilities, clientInfo: { name: 'hand', version: '1' } }
+  const params = { protocolVersion: revision, capabilities, clientInfo: { name: 'hand', version: '1' } }
   const begun = await send({ jsonrpc: '2.0', id: 0, method: 'initialize', params }, {})
   await begun.text()
   const sessionId = begun.headers.get('mcp-session-id') ?? ''
@@ -65,8 +79,12 @@ export async function startHandClient(
       await response.text()
       return response
     },
-    async call(name, args, _meta = {}) {
-      const id = ++ids
+    async end() {
+      const response = await fetch(url, { method: 'DELETE', headers: { ...headers, ...session } })
+      await response.text()
+      return response.status
+    },
+    async call(name, args, _meta = {}, id = ++ids) {
       const left = new AbortController()
       const messages: Message[] = []
       const emitter = new EventEmitter().setMaxListeners(0)
@@ -89,9 +107,17 @@ export async function startHandClient(
         messages.push(JSON.parse(json) as Message)
         emitter.emit('message')
       }
+      let hasEnded = false
       const ended = read()
         .catch(() => undefined)
-        .finally(() => emitter.emit('message'))
+        .finally(() => {
+          hasEnded = true
+          emitter.emit('message')
+        })
+      const after = async (count: number): Promise<Message | undefined> => {
+        while (messages.length <= count && !hasEnded) await once(emitter, 'message')
+        return messages[count]
+      }
       const found = async (matches: (message: Message) => boolean): Promise<Message> => {
         const first = messages.find(matches)
         if (first !== undefined) return first
@@ -106,6 +132,7 @@ export async function startHandClient(
         messages,
         ended,
         request: (method) => found((message) => message.method === method),
+        after,
         response: () => found((message) => 'result' in message || 'error' in message),
         leave: () => left.abort(),
       }
@@ -115,10 +142,11 @@ export async function startHandClient(
 
 export interface Round {
   readonly result: {
+    readonly content?: readonly { readonly text: string }[]
     readonly requestState: string
     readonly inputRequests: { readonly svc: { readonly params: { message: string; url: string } } }
   }
-  readonly error?: { readonly code: number; readonly message: string }
+  readonly error?: RpcError
 }
 
 /** Sends calls of the tool as a client of 2026-07-28 does, with these params; without a tool it asks for the list. */
@@ -126,13 +154,15 @@ export function roundAt(
   url: string,
   name: string | undefined,
   headers: Record<string, string> = {},
-): (params: object) => Promise<Round> {
+  capabilities: object = bothModes,
+): (params: object, meta?: object) => Promise<Round> {
   const method = name === undefined ? 'tools/list' : 'tools/call'
-  const _meta = {
-    'io.modelcontextprotocol/protocolVersion': '2026-07-28',
-    'io.modelcontextprotocol/clientCapabilities': bothModes,
-  }
-  return async (params) => {
+  return async (params, meta = {}) => {
+    const _meta = {
+      'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+      'io.modelcontextprotocol/clientCapabilities': capabilities,
+      ...meta,
+    }
     const response = await fetch(url, {
       method: 'POST',
       headers: {
