@@ -263,7 +263,7 @@ describe('calls that wait for a person, under any sequence of events', function 
     return { sent: of(amount), refused }
   }
 
-  it(`are sent only with what exactly they need, and at most once for it (SVC_SEED=${seed})`, async () => {
+  it('are sent only with what exactly they need, and at most once for it', async () => {
     const chance = new Chance(seed)
     const plans = Array.from({ length: propertyRuns(48) }, () => planOf(chance))
     const queue = [...plans.entries()]

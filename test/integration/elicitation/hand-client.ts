@@ -2,7 +2,7 @@
 import { EventEmitter, on, once } from 'node:events'
 import { bothModes, type Elicited } from './rig.js'
 
-export interface Message {
+interface Message {
   readonly id?: string
   readonly method?: string
   readonly params: Elicited
