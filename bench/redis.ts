@@ -3,7 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { countDaily, RedisQuotaAdapter } from '@svc/plugin-quotas/redis'
+import { countLimits, RedisQuotaAdapter } from '@svc/plugin-quotas/redis'
 import { Redis } from 'ioredis'
 import { figure, heading, print, table } from './measure/report.js'
 import { spreadOf } from './measure/statistics.js'
@@ -39,7 +39,7 @@ async function compare(url: string, rounds: number, calls: number): Promise<Reco
     const key = `svc:quotas:{4:acme:${TOOL}}:count`
     const loops = {
       adapter: () => adapter.incrDaily('acme', TOOL, LIMIT),
-      bare: () => bare.evalsha(countDaily.sha, 1, key, LIMIT, '', 1),
+      bare: () => bare.evalsha(countLimits.sha, 1, key, '', 1, LIMIT, ''),
     }
     const rows = [
       ['in flight', 'adapter, calls/s', 'bare EVALSHA, calls/s', 'adapter / bare', 'CPU, bare / adapter'],

@@ -183,7 +183,7 @@ export {
   type PolicyHost,
   policyTokens,
 } from './plugin/policy-tokens.js'
-export type { QuotaAdapter, ResetAt } from './plugin/quota-adapter.js'
+export type { CountedLimit, LimitUse, QuotaAdapter, ResetAt } from './plugin/quota-adapter.js'
 export { type Lease, Resources } from './plugin/resources.js'
 export {
   type DescribedRule,

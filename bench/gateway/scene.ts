@@ -9,10 +9,10 @@ import { type Issuer, startIssuer } from './issuer.js'
 import { policyOf } from './policy.js'
 
 const USERS = 8
-const SUBJECT_CORE = '0'
-const OTHER_CORE = '1'
+export const SUBJECT_CORE = '0'
+export const OTHER_CORE = '1'
 /** If there is no third core, upstream and load share the second one with the subject. */
-const SUBJECT_CORES = availableParallelism() > 2 ? '0,2' : '0,1'
+export const SUBJECT_CORES = availableParallelism() > 2 ? '0,2' : '0,1'
 
 interface SceneParts {
   readonly pinned: boolean

@@ -1,5 +1,5 @@
-// `svc gateway` with a number of workers, in a process of its own: tells the CPU time of all its processes.
-import { spawn } from 'node:child_process'
+// `svc gateway` with a number of workers, in a process of its own: tells the CPU time of all its processes, and pins them.
+import { execFileSync, spawn } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
@@ -23,6 +23,12 @@ for await (const line of createInterface(gateway.stdout)) {
   if (msg !== 'listening' || url === undefined) continue
   respondToParent(Number(new URL(url).port), {
     cpu: () => processes().reduce((sum, pid) => sum + statOf(pid).ticks * TICK, 0),
+    pin: (cores) => {
+      for (const pid of processes())
+        execFileSync('taskset', ['--all-tasks', '--cpu-list', '--pid', cores, String(pid)], {
+          stdio: 'ignore',
+        })
+    },
   })
 }
 

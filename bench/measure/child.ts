@@ -27,6 +27,8 @@ export interface Questions {
   memory: [undefined, { heap: number; rss: number }]
   /** The signatures so far, and how many of them the signing thread made. */
   signatures: [undefined, { all: number; byThread: number }]
+  /** Moves all processes of a gateway to these cores, in the form of `taskset`. */
+  pin: [string, undefined]
   load: [LoadJob, LoadResult]
   /** Whether to accept uploads, or to stall them. Returns the bytes accepted so far. */
   store: [{ readonly takes: boolean }, number]

@@ -26,12 +26,15 @@ export class MeasuredRedis implements AsyncDisposable {
     this.#client = new Redis(url)
   }
 
-  static async start(): Promise<MeasuredRedis> {
+  /** `cores` in the form of `taskset`; default: not pinned. */
+  static async start(cores?: string): Promise<MeasuredRedis> {
     const dir = mkdtempSync(join(tmpdir(), 'svc-bench-redis-'))
     const port = 20_000 + (process.pid % 10_000)
-    const server = spawn('redis-server', [
-      ...['--port', String(port), '--bind', '127.0.0.1', '--dir', dir, '--save', ''],
-    ])
+    const [program = '', ...args] = [
+      ...(cores === undefined ? [] : ['taskset', '-c', cores]),
+      ...['redis-server', '--port', String(port), '--bind', '127.0.0.1', '--dir', dir, '--save', ''],
+    ]
+    const server = spawn(program, args)
     await new Promise<void>((resolve, reject) => {
       server.stdout.setEncoding('utf8').on('data', (text: string) => {
         if (text.includes('Ready to accept connections')) resolve()

@@ -7,15 +7,14 @@ import {
   type Clock,
   type Denied,
   denied,
-  firstResult,
   type Hold,
-  type Limit,
   type MaybePromise,
   type ResponseHeaders,
   type Sent,
 } from '@svc/core'
-import type { LimitCounter } from './limit-counter.js'
-import { type DayPart, describeLimit, type LimitPart, MAX_INTEGER, type RatePart } from './limit-parts.js'
+import type { Counted, LimitCounter } from './limit-counter.js'
+import { describeLimit, type LimitPart, MAX_INTEGER } from './limit-parts.js'
+import { isRefused } from './store/count-one-by-one.js'
 
 interface CallCountParts {
   readonly counter: LimitCounter
@@ -36,30 +35,23 @@ export class CallCount {
 
   /** Throws or rejects if the store is down and the call must be refused. */
   take(parts: readonly LimitPart[]): MaybePromise<Denied | undefined> {
-    return firstResult(parts, (part) => (part.unit === 'rate' ? this.#takeToken(part) : this.#countDay(part)))
-  }
-
-  #takeToken(part: RatePart): MaybePromise<Denied | undefined> {
     const { counter, tenant } = this.#parts
-    const { limit, ratePerSec } = part
-    return after(counter.takeToken(tenant, limit.key, ratePerSec, limit.burst), (response) => {
-      if (response === undefined) return undefined
-      this.usage.addRate(part, response)
-      return response.tokens < 0 ? this.#refuse('RATE_LIMITED', limit, response.resetAt) : undefined
-    })
-  }
-
-  #countDay(part: DayPart): MaybePromise<Denied | undefined> {
-    const { counter, tenant } = this.#parts
-    const { limit, callsPerDay } = part
-    return after(counter.incrDaily(tenant, limit.key, callsPerDay), (response) => {
-      if (response === undefined) return undefined
-      const { count, resetAt, refund } = response
-      this.usage.addDay(part, response, refund !== undefined)
-      if (count > callsPerDay) return this.#refuse('QUOTA_EXCEEDED', limit, resetAt)
-      if (refund !== undefined) this.#refundUnlessSent(refund)
+    return after(counter.count(tenant, parts), (counted = []) => {
+      for (const [i, part] of parts.entries()) {
+        const use = counted[i]
+        const refused = use && this.#judge(part, use)
+        if (refused !== undefined) return refused
+      }
       return undefined
     })
+  }
+
+  #judge(part: LimitPart, use: Counted): Denied | undefined {
+    const { refund, resetAt } = use
+    this.usage.add(part, use)
+    if (isRefused(part, use)) return this.#refuse(part, resetAt)
+    if (refund !== undefined) this.#refundUnlessSent(refund)
+    return undefined
   }
 
   /** The pipeline releases it when nothing is sent, even if the next limit refuses. */
@@ -71,13 +63,14 @@ export class CallCount {
     this.#hold.add(refund)
   }
 
-  #refuse(code: 'RATE_LIMITED' | 'QUOTA_EXCEEDED', limit: Limit, resetAt: number): Denied {
+  #refuse({ unit, limit }: LimitPart, resetAt: number): Denied {
     const seconds = Math.max(1, secondsUntil(resetAt, this.#parts.clock.now()))
     const { key, level, ratePerSec, burst, callsPerDay } = limit
     const usedUp =
-      code === 'RATE_LIMITED'
+      unit === 'rate'
         ? `The rate is used up: ${describeLimit({ level, ratePerSec, burst })}`
         : `Today's calls are used up: ${describeLimit({ level, callsPerDay })}`
+    const code = unit === 'rate' ? 'RATE_LIMITED' : 'QUOTA_EXCEEDED'
     return denied(code, `${usedUp}. Try again in ${seconds} s.`, {
       denial: { level, type: 'quotas', limit: key },
       headers: { 'retry-after': String(seconds) },
@@ -122,18 +115,9 @@ interface Used {
 class Usage {
   #used: Used[] = []
 
-  addRate(part: RatePart, { tokens, resetAt }: { tokens: number; resetAt: number }): void {
-    this.#used.push({ part, remaining: within(Math.floor(tokens)), resetAt, refundable: false })
-  }
-
-  addDay(part: DayPart, response: { count: number; resetAt: number }, refundable: boolean): void {
-    const left = part.callsPerDay - response.count
-    this.#used.push({
-      part,
-      remaining: within(left),
-      resetAt: response.resetAt,
-      refundable: refundable && left >= 0,
-    })
+  add(part: LimitPart, { value, resetAt, refund }: Counted): void {
+    const left = part.unit === 'rate' ? Math.floor(value) : part.callsPerDay - value
+    this.#used.push({ part, remaining: within(left), resetAt, refundable: refund !== undefined && left >= 0 })
   }
 
   /**

@@ -1,15 +1,18 @@
 // Counts limited calls; `failure_mode` decides about them while the store is down.
-import { after, attempt, type MaybePromise } from '@svc/core'
+import { after, attempt, type CountedLimit, type LimitUse, type MaybePromise } from '@svc/core'
 import type { QuotasConfig } from './config.js'
 import type { LimitsInUse } from './limits-in-use.js'
+import { countOneByOne, isRefused } from './store/count-one-by-one.js'
 import type { MemoryCounts } from './store/memory/counts.js'
-import type { QuotaStore } from './store/token-bucket.js'
-import { instantOf } from './stores.js'
+import { instantOf, type QuotaStore } from './store/token-bucket.js'
 
-export interface Count {
-  readonly count: number
+/** What was said of a limit of a call. */
+export interface Counted {
+  /** The tokens left of a rate, or the count of a day. */
+  readonly value: number
+  /** Milliseconds since the epoch. */
   readonly resetAt: number
-  /** Gives the count back to the store that took it. */
+  /** Gives the count of a day back to the store that took it. */
   readonly refund: (() => MaybePromise<void>) | undefined
 }
 
@@ -32,44 +35,49 @@ export class LimitCounter {
     this.#local = local
   }
 
-  /** Like `QuotaAdapter.takeToken`; undefined allows the call. Throws or rejects if the call must be refused. */
-  takeToken(tenant: string, key: string, rate: number, burst: number | undefined) {
-    return this.#count(
+  /**
+   * Counts a call against its limits, up to the first that refuses. Undefined allows the call uncounted. Throws or rejects
+   * if the call must be refused.
+   */
+  count(tenant: string, limits: readonly CountedLimit[]): MaybePromise<readonly Counted[] | undefined> {
+    const store = this.#store
+    return attempt(
       () =>
-        after(this.#store.takeToken(tenant, key, rate, burst), ({ tokens, resetAt }) => {
-          return { tokens, resetAt: instantOf(resetAt) }
-        }),
-      (local) => local.takeToken(tenant, key, rate, burst),
-    )
-  }
-
-  /** Like `QuotaAdapter.incrDaily`; undefined allows the call. Throws or rejects if the call must be refused. */
-  incrDaily(tenant: string, key: string, limit: number): MaybePromise<Count | undefined> {
-    return this.#count<Count>(
-      () =>
-        after(this.#store.incrDaily(tenant, key, limit), ({ count, resetAt }) => {
-          // When the store goes down, the local count continues from here.
-          this.#local?.raiseTo(tenant, key, Math.min(count, limit))
-          const instant = instantOf(resetAt)
-          this.#inUse.note({ tenant, key, used: Math.min(count, limit), limit, resetAt: instant })
-          const refund = () => this.#refund(tenant, key, instant - 1)
-          return { count, resetAt: instant, refund: this.#store.refundDaily && refund }
-        }),
-      (local) => {
-        const { count, resetAt } = local.incrDaily(tenant, key, limit)
-        return { count, resetAt, refund: () => local.refundDaily(tenant, key, resetAt - 1) }
+        after(store.countCall?.(tenant, limits) ?? countOneByOne(store, tenant, limits), (uses) =>
+          forEachUse(limits, uses, (limit, use) => this.#counted(tenant, limit, use)),
+        ),
+      (error) => {
+        if (this.#failureMode === 'closed') throw error
+        return this.#local && this.#inProcess(tenant, limits, this.#local)
       },
     )
   }
 
-  #count<T>(
-    inStore: () => MaybePromise<T>,
-    inProcess: (local: MemoryCounts) => T,
-  ): MaybePromise<T | undefined> {
-    return attempt(inStore, (error) => {
-      if (this.#failureMode === 'closed') throw error
-      return this.#local && inProcess(this.#local)
-    })
+  #counted(tenant: string, limit: CountedLimit, use: LimitUse): Counted {
+    const { value } = use
+    const resetAt = instantOf(use.resetAt)
+    if (limit.unit === 'rate') return { value, resetAt, refund: undefined }
+    const { tool: key, callsPerDay } = limit
+    const used = Math.min(value, callsPerDay)
+    // When the store goes down, the local count continues from here.
+    this.#local?.raiseTo(tenant, key, used)
+    this.#inUse.note({ tenant, key, used, limit: callsPerDay, resetAt })
+    const refund = () => this.#refund(tenant, key, resetAt - 1)
+    return { value, resetAt, refund: this.#store.refundDaily && refund }
+  }
+
+  #inProcess(
+    tenant: string,
+    limits: readonly CountedLimit[],
+    local: MemoryCounts,
+  ): MaybePromise<readonly Counted[]> {
+    return after(countOneByOne(local, tenant, limits), (uses) =>
+      forEachUse(limits, uses, ({ unit, tool }, { value, resetAt: end }) => {
+        const resetAt = instantOf(end)
+        const refund = () => local.refundDaily(tenant, tool, resetAt - 1)
+        return { value, resetAt, refund: unit === 'day' ? refund : undefined }
+      }),
+    )
   }
 
   #refund(tenant: string, key: string, now: number): MaybePromise<void> {
@@ -81,4 +89,20 @@ export class LimitCounter {
       },
     )
   }
+}
+
+/** @throws {TypeError} if a limit after which the call goes on has no use */
+function forEachUse(
+  limits: readonly CountedLimit[],
+  uses: readonly LimitUse[],
+  counted: (limit: CountedLimit, use: LimitUse) => Counted,
+): Counted[] {
+  const all: Counted[] = []
+  for (const [i, limit] of limits.entries()) {
+    const use = uses[i]
+    if (use === undefined) throw new TypeError(`countCall returned ${uses.length} of ${limits.length} uses`)
+    all.push(counted(limit, use))
+    if (isRefused(limit, use)) break
+  }
+  return all
 }

@@ -1,5 +1,5 @@
 // The parts of limits: a rate and a number of calls per day are counted separately, and reported under separate names.
-import type { Limit } from '@svc/core'
+import type { CountedLimit, Limit } from '@svc/core'
 import { bucketSize } from './store/token-bucket.js'
 
 const DAY_SECONDS = 86_400
@@ -14,17 +14,7 @@ interface ReportedPart {
   readonly policy: string
 }
 
-export interface RatePart extends ReportedPart {
-  readonly unit: 'rate'
-  readonly ratePerSec: number
-}
-
-export interface DayPart extends ReportedPart {
-  readonly unit: 'day'
-  readonly callsPerDay: number
-}
-
-export type LimitPart = RatePart | DayPart
+export type LimitPart = CountedLimit & ReportedPart
 
 /** Entitlements give the calls of a caller and a tool the same list. */
 const known = new WeakMap<readonly Limit[], readonly LimitPart[]>()
@@ -42,18 +32,19 @@ export function limitPartsOf(limits: readonly Limit[]): readonly LimitPart[] {
 function split(limits: readonly Limit[]): readonly LimitPart[] {
   const parts: LimitPart[] = []
   for (const limit of limits) {
-    const { ratePerSec, burst } = limit
+    const { key: tool, ratePerSec, burst } = limit
     if (ratePerSec === undefined) continue
     const size = bucketSize(ratePerSec, burst)
     const name = nameOf(limit, 'rate', parts)
     const policy = item(name, size, Math.max(1, Math.ceil(size / ratePerSec)))
-    parts.push({ unit: 'rate', limit, ratePerSec, name, policy })
+    parts.push({ unit: 'rate', tool, ratePerSec, burst, limit, name, policy })
   }
   for (const limit of limits) {
-    const { callsPerDay } = limit
+    const { key: tool, callsPerDay } = limit
     if (callsPerDay === undefined) continue
     const name = nameOf(limit, 'day', parts)
-    parts.push({ unit: 'day', limit, callsPerDay, name, policy: item(name, callsPerDay, DAY_SECONDS) })
+    const policy = item(name, callsPerDay, DAY_SECONDS)
+    parts.push({ unit: 'day', tool, callsPerDay, limit, name, policy })
   }
   return parts
 }

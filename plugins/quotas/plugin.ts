@@ -31,6 +31,7 @@ const members: LateBoundMembers<QuotaAdapter> = {
   ...lifecycleMembers,
   incrDaily: 'method',
   takeToken: 'method',
+  countCall: 'property',
   refundDaily: 'property',
 }
 

@@ -1,5 +1,6 @@
 // Chooses the store of counts: the adapter bound in code, else the one that the policy names.
 import {
+  type LimitUse,
   type PluginContext,
   type QuotaAdapter,
   type ResetAt,
@@ -9,8 +10,9 @@ import {
 } from '@svc/core'
 import { type StoreKind, StoreResource } from '@svc/core/store'
 import type { QuotasConfig } from './config.js'
+import { refundDays } from './store/count-one-by-one.js'
 import { MemoryCounts } from './store/memory/counts.js'
-import { END_OF_TIME, type QuotaStore } from './store/token-bucket.js'
+import { END_OF_TIME, instantOf, type QuotaStore } from './store/token-bucket.js'
 
 /** Opens an adapter of the user. The gateway keeps it across reloads and closes it at the end. */
 export type QuotaAdapterFactory = (context: PluginContext) => QuotaAdapter
@@ -46,6 +48,12 @@ export function quotaStore(config: QuotasConfig, context: PluginContext): StoreR
             // In the other modes the call was allowed, so its count stays.
             if (failure_mode !== 'closed' || count > limit) return undefined
             return refundDaily?.(tenant, tool, instantOf(resetAt) - 1)
+          },
+        },
+        countCall: {
+          check: checkUses,
+          undo(store, uses, tenant, limits) {
+            return failure_mode === 'closed' ? refundDays(store, tenant, limits, uses) : undefined
           },
         },
         refundDaily: {},
@@ -86,9 +94,6 @@ function registered(context: PluginContext): Record<string, StoreKind<QuotaStore
   return Object.fromEntries(factories.map(([name, make]) => [name, async () => make(context)]))
 }
 
-/** ISO 8601 with a time zone, without which the instant depends on the machine. */
-const ISO_INSTANT = /^[+-]?\d{4,6}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)$/
-
 /** @throws {TypeError} when it is not what `QuotaAdapter.takeToken` promises */
 function checkBucket(response: { tokens: number; resetAt: ResetAt }): void {
   if (!Number.isFinite(response?.tokens)) {
@@ -105,16 +110,19 @@ function checkDay(response: { count: number; resetAt: ResetAt }): void {
   checkInstant('incrDaily', response.resetAt)
 }
 
+/** @throws {TypeError} when it is not what `QuotaAdapter.countCall` promises */
+function checkUses(uses: readonly LimitUse[]): void {
+  if (!Array.isArray(uses) || uses.length === 0) throw new TypeError('countCall returned no uses of limits')
+  for (const use of uses as readonly LimitUse[]) {
+    if (!Number.isFinite(use?.value))
+      throw new TypeError(`countCall returned no number: ${String(use?.value)}`)
+    checkInstant('countCall', use.resetAt)
+  }
+}
+
 function checkInstant(method: string, resetAt: ResetAt): void {
   const instant = instantOf(resetAt)
   if (!(Number.isFinite(instant) && Math.abs(instant) <= END_OF_TIME)) {
     throw new TypeError(`${method} returned no instant of reset: ${String(resetAt)}`)
   }
-}
-
-/** Milliseconds since the epoch; NaN for an invalid instant. */
-export function instantOf(resetAt: ResetAt): number {
-  if (typeof resetAt === 'number') return resetAt
-  if (resetAt instanceof Date) return resetAt.getTime()
-  return typeof resetAt === 'string' && ISO_INSTANT.test(resetAt) ? Date.parse(resetAt) : Number.NaN
 }

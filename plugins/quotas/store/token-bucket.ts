@@ -1,6 +1,6 @@
 // The common parts of all stores: keys, UTC days and token buckets; and the interface for the stage.
 import { createHash } from 'node:crypto'
-import type { MaybePromise, QuotaAdapter, StoreLifecycle } from '@svc/core'
+import type { CountedLimit, MaybePromise, QuotaAdapter, ResetAt, StoreLifecycle } from '@svc/core'
 
 /** The latest instant of a Date, in milliseconds since the epoch. */
 export const END_OF_TIME = 8.64e15
@@ -74,6 +74,12 @@ export function checkDailyLimit(limit: number): void {
   if (!(limit >= 0)) throw new RangeError(`a daily limit is a number from 0, not ${limit}`)
 }
 
+/** @throws {RangeError} if the limit is not valid */
+export function checkLimit(limit: CountedLimit): void {
+  if (limit.unit === 'rate') checkedSize(limit.ratePerSec, limit.burst)
+  else checkDailyLimit(limit.callsPerDay)
+}
+
 /** Maximum length in characters of at most three bytes: within the key limits of the stores. */
 const MAX_LENGTH = 400
 
@@ -94,17 +100,29 @@ type MaybeAsync<F extends (...args: never[]) => unknown> = (
 export interface QuotaStore extends StoreLifecycle {
   readonly incrDaily: MaybeAsync<QuotaAdapter['incrDaily']>
   readonly takeToken: MaybeAsync<QuotaAdapter['takeToken']>
+  readonly countCall?: MaybeAsync<NonNullable<QuotaAdapter['countCall']>>
   readonly refundDaily?: MaybeAsync<NonNullable<QuotaAdapter['refundDaily']>>
 }
 
 /** The store as an adapter for other code, which expects promises. */
 export function adapterOf(store: QuotaStore): QuotaAdapter {
-  const { refundDaily } = store
+  const { countCall, refundDaily } = store
   return {
     incrDaily: async (...args) => store.incrDaily(...args),
     takeToken: async (...args) => store.takeToken(...args),
+    ...(countCall === undefined ? {} : { countCall: async (...args) => countCall(...args) }),
     ...(refundDaily === undefined ? {} : { refundDaily: async (...args) => refundDaily(...args) }),
     ready: () => store.ready?.(),
     warning: () => store.warning?.(),
   }
+}
+
+/** ISO 8601 with a time zone, without which the instant depends on the machine. */
+const ISO_INSTANT = /^[+-]?\d{4,6}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)$/
+
+/** Milliseconds since the epoch; NaN for an invalid instant. */
+export function instantOf(resetAt: ResetAt): number {
+  if (typeof resetAt === 'number') return resetAt
+  if (resetAt instanceof Date) return resetAt.getTime()
+  return typeof resetAt === 'string' && ISO_INSTANT.test(resetAt) ? Date.parse(resetAt) : Number.NaN
 }

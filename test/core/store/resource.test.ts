@@ -79,6 +79,7 @@ describe('StoreResource', () => {
             },
             undo: (own, _response, tenant, tool) => own.refundDaily?.(tenant, tool),
           },
+          countCall: {},
           refundDaily: {},
         },
         failureMetric: 'failures_total',

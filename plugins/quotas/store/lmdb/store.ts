@@ -1,17 +1,10 @@
 // Counts on this host's disk, shared by its processes; they survive a restart, and a wall clock that is set.
-import type { QuotaAdapter } from '@svc/core'
+import type { CountedLimit, LimitUse, QuotaAdapter } from '@svc/core'
 import { LmdbStore } from '@svc/core/lmdb'
 import { elapsed, type HostInstant, isSameBoot, thisBoot } from '@svc/core/store'
+import { isRefused, only } from '../count-one-by-one.js'
 import { clockWarning, oldestDay, type SeenTime, seen } from '../seen-time.js'
-import {
-  checkDailyLimit,
-  checkedSize,
-  DAY_MS,
-  dayOf,
-  END_OF_TIME,
-  keyOf,
-  TokenBucket,
-} from '../token-bucket.js'
+import { bucketSize, checkLimit, DAY_MS, dayOf, END_OF_TIME, keyOf, TokenBucket } from '../token-bucket.js'
 
 interface LmdbQuotaOptions {
   /** On a local filesystem; made if it is missing. */
@@ -21,6 +14,9 @@ interface LmdbQuotaOptions {
   /** Milliseconds of a clock that all processes of the host share and nobody sets. Default: `now`. */
   readonly monotonic?: () => number
 }
+
+type Rate = Extract<CountedLimit, { unit: 'rate' }>
+type Use = LimitUse & { readonly resetAt: number }
 
 /** A day's count, a bucket, or the time that was seen last. Counts are ordered by day. */
 type Key = ['count', day: number, key: string] | ['bucket', key: string] | ['time']
@@ -45,36 +41,59 @@ export class LmdbQuotaAdapter implements QuotaAdapter {
     this.#store = new LmdbStore({ dir, name: 'the quota store' })
   }
 
-  async incrDaily(tenant: string, tool: string, limit: number, now?: number) {
-    checkDailyLimit(limit)
-    const at = this.#instant(now)
-    return this.#store.transact(() => {
-      const time = this.#see(at)
-      const day = Math.max(dayOf(at.wall), oldestDay(time))
-      const key: Key = ['count', day, keyOf(tenant, tool)]
-      const counted = this.#countAt(key)
-      if (counted === 0) {
-        this.#forgetDaysBefore(oldestDay(time))
-        this.#store.db.put(['time'], encodeTime(time))
-      }
-      if (counted + 1 <= limit) this.#store.db.put(key, encode([counted + 1]))
-      return { count: counted + 1, resetAt: (day + 1) * DAY_MS }
-    })
+  async incrDaily(tenant: string, tool: string, callsPerDay: number, now?: number) {
+    const { value, resetAt } = only(await this.countCall(tenant, [{ unit: 'day', tool, callsPerDay }], now))
+    return { count: value, resetAt }
   }
 
   async takeToken(tenant: string, tool: string, ratePerSec: number, burst?: number, now?: number) {
-    const size = checkedSize(ratePerSec, burst)
-    const key: Key = ['bucket', keyOf(tenant, tool)]
+    const rate = { unit: 'rate', tool, ratePerSec, burst } as const
+    const { value, resetAt } = only(await this.countCall(tenant, [rate], now))
+    return { tokens: value, resetAt }
+  }
+
+  /** One transaction. */
+  async countCall(tenant: string, limits: readonly CountedLimit[], now?: number): Promise<Use[]> {
+    for (const limit of limits) checkLimit(limit)
     const at = this.#instant(now)
     return this.#store.transact(() => {
-      this.#see(at)
-      const stored = this.#store.db.get(key)
-      if (stored === undefined) this.#forgetFullBuckets(at)
-      const bucket = stored === undefined ? new TokenBucket(size, at.steady) : decodeBucket(stored, at)
-      const { tokens, resetAt } = bucket.take(ratePerSec, size, at.steady)
-      if (tokens >= 0) this.#store.db.put(key, encodeBucket(bucket, at))
-      return { tokens, resetAt: Math.min(END_OF_TIME, at.wall + resetAt - at.steady) }
+      const uses: Use[] = []
+      for (const limit of limits) {
+        const key = keyOf(tenant, limit.tool)
+        const use =
+          limit.unit === 'rate' ? this.#take(key, limit, at) : this.#count(key, limit.callsPerDay, at)
+        uses.push(use)
+        if (isRefused(limit, use)) break
+      }
+      return uses
     })
+  }
+
+  /** Within a transaction. */
+  #count(name: string, limit: number, at: HostInstant): Use {
+    const time = this.#see(at)
+    const day = Math.max(dayOf(at.wall), oldestDay(time))
+    const key: Key = ['count', day, name]
+    const counted = this.#countAt(key)
+    if (counted === 0) {
+      this.#forgetDaysBefore(oldestDay(time))
+      this.#store.db.put(['time'], encodeTime(time))
+    }
+    if (counted + 1 <= limit) this.#store.db.put(key, encode([counted + 1]))
+    return { value: counted + 1, resetAt: (day + 1) * DAY_MS }
+  }
+
+  /** Within a transaction. */
+  #take(name: string, { ratePerSec, burst }: Rate, at: HostInstant): Use {
+    const size = bucketSize(ratePerSec, burst)
+    const key: Key = ['bucket', name]
+    this.#see(at)
+    const stored = this.#store.db.get(key)
+    if (stored === undefined) this.#forgetFullBuckets(at)
+    const bucket = stored === undefined ? new TokenBucket(size, at.steady) : decodeBucket(stored, at)
+    const { tokens, resetAt } = bucket.take(ratePerSec, size, at.steady)
+    if (tokens >= 0) this.#store.db.put(key, encodeBucket(bucket, at))
+    return { value: tokens, resetAt: Math.min(END_OF_TIME, at.wall + resetAt - at.steady) }
   }
 
   async refundDaily(tenant: string, tool: string, now?: number): Promise<void> {

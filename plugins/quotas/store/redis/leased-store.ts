@@ -49,9 +49,10 @@ export class LeasedQuotaAdapter implements QuotaAdapter {
     if (now !== undefined) return this.#store.incrDaily(tenant, tool, limit, now)
     const key = `${limit} ${dayOf(this.#now())} ${keyOf(tenant, tool)}`
     const fetch = async (): Promise<Batch> => {
-      const { count, resetAt, taken } = await this.#store.countDaily(tenant, tool, limit, this.#calls)
+      const day = { unit: 'day', tool, callsPerDay: limit } as const
+      const { value, resetAt, taken } = await this.#store.count(tenant, day, this.#calls)
       const unused = (left: number) => this.#track(this.#store.refundDays(tenant, tool, left, resetAt - 1))
-      return { level: count, resetAt, taken, unused }
+      return { level: value, resetAt, taken, unused }
     }
     const { level, resetAt, left } = await this.#counts.take(key, fetch)
     return { count: level - left, resetAt }
@@ -61,8 +62,9 @@ export class LeasedQuotaAdapter implements QuotaAdapter {
     if (now !== undefined) return this.#store.takeToken(tenant, tool, ratePerSec, burst, now)
     const key = `${ratePerSec} ${burst} ${keyOf(tenant, tool)}`
     const fetch = async (): Promise<Batch> => {
-      const response = await this.#store.takeTokens(tenant, tool, ratePerSec, burst, this.#calls)
-      return { level: response.tokens, resetAt: response.resetAt, taken: response.taken }
+      const rate = { unit: 'rate', tool, ratePerSec, burst } as const
+      const { value, resetAt, taken } = await this.#store.count(tenant, rate, this.#calls)
+      return { level: value, resetAt, taken }
     }
     const { level, resetAt, left } = await this.#tokens.take(key, fetch)
     return { tokens: level + left, resetAt }

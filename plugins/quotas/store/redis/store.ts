@@ -1,8 +1,9 @@
 // Counts in Redis or Valkey, shared by all gateways that use the same server.
-import type { QuotaAdapter } from '@svc/core'
+import type { CountedLimit, LimitUse, QuotaAdapter } from '@svc/core'
 import { RedisConnection, type RedisConnectionOptions } from '@svc/core/redis'
-import { checkDailyLimit, checkedSize, keyOf } from '../token-bucket.js'
-import { countDaily, refundDaily, takeTokens } from './scripts.js'
+import { countOneByOne, only } from '../count-one-by-one.js'
+import { bucketSize, checkLimit, keyOf } from '../token-bucket.js'
+import { countLimits, refundDaily } from './scripts.js'
 
 interface RedisQuotaOptions extends RedisConnectionOptions {
   /** Prefix of every key; `svc:quotas:` by default. */
@@ -15,9 +16,11 @@ const NO_LIMIT = Number.MAX_SAFE_INTEGER
 export class RedisQuotaAdapter implements QuotaAdapter {
   #connection: RedisConnection
   #prefix: string
+  #isCluster: boolean
 
   constructor({ keyPrefix = 'svc:quotas:', ...connection }: RedisQuotaOptions) {
     this.#prefix = keyPrefix
+    this.#isCluster = connection.cluster === true
     this.#connection = new RedisConnection(connection)
   }
 
@@ -30,26 +33,31 @@ export class RedisQuotaAdapter implements QuotaAdapter {
     return this.#connection.ready()
   }
 
-  incrDaily(tenant: string, tool: string, limit: number, now?: number) {
-    return this.#count(tenant, tool, { limit, want: 1, now }, dayOf)
+  async incrDaily(tenant: string, tool: string, callsPerDay: number, now?: number) {
+    const { value, resetAt } = await this.count(tenant, { unit: 'day', tool, callsPerDay }, 1, now)
+    return { count: value, resetAt }
   }
 
-  takeToken(tenant: string, tool: string, ratePerSec: number, burst?: number, now?: number) {
-    return this.#take(tenant, tool, { ratePerSec, burst, want: 1, now }, bucketOf)
+  async takeToken(tenant: string, tool: string, ratePerSec: number, burst?: number, now?: number) {
+    const { value, resetAt } = await this.count(tenant, { unit: 'rate', tool, ratePerSec, burst }, 1, now)
+    return { tokens: value, resetAt }
+  }
+
+  /** One script, if the keys of all limits are on one node. */
+  async countCall(tenant: string, limits: readonly CountedLimit[], now?: number): Promise<readonly LimitUse[]> {
+    const [first] = limits
+    if (this.#isCluster && limits.some(({ tool }) => tool !== first?.tool))
+      return countOneByOne(this, tenant, limits, now)
+    return this.#count(tenant, limits, 1, now)
   }
 
   refundDaily(tenant: string, tool: string, now?: number): Promise<void> {
     return this.refundDays(tenant, tool, 1, now)
   }
 
-  /** Counts up to `want` calls, all included in `count`; `taken` is 0 if the limit is reached. */
-  countDaily(tenant: string, tool: string, limit: number, want: number) {
-    return this.#count(tenant, tool, { limit, want }, daysOf)
-  }
-
-  /** Takes up to `want` tokens; `tokens` are left, below zero if there were none. */
-  takeTokens(tenant: string, tool: string, ratePerSec: number, burst: number | undefined, want: number) {
-    return this.#take(tenant, tool, { ratePerSec, burst, want }, bucketsOf)
+  /** Counts up to `want` calls, all included in `value`; `taken` is 0 if the limit refuses. */
+  async count(tenant: string, limit: CountedLimit, want: number, now?: number): Promise<Taken> {
+    return only(await this.#count(tenant, [limit], want, now))
   }
 
   async refundDays(tenant: string, tool: string, calls: number, now?: number): Promise<void> {
@@ -60,20 +68,25 @@ export class RedisQuotaAdapter implements QuotaAdapter {
     this.#connection.close()
   }
 
-  #count<T>(tenant: string, tool: string, { limit, want, now }: CountRequest, read: Reading<T>): Promise<T> {
-    return rejecting(() => {
-      checkDailyLimit(limit)
-      const args = [Math.min(limit, NO_LIMIT), now ?? '', want]
-      return this.#connection.run(countDaily, [this.#key('count', tenant, tool)], args, read)
-    })
-  }
-
-  #take<T>(tenant: string, tool: string, take: Take, read: Reading<T>): Promise<T> {
-    const { ratePerSec, burst, want, now } = take
-    return rejecting(() => {
-      const args = [ratePerSec, checkedSize(ratePerSec, burst), now ?? '', want]
-      return this.#connection.run(takeTokens, [this.#key('bucket', tenant, tool)], args, read)
-    })
+  async #count(
+    tenant: string,
+    limits: readonly CountedLimit[],
+    want: number,
+    now: number | undefined,
+  ): Promise<Taken[]> {
+    const keys: string[] = []
+    const args: (string | number)[] = [now ?? '', want]
+    for (const limit of limits) {
+      checkLimit(limit)
+      if (limit.unit === 'rate') {
+        keys.push(this.#key('bucket', tenant, limit.tool))
+        args.push(limit.ratePerSec, bucketSize(limit.ratePerSec, limit.burst))
+      } else {
+        keys.push(this.#key('count', tenant, limit.tool))
+        args.push(Math.min(limit.callsPerDay, NO_LIMIT), '')
+      }
+    }
+    return this.#connection.run(countLimits, keys, args, usesIn)
   }
 
   /** The hash tag keeps the keys of one tenant and tool on one node of a cluster. */
@@ -82,53 +95,21 @@ export class RedisQuotaAdapter implements QuotaAdapter {
   }
 }
 
-interface CountRequest {
-  readonly limit: number
-  readonly want: number
-  readonly now?: number | undefined
+interface Taken {
+  readonly value: number
+  /** Milliseconds since the epoch. */
+  readonly resetAt: number
+  readonly taken: number
 }
 
-interface Take {
-  readonly ratePerSec: number
-  readonly burst: number | undefined
-  readonly want: number
-  readonly now?: number | undefined
-}
-
-type Reading<T> = (response: unknown) => T
-
-/** Turns a throw into a rejection, as an async function does, without its extra promise. */
-function rejecting<T>(ask: () => Promise<T>): Promise<T> {
-  try {
-    return ask()
-  } catch (error) {
-    return Promise.reject(error)
+function usesIn(response: unknown): Taken[] {
+  const numbers = String(response).split(' ').map(Number)
+  const uses: Taken[] = []
+  for (let i = 0; i < numbers.length; i += 3) {
+    const [value, resetAt, taken] = [numbers[i], numbers[i + 1], numbers[i + 2]]
+    if (value === undefined || resetAt === undefined || taken === undefined || Number.isNaN(value))
+      throw new Error('Redis: the response to a count cannot be read')
+    uses.push({ value, resetAt, taken })
   }
-}
-
-function daysOf(response: unknown) {
-  const [count, resetAt, taken] = Array.isArray(response) ? (response as unknown[]) : []
-  if (typeof count !== 'number' || typeof resetAt !== 'number' || typeof taken !== 'number') {
-    throw new Error('Redis: the response to a count cannot be read')
-  }
-  return { count, resetAt, taken }
-}
-
-function dayOf(response: unknown) {
-  const { count, resetAt } = daysOf(response)
-  return { count, resetAt }
-}
-
-/** Sent as text, as Redis truncates the fractions of numbers. */
-function bucketsOf(response: unknown) {
-  const [tokens, resetAt, taken] = String(response).split(' ').map(Number)
-  if (tokens === undefined || resetAt === undefined || taken === undefined) {
-    throw new Error('Redis: the response to a take cannot be read')
-  }
-  return { tokens, resetAt, taken }
-}
-
-function bucketOf(response: unknown) {
-  const { tokens, resetAt } = bucketsOf(response)
-  return { tokens, resetAt }
+  return uses
 }
