@@ -44,7 +44,11 @@ export class RedisQuotaAdapter implements QuotaAdapter {
   }
 
   /** One script, if the keys of all limits are on one node. */
-  async countCall(tenant: string, limits: readonly CountedLimit[], now?: number): Promise<readonly LimitUse[]> {
+  async countCall(
+    tenant: string,
+    limits: readonly CountedLimit[],
+    now?: number,
+  ): Promise<readonly LimitUse[]> {
     const [first] = limits
     if (this.#isCluster && limits.some(({ tool }) => tool !== first?.tool))
       return countOneByOne(this, tenant, limits, now)
