@@ -12,9 +12,9 @@ export class ApprovalPages {
     this.#config = config
   }
 
-  /** `url` is that of the listener, whose port the policy may leave open. */
-  listening(url: string | undefined): void {
-    if (url !== undefined) this.#port = Number(new URL(url).port)
+  /** The port of the listener, which the policy may leave open. */
+  listening(port: number): void {
+    this.#port = port
   }
 
   /** Undefined without an admin listener. */

@@ -140,15 +140,12 @@ async function startOne(
 async function startSeveral(several: SeveralWorkers, io: CliIo): Promise<RunningGateway> {
   const { startWorkers } = await import('./gateway-workers.js')
   const output = new GatewayOutput(io.outLine, 1, several.flags)
-  const { workers, builder, listening } = await startWorkers(several, output)
+  const { workers, builder, listening, close } = await startWorkers(several, output)
   const end = (error: unknown): void => {
     output.logger.error({ reason: messageOf(error) }, 'the gateway ends')
-    void workers.close().then(() => process.exit(1))
+    void close().finally(() => process.exit(1))
   }
   workers.failed.catch(end)
-  const close = async () => {
-    if (!(await workers.close())) throw new Error('a worker did not end cleanly')
-  }
   return {
     reloadFile: (cause) => workers.reloadFile(cause),
     watchPolicy: (file) => workers.watchPolicy(file),

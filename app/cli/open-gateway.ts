@@ -27,7 +27,7 @@ export async function openGateway(
   const { logger } = output
   const telemetry = await openTelemetry(
     process.env,
-    { version: CORE_VERSION, worker: worker?.number },
+    { version: CORE_VERSION, process: worker?.number },
     logger,
   )
   const builder = new GatewayBuilder(

@@ -1,7 +1,8 @@
 // The operation that returns what an operator must know of the gateway beside its calls: stores, warnings, limits in use.
-import { resolve, resolveOptional, services, tokens } from '@svc/core'
+import { type LimitInUse, resolve, tokens } from '@svc/core'
 import { z } from 'zod'
 import { type Operation, operation } from '../admin/operation.js'
+import type { AskProcesses, HealthPart, ProcessFacts } from './process-facts.js'
 
 const MAX_LIMITS = 50
 
@@ -24,39 +25,55 @@ const healthSchema = z.object({
         resets_at: z.iso.datetime(),
       }),
     )
-    .describe('Limits per day that calls of this process have counted, the fullest first.'),
+    .describe('Limits per day as calls last counted them, the fullest first.'),
 })
 
 export type HealthJson = z.output<typeof healthSchema>
 
-export const healthOperation: Operation = operation({
-  method: 'GET',
-  path: '/api/health',
-  name: 'read_health',
-  summary: 'Returns which stages can serve calls, and which limits per day are how far used.',
-  access: 'auditor',
-  isUnrecorded: true,
-  response: healthSchema,
-  async run({ policy: { pipeline, container } }): Promise<HealthJson> {
-    const parts = pipeline.stages.map(({ name, stage }) => {
-      const [down, warning] = [stage.ready?.(), stage.warning?.()]
-      const reason = down ?? warning
-      return {
-        name,
-        state:
-          down !== undefined
-            ? ('down' as const)
-            : warning === undefined
-              ? ('ok' as const)
-              : ('warning' as const),
-        ...(reason === undefined ? {} : { reason }),
-      }
-    })
-    const now = resolve(container, tokens.Clock).now()
-    const limits = (resolveOptional(container, services.limitsInUse)?.() ?? [])
-      .filter(({ resetAt }) => resetAt > now)
-      .map(({ resetAt, ...rest }) => ({ ...rest, resets_at: new Date(resetAt).toISOString() }))
-      .sort((a, b) => b.used / b.limit - a.used / a.limit)
-    return { ready: parts.every(({ state }) => state !== 'down'), parts, limits: limits.slice(0, MAX_LIMITS) }
-  },
-})
+export function healthOperation(ask: AskProcesses<ProcessFacts>): Operation {
+  return operation({
+    method: 'GET',
+    path: '/api/health',
+    name: 'read_health',
+    summary: 'Returns which stages can serve calls, and which limits per day are how far used.',
+    access: 'auditor',
+    isUnrecorded: true,
+    response: healthSchema,
+    async run({ policy: { container } }): Promise<HealthJson> {
+      const [all, counted] = await Promise.all([ask('healthParts'), ask('limitsInUse')])
+      const parts = worstOf(all)
+      const now = resolve(container, tokens.Clock).now()
+      const limits = lastOf(counted)
+        .filter(({ resetAt }) => resetAt > now)
+        .map(({ resetAt, ...rest }) => ({ ...rest, resets_at: new Date(resetAt).toISOString() }))
+        .sort((a, b) => b.used / b.limit - a.used / a.limit)
+      const ready = parts.every(({ state }) => state !== 'down')
+      return { ready, parts, limits: limits.slice(0, MAX_LIMITS) }
+    },
+  })
+}
+
+const SEVERITY = { ok: 0, warning: 1, down: 2 }
+
+/** Each part as it is in the process where it is worst. */
+function worstOf(all: readonly (readonly HealthPart[] | null)[]): HealthPart[] {
+  const worst = new Map<string, HealthPart>()
+  for (const part of all.flatMap((parts) => parts ?? [])) {
+    const known = worst.get(part.name)
+    if (known === undefined || SEVERITY[part.state] > SEVERITY[known.state]) worst.set(part.name, part)
+  }
+  const silent = all.filter((parts) => parts === null).length
+  const reason = `${silent} of ${all.length} do not respond`
+  return [...worst.values(), ...(silent === 0 ? [] : [{ name: 'workers', state: 'down', reason } as const])]
+}
+
+/** The count that a process saw last; counts grow until the day ends. */
+function lastOf(all: readonly (readonly LimitInUse[] | null)[]): LimitInUse[] {
+  const last = new Map<string, LimitInUse>()
+  for (const found of all.flatMap((limits) => limits ?? [])) {
+    const key = `${found.tenant}\0${found.key}`
+    const { resetAt = 0, used = 0 } = last.get(key) ?? {}
+    if (found.resetAt > resetAt || (found.resetAt === resetAt && found.used > used)) last.set(key, found)
+  }
+  return [...last.values()]
+}

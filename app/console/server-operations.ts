@@ -5,16 +5,15 @@ import { z } from 'zod'
 import { type Operation, operation } from '../admin/operation.js'
 import { canonicalBase } from '../http/public-url.js'
 import type { HostConfig } from '../policy/config.js'
-import type { ProcessState } from '../stdio-targets/server-pool.js'
 import { targetOf } from '../upstream/target.js'
 import type { PolicyInForce } from './policy-operations.js'
+import type { AskProcesses, ProcessFacts } from './process-facts.js'
 
 interface GatewayParts {
   inForce(): PolicyInForce
   /** Where callers reach it. */
   url(): Promise<string>
-  /** What the processes of a target do; undefined for targets that are not commands. */
-  stateOf(server: string): ProcessState | undefined
+  readonly ask: AskProcesses<ProcessFacts>
 }
 
 const serverSchema = z.object({
@@ -53,11 +52,12 @@ export function serversOperation(gateway: GatewayParts): Operation {
       const servers = await Promise.all(
         Object.entries(targets).map(async ([server, target]): Promise<ServersJson['servers'][number]> => {
           const review = reviews?.find((one) => one.server === server)
+          const states = await gateway.ask('stateOf', server)
           return {
             server,
             kind: typeof target !== 'string' ? 'stdio' : targetOf(target).isMcp ? 'mcp' : 'http',
             address: await addressWithoutSecrets(target),
-            ...(gateway.stateOf(server) ?? { state: 'unknown' }),
+            ...(states.find((state) => state !== null) ?? { state: 'unknown' }),
             changed: reviews === undefined ? null : (review?.definitions.length ?? 0),
           }
         }),

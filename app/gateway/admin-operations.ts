@@ -9,6 +9,7 @@ import { showCall } from '../console/calls/show-call.js'
 import { eventsOperation } from '../console/events/operation.js'
 import { healthOperation } from '../console/health-operation.js'
 import { type PolicyInForce, policyOperations, type ReadServers } from '../console/policy-operations.js'
+import type { AskProcesses } from '../console/process-facts.js'
 import { clientsOperation, serversOperation } from '../console/server-operations.js'
 import { ServerTools } from '../console/server-tools.js'
 import { statusOperation } from '../console/status-operation.js'
@@ -18,8 +19,9 @@ import { escalationOperations } from '../escalations/operations.js'
 import { passkeyOperations } from '../escalations/passkey-operations.js'
 import { logOperations } from '../log/operations.js'
 import type { Policy } from '../policy/config.js'
-import type { ProcessState } from '../stdio-targets/server-pool.js'
 import type { GatewayBlocks } from './gateway-blocks.js'
+import type { GatewayFacts } from './gateway-facts.js'
+import { statusOfAll } from './gateway-shadow.js'
 import { definitionOperations, reloadOperation, shadowOperation } from './operations.js'
 import type { ReloadCause, ReloadedPolicy } from './reload-records.js'
 
@@ -33,12 +35,9 @@ export interface OperatedGateway {
   blocking(): GatewayBlocks
   /** Where callers reach it. */
   url(): Promise<string>
-  /** What the processes of a target do; undefined for targets that are not commands. */
-  stateOf(server: string): ProcessState | undefined
-  /** Undefined if the policy in force names no shadow policy. */
   /** What a command lists; undefined if it does not run for all callers. */
   listCommand(server: string, address: string): Promise<ListedTools | undefined>
-  shadowStatus(): Promise<object | undefined>
+  readonly ask: AskProcesses<GatewayFacts>
   reloadFile(cause: ReloadCause): Promise<ReloadedPolicy>
 }
 
@@ -68,15 +67,15 @@ export function gatewayOperations(gateway: OperatedGateway): Operation[] {
       loadText: (text) => gateway.loadText(text),
       serversOf: knownServers,
     }),
-    healthOperation,
+    healthOperation(gateway.ask),
     serversOperation(gateway),
     clientsOperation(gateway),
     ...callOperations(() => gateway.url()),
-    showCall,
+    showCall(gateway.ask),
     eventsOperation,
     statusOperation,
     reloadOperation((cause) => gateway.reloadFile(cause)),
-    shadowOperation(() => gateway.shadowStatus()),
+    shadowOperation(async () => statusOfAll(await gateway.ask('shadow'))),
     ...definitionOperations(() => gateway.container()),
   ]
 }

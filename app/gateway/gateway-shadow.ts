@@ -14,9 +14,9 @@ export type ShadowStatus =
   | { readonly policy: string; readonly error: string }
   | ({ readonly policy: string } & ShadowReport)
 
-/** The status of all processes of a gateway; undefined if their policy names no shadow policy. */
-export function statusOfAll(statuses: readonly (ShadowStatus | undefined)[]): ShadowStatus | undefined {
-  const known = statuses.filter((one) => one !== undefined)
+/** The status of all processes of a gateway that respond; undefined if their policy names no shadow policy. */
+export function statusOfAll(statuses: readonly (ShadowStatus | null)[]): ShadowStatus | undefined {
+  const known = statuses.filter((one) => one !== null)
   const [first, ...more] = known.filter((one): one is ShadowStatus & ShadowReport => !('error' in one))
   if (first === undefined) return known[0]
   // One that has just started is still loading the candidate.

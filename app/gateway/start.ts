@@ -12,48 +12,26 @@ import {
 import type { DependencyContainer } from 'tsyringe'
 import type { Admin } from '../admin/admin.js'
 import type { Blocks } from '../blocks/blocks.js'
-import type { ListedTools } from '../doctor/tool-access.js'
+import { listenerUrl } from '../http/listen.js'
 import type { SessionBinding } from '../mcp/session-binding.js'
 import { SharedState } from '../mcp/shared-state.js'
 import { gatewayMetrics } from '../metrics/gateway-metrics.js'
 import { GatewayState } from '../metrics/gateway-state.js'
 import type { HostConfig, Policy } from '../policy/config.js'
-import { settingsRequiringRestart } from '../policy/facts.js'
 import type { TargetServers } from '../stdio-targets/servers.js'
+import { Announcements } from './announcements.js'
 import { GatewayBuilder } from './builder.js'
 import { type CallListenerParts, type Listener, openCallListener } from './call-listener.js'
 import { type GatewayBlocks, gatewayBlocks } from './gateway-blocks.js'
-import type { ShadowStatus } from './gateway-shadow.js'
-import { lazyConsole } from './lazy-console.js'
+import { askOne, type GatewayFacts, gatewayFacts } from './gateway-facts.js'
+import type { GatewayHandle, Listening } from './gateway-handle.js'
 import { listenAdmin } from './listen-admin.js'
 import type { GatewayOptions, GatewaySettings } from './options.js'
 import { Policies, type PreparedPolicy } from './policies.js'
 import { causeOfWatch, watchPolicy } from './policy-watch.js'
-import { describeRefusal, type ReloadCause, type ReloadedPolicy } from './reload-records.js'
+import type { ReloadCause, ReloadedPolicy } from './reload-records.js'
 import { createDispatcher, createMcpProxy, createServers, createSharedServers } from './upstreams.js'
-import type { PolicySource, WorkerLink } from './worker-link.js'
-
-/** The addresses of a gateway that listens. */
-export interface Listening {
-  readonly port: number
-  readonly url: string
-  /** The URL of the admin listener, if the policy has one. */
-  readonly adminUrl?: string
-}
-
-/** A running gateway. */
-export interface GatewayHandle {
-  /** Resolves when the gateway listens; rejects if it cannot. */
-  ready(): Promise<Listening>
-  /** Stops listening, waits for calls in flight, closes the log. May be called twice. */
-  close(): Promise<void>
-  /**
-   * Puts a new policy (YAML text or an object) in force for the calls that follow. A policy that is not valid or cannot
-   * start is refused, and the old one stays. Changed certificates are read; ports and addresses do not change.
-   */
-  reload(policy: string | Record<string, unknown>): Promise<void>
-  readonly container: DependencyContainer
-}
+import type { ListenerName, PolicySource, WorkerLink } from './worker-link.js'
 
 /**
  * Starts a gateway. Throws at once if the configuration of a built-in section is wrong (`PolicyError` lists every
@@ -97,6 +75,7 @@ export class Gateway implements GatewayHandle {
   #admin: Admin | undefined
   #metrics: GatewayState | undefined
   #blocks: Blocks | undefined
+  #announcements: Announcements
   #servers: TargetServers | undefined
   #upstreams: readonly { close(): Promise<void> }[] = []
   #state: SharedState
@@ -104,6 +83,8 @@ export class Gateway implements GatewayHandle {
   #ready: Promise<Listening>
   #closing: Promise<void> | undefined
   #watching: NodeJS.Timeout | undefined
+  /** In a worker, once the main process listens. */
+  #sharedUrl: string | undefined
 
   constructor(builder: GatewayBuilder, parts: GatewayParts = {}) {
     this.#builder = builder
@@ -117,6 +98,7 @@ export class Gateway implements GatewayHandle {
       builder.logger,
     )
     this.container = builder.container
+    this.#announcements = new Announcements(builder, () => this.#metrics)
     this.#ready = this.#start()
     // Its error is not lost: ready() rejects with it.
     this.#ready.catch(() => undefined)
@@ -171,7 +153,7 @@ export class Gateway implements GatewayHandle {
       const { sharesAdmin: isShared = false, openListener = openCallListener } = this.#parts
       const { logger } = this.#builder
       const adminUrl = await listenAdmin(async () => admin?.listen(), { isShared, logger })
-      this.#builder.approvalPages.listening(adminUrl)
+      if (adminUrl !== undefined) this.#builder.approvalPages.listening(Number(new URL(adminUrl).port))
       this.#listener = await openListener(host, {
         link,
         builder: this.#builder,
@@ -209,48 +191,35 @@ export class Gateway implements GatewayHandle {
   /** Its code is loaded if the policy has such a listener. */
   async #createAdmin(host: HostConfig, blocking: GatewayBlocks): Promise<Admin | undefined> {
     if (host.admin === undefined) return undefined
-    const [{ Admin }, { gatewayOperations }] = await Promise.all([
-      import('../admin/admin.js'),
-      import('./admin-operations.js'),
-    ])
-    return new Admin(host.admin, this.#builder.bindings, {
-      activePolicy: () => requireStarted(this.#policies).current,
+    const { createAdmin } = await import('./create-admin.js')
+    const { link } = this.#parts
+    return createAdmin(host, host.admin, {
+      builder: this.#builder,
+      policies: () => requireStarted(this.#policies),
       draining: () => this.#closing !== undefined,
-      operations: gatewayOperations({
-        container: () => requireStarted(this.#policies).current.container,
-        inForce: () => {
-          const { policy } = requireStarted(this.#policies)
-          const place = this.#builder.placeOf(policy.host)
-          return { policy, place, blocks: blocking.blocks.list, blocking: blocking.stage }
-        },
-        load: () => this.#builder.anew(requireStarted(this.#policies).policy),
-        loadText: (text) => this.#builder.policyFrom(text),
-        blocking: () => blocking,
-        url: async () => (await this.#ready).url,
-        stateOf: (server) => this.#servers?.stateOf(server),
-        listCommand: (server, address) => this.#listCommand(server, address),
-        shadowStatus: async () => this.#parts.link?.shadow() ?? this.shadowStatus(),
-        reloadFile: (cause) => this.reloadFile(cause),
-      }),
-      blockOf: (caller) => blocking.blocks.refusalOf(caller),
-      console: lazyConsole(this.#builder.bindings, this.#state, () => this.#sessionBinding(host)),
-      keyReader: (directories) => this.#builder.keyReader(host, directories),
-      link: this.#parts.link,
+      url: async () => this.#sharedUrl ?? (await this.#ready).url,
+      reloadFile: (cause) => this.reloadFile(cause),
+      state: this.#state,
+      sessions: () => this.#sessionBinding(host),
+      ask: link === undefined ? askOne(this.facts) : (name, ...args) => link.ask(name, ...args),
+      servers: () => requireStarted(this.#servers),
+      link,
+      blocking,
     })
   }
 
-  /** Starts nothing: only a process that runs, for all callers, is asked. */
-  async #listCommand(server: string, address: string): Promise<ListedTools | undefined> {
-    const target = requireStarted(this.#policies).policy.host.targets[server]
-    const isShared = typeof target === 'object' && target.isolate === 'gateway'
-    if (this.#servers === undefined || !isShared || this.#servers.stateOf(server)?.state !== 'up')
-      return undefined
-    const { listToolsOver } = await import('../doctor/listed-tools.js')
-    return listToolsOver(this.#servers, server, address)
-  }
+  /** What this process knows by itself. */
+  readonly facts: GatewayFacts = gatewayFacts(() => ({
+    policies: requireStarted(this.#policies),
+    servers: requireStarted(this.#servers),
+  }))
 
-  /** That of this process. */
-  readonly shadowStatus = (): ShadowStatus | undefined => this.#policies?.shadow?.status
+  /** For a worker: the main process listens on this port, which the policy may leave open. */
+  listeningOn(listener: ListenerName, port: number): void {
+    const { server } = requireStarted(this.#host)
+    if (listener === 'admin') this.#builder.approvalPages.listening(port)
+    else this.#sharedUrl = listenerUrl(server.host, port, server.tls !== undefined)
+  }
 
   /** One key for the gateway's life, created when the first session begins. */
   #sessionBinding(host: HostConfig): MaybePromise<SessionBinding> {
@@ -302,7 +271,7 @@ export class Gateway implements GatewayHandle {
       await this.#reloaded(policy, change)
       return change
     } catch (error) {
-      this.#refused(error, cause)
+      this.#announcements.refused(error, cause)
       throw error
     }
   }
@@ -323,30 +292,13 @@ export class Gateway implements GatewayHandle {
   /** For a worker: records and announces that the gateway keeps its policy. */
   async announceRefusal(error: Error, cause: ReloadCause): Promise<void> {
     await this.#policies?.recordRefusal(error, cause)
-    this.#refused(error, cause)
+    this.#announcements.refused(error, cause)
   }
 
   /** Without `change` another worker announces it. */
   async #reloaded({ host }: Policy, change: ReloadedPolicy | undefined): Promise<void> {
     await Promise.all([this.#listener?.refresh(), this.#admin?.refresh()])
-    if (change === undefined) return
-    this.#warnOfRestart(host)
-    this.#metrics?.countReload('success')
-    this.#builder.logger.info(change, 'policy reloaded')
-    this.#builder.notices.send({ type: 'policy.reloaded', data: { ...change } })
-  }
-
-  #refused(error: unknown, { by }: ReloadCause): void {
-    this.#metrics?.countReload('refused')
-    const message = describeRefusal(error)
-    this.#builder.logger.error({ reason: message, by }, 'policy not reloaded; the old one stays in force')
-    this.#builder.notices.send({ type: 'policy.refused', data: { message, by } })
-  }
-
-  #warnOfRestart(next: HostConfig): void {
-    const settings = settingsRequiringRestart(requireStarted(this.#host), next)
-    if (settings.length === 0) return
-    this.#builder.logger.warn({ settings }, 'settings that take effect at the next start')
+    if (change !== undefined) this.#announcements.reloaded(change, requireStarted(this.#host), host)
   }
 
   async #close(): Promise<void> {

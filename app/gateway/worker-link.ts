@@ -1,7 +1,8 @@
 // What a worker, one of the processes of a gateway, has from the others. app/workers implements it.
 import type { CreateUseLimit } from '../budget/use-limit.js'
+import type { AskProcesses } from '../console/process-facts.js'
 import type { ConnectionSource } from '../http/server.js'
-import type { ShadowStatus } from './gateway-shadow.js'
+import type { GatewayFacts } from './gateway-facts.js'
 import type { ReloadCause, ReloadedPolicy } from './reload-records.js'
 
 export type PolicySource = string | Record<string, unknown>
@@ -19,6 +20,6 @@ export interface WorkerLink {
   reload(policy: PolicySource | undefined, cause: ReloadCause): Promise<ReloadedPolicy>
   /** The metrics of all workers in the text format. */
   metrics(): Promise<string>
-  /** The status of the shadow policy in all workers. */
-  shadow(): Promise<ShadowStatus | undefined>
+  /** Asks all workers. */
+  ask: AskProcesses<GatewayFacts>
 }

@@ -42,7 +42,7 @@ interface StageWait {
   readonly to: number
 }
 
-interface RecentCall {
+export interface RecentCall {
   readonly began: number
   readonly waits: StageWait[]
   /** Absent for a call that has not settled, and for one whose response is that of its server. */

@@ -54,13 +54,19 @@ const standardQueue = 2_048
 /** Time for the last exports when the gateway ends, in milliseconds. */
 const closeMs = 5_000
 
+interface Exporter {
+  readonly version: string
+  /** Of a gateway of several processes: the number of the worker; the main process has lines of the log alone. */
+  readonly process?: number | 'main' | undefined
+}
+
 /** Undefined if the environment asks for none, or, with a warning, if the packages are not installed. */
 export async function openTelemetry(
   env: TelemetryVariables,
-  { version, worker }: { readonly version: string; readonly worker?: number | undefined },
+  { version, process }: Exporter,
   logger: Logger,
 ): Promise<Telemetry | undefined> {
-  const wanted = [...wantedSignals(env, logger)]
+  const wanted = [...wantedSignals(env, logger)].filter((signal) => process !== 'main' || signal === 'logs')
   if (wanted.length === 0) return undefined
   try {
     const [api, resources] = await Promise.all([
@@ -68,7 +74,7 @@ export async function openTelemetry(
       import('@opentelemetry/resources'),
     ])
     api.diag.setLogger(diagnosticsTo(logger), api.DiagLogLevel.WARN)
-    const resource = resourceOf(resources, version, worker)
+    const resource = resourceOf(resources, version, process)
     const metrics = new GatewayMetrics(logger)
     const losses = wanted.map((signal) => new SignalLosses(signal, logger, queueOf(env, signal)))
     countLosses(losses, metrics)
@@ -94,7 +100,7 @@ function resourceOf(
     resourceFromAttributes,
   }: typeof import('@opentelemetry/resources'),
   version: string,
-  worker: number | undefined,
+  process: Exporter['process'],
 ): SignalParts['resource'] {
   const name = 'service.instance.id'
   const own = resourceFromAttributes({
@@ -105,11 +111,11 @@ function resourceOf(
   })
   const given = detectResources({ detectors: [envDetector] })
   const instance = given.attributes[name]
-  const isShared = worker !== undefined && instance !== undefined
+  const isShared = process !== undefined && instance !== undefined
   return defaultResource()
     .merge(own)
     .merge(given)
-    .merge(resourceFromAttributes(isShared ? { [name]: `${instance}/${worker}` } : {}))
+    .merge(resourceFromAttributes(isShared ? { [name]: `${instance}/${process}` } : {}))
 }
 
 function queueOf(env: TelemetryVariables, signal: Signal): number {

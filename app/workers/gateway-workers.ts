@@ -77,9 +77,10 @@ export class GatewayWorkers {
   /** Opens a port for the workers. Rejects as `listenOn` does. */
   async listen(name: ListenerName, at: { readonly host: string; readonly port: number }): Promise<number> {
     const listener = new SharedListener(name, () => this.#serving)
-    const port = await listener.listen(at)
+    await listener.listen(at)
     this.#listeners.push(listener)
-    return port
+    for (const worker of this.#serving) worker.calls.tell('listening', name, listener.port)
+    return listener.port
   }
 
   /** Puts the policy that `read` returns in force in all workers, or in none. Rejects with the reason. */
@@ -91,11 +92,25 @@ export class GatewayWorkers {
         await this.#parts.check(policy)
         return await this.#reload(policy, cause)
       } catch (error) {
-        const [announcer] = this.#serving
-        await announcer?.calls.call('announceRefusal', messageOf(error), cause).catch(() => undefined)
+        await this.#announceRefusal(messageOf(error), cause)
         throw error
       }
     })
+  }
+
+  /** One worker records and announces it. If none can, it is in the log at least. */
+  async #announceRefusal(reason: string, cause: ReloadCause): Promise<void> {
+    const [announcer] = this.#serving
+    try {
+      if (announcer === undefined) throw new Error('no worker serves at present')
+      await announcer.calls.call('announceRefusal', reason, cause)
+    } catch (error) {
+      const facts = { reason, by: cause.by, unrecorded: messageOf(error) }
+      this.#parts.logger.error(
+        facts,
+        'policy not reloaded, and this is not recorded; the old one stays in force',
+      )
+    }
   }
 
   /** The same with the file of the policy. */
@@ -155,7 +170,10 @@ export class GatewayWorkers {
     await worker.start({ ...settings, policy: this.#policy, commandsPath })
     since = clock.monotonic()
     logger.info({ worker: number, pid: worker.pid }, 'worker started')
-    for (const listener of this.#listeners) listener.giveWaiting()
+    for (const listener of this.#listeners) {
+      worker.calls.tell('listening', listener.name, listener.port)
+      listener.giveWaiting()
+    }
   }
 
   #forget(worker: WorkerProcess): void {
@@ -231,10 +249,7 @@ export class GatewayWorkers {
       },
       reload: (policy, cause) => resultOf(this.reload(() => policy ?? this.#parts.readFile(), cause)),
       metrics: () => this.#metrics.text(this.#serving),
-      shadows: async () => {
-        const asked = await Promise.allSettled(this.#serving.map(({ calls }) => calls.call('shadow')))
-        return asked.flatMap((one) => (one.status === 'fulfilled' && one.value !== null ? [one.value] : []))
-      },
+      ask: (name, args) => Promise.all(this.#serving.map((one) => one.ask('fact', name, args))),
       draining: () => {
         worker.isServing = false
       },

@@ -2,7 +2,7 @@
 import type { Serializable } from 'node:child_process'
 import type { Diagnostic } from '@svc/core/policy'
 import { Calls } from '@svc/core/thread'
-import type { ShadowStatus } from '../gateway/gateway-shadow.js'
+import type { GatewayFacts } from '../gateway/gateway-facts.js'
 import type { GatewaySettings } from '../gateway/options.js'
 import type { ReloadCause, ReloadedPolicy } from '../gateway/reload-records.js'
 import type { ListenerName, PolicySource } from '../gateway/worker-link.js'
@@ -36,8 +36,10 @@ export interface WorkerMethods {
   discard(): Promise<void>
   announceRefusal(reason: string, cause: ReloadCause): Promise<void>
   metrics(): Promise<string>
-  /** Null if the policy names no shadow policy. */
-  shadow(): ShadowStatus | null
+  /** Returns what the worker knows by itself. */
+  fact(name: keyof GatewayFacts, args: readonly unknown[]): unknown
+  /** The main process listens there, on a port that the policy may leave open. */
+  listening(listener: ListenerName, port: number): void
   /** Gives back what it has of a limit and does not use; returns how many. */
   recall(limit: string, key: string): number
   /** Resolves when the calls have ended and the log is closed. */
@@ -59,8 +61,8 @@ export interface MainMethods {
   /** `null` stands for the file of the policy. */
   reload(policy: PolicySource | null, cause: ReloadCause): Promise<ReloadResult>
   metrics(): Promise<string>
-  /** Those of all workers that respond. */
-  shadows(): Promise<ShadowStatus[]>
+  /** Asks all workers for a fact; null for each that does not respond. */
+  ask(name: keyof GatewayFacts, args: readonly unknown[]): Promise<unknown[]>
   /** The worker has the connection, and reads from it after this. */
   accepted(connection: number): void
   /** The worker ends by itself, and must get no more connections. */

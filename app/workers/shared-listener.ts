@@ -10,6 +10,8 @@ const maxWaiting = 1_000
 
 export class SharedListener {
   readonly name: ListenerName
+  /** Once it listens. */
+  port = 0
   #server: Server
   #workers: () => readonly WorkerProcess[]
   #next = 0
@@ -23,9 +25,9 @@ export class SharedListener {
     this.#server = createServer({ pauseOnConnect: true, noDelay: true }, (socket) => this.#accept(socket))
   }
 
-  /** Resolves with the port. Rejects as `listenOn` does. */
-  listen(at: { readonly host: string; readonly port: number }): Promise<number> {
-    return listenOn(this.#server, at)
+  /** Rejects as `listenOn` does. */
+  async listen(at: { readonly host: string; readonly port: number }): Promise<void> {
+    this.port = await listenOn(this.#server, at)
   }
 
   /** To be called when a worker begins to serve. */

@@ -3,9 +3,6 @@
 import { ownMetrics } from '../metrics/metric-table.js'
 import type { WorkerProcess } from './worker-process.js'
 
-/** A worker that does not respond in time is shown with its last values, in milliseconds. */
-const responseMs = 2_000
-
 interface Family {
   /** The lines for HELP and TYPE. */
   readonly head: string[]
@@ -52,15 +49,10 @@ export class MetricsOfWorkers {
     this.#restarts++
   }
 
+  /** If it does not respond, what it counted until the last time is kept. */
   async #read(worker: WorkerProcess): Promise<void> {
-    let timer: NodeJS.Timeout | undefined
-    const late = new Promise<undefined>((resolve) => {
-      timer = setTimeout(() => resolve(undefined), responseMs)
-    })
-    // Its end rejects the call: what it counted until the last time is kept.
-    const text = await Promise.race([worker.calls.call('metrics').catch(() => undefined), late])
-    clearTimeout(timer)
-    if (text !== undefined && worker.isServing) this.#last.set(worker.number, familiesIn(text))
+    const text = await worker.ask('metrics')
+    if (text !== null && worker.isServing) this.#last.set(worker.number, familiesIn(text))
   }
 }
 

@@ -13,6 +13,8 @@ import {
 
 /** A start that takes longer has failed, in milliseconds. */
 const startMs = 60_000
+/** A worker that does not respond in time is left out of what operators see, in milliseconds. */
+const responseMs = 2_000
 
 interface GivenConnection {
   readonly socket: Socket
@@ -96,6 +98,25 @@ export class WorkerProcess {
     this.#child.send(message, socket, { keepOpen: true }, (error) => {
       if (error !== null) this.#takeBack(id)
     })
+  }
+
+  /** Null if it does not respond in time, or has ended. */
+  async ask<Name extends 'metrics' | 'fact'>(
+    name: Name,
+    ...args: Parameters<WorkerMethods[Name]>
+  ): Promise<Awaited<ReturnType<WorkerMethods[Name]>> | null> {
+    let timer: NodeJS.Timeout | undefined
+    const late = new Promise<null>((resolve) => {
+      timer = setTimeout(() => resolve(null), responseMs)
+    })
+    try {
+      return await Promise.race([this.calls.call(name, ...args), late])
+    } catch (error) {
+      if (this.isServing) throw error
+      return null
+    } finally {
+      clearTimeout(timer)
+    }
   }
 
   #takeBack(id: number): void {

@@ -3,7 +3,7 @@ import type { Socket } from 'node:net'
 import { isErrorCode, type Logger, Refusal } from '@svc/core'
 import { PolicyError } from '@svc/core/policy'
 import type { Calls } from '@svc/core/thread'
-import { type ShadowStatus, statusOfAll } from '../gateway/gateway-shadow.js'
+import { factOf, type GatewayFacts } from '../gateway/gateway-facts.js'
 import type { ReloadCause, ReloadedPolicy } from '../gateway/reload-records.js'
 import type { Gateway } from '../gateway/start.js'
 import type { ListenerName, PolicySource, WorkerLink } from '../gateway/worker-link.js'
@@ -18,7 +18,7 @@ import {
 
 /** The gateway of this worker. */
 export interface WorkerGateway {
-  readonly gateway: Pick<Gateway, 'prepareReload' | 'announceRefusal' | 'shadowStatus'>
+  readonly gateway: Pick<Gateway, 'prepareReload' | 'announceRefusal' | 'facts' | 'listeningOn'>
   readonly logger: Logger
   /** The metrics of this process alone. */
   metrics(): Promise<string>
@@ -66,7 +66,8 @@ class Worker implements WorkerLink {
       discard: async () => this.#takePrepared().discard(),
       announceRefusal: (reason, cause) => this.#gateway.announceRefusal(new Error(reason), cause),
       metrics: async () => this.#running?.metrics() ?? '',
-      shadow: () => this.#gateway.shadowStatus() ?? null,
+      fact: (name, args) => factOf(this.#gateway.facts, name, args),
+      listening: (listener, port) => this.#gateway.listeningOn(listener, port),
       recall: (limit, key) => this.#limits.get(limit)?.recall(key) ?? 0,
       close: () => this.#close(),
     }
@@ -107,8 +108,9 @@ class Worker implements WorkerLink {
     return this.#main.call('metrics')
   }
 
-  async shadow(): Promise<ShadowStatus | undefined> {
-    return statusOfAll(await this.#main.call('shadows'))
+  /** All workers run the same code, so the facts have the types that they have here. */
+  async ask<Name extends keyof GatewayFacts>(name: Name, ...args: Parameters<GatewayFacts[Name]>) {
+    return (await this.#main.call('ask', name, args)) as (ReturnType<GatewayFacts[Name]> | null)[]
   }
 
   /** Ends the process when its calls have ended. */

@@ -1,8 +1,8 @@
 // The operation that returns one call, with all that the gateway knows of it.
-import { Refusal, resolve } from '@svc/core'
+import { Refusal } from '@svc/core'
 import { z } from 'zod'
-import { type OperationRequest, operation } from '../../admin/operation.js'
-import { gatewayMetrics } from '../../metrics/gateway-metrics.js'
+import { type Operation, type OperationRequest, operation } from '../../admin/operation.js'
+import type { AskProcesses, ProcessFacts } from '../process-facts.js'
 import { type CallRow, callRowOf, callRowSchema, readRecord } from './call-row.js'
 import { logDirectoryOf, ruleSchema } from './operations.js'
 
@@ -20,7 +20,7 @@ const callSchema = z.object({
   stages: z
     .array(z.object({ stage: z.string(), from_ms: z.number(), to_ms: z.number() }))
     .optional()
-    .describe('Where the call waited; for the last 1,000 calls of the process that responds.'),
+    .describe('Where the call waited; for the last 1,000 calls of each process.'),
   told: z
     .string()
     .optional()
@@ -41,40 +41,42 @@ export type CallJson = z.output<typeof callSchema>
 
 type CallRequest = Pick<OperationRequest, 'access' | 'policy' | 'id'>
 
-export const showCall = operation({
-  method: 'GET',
-  path: '/api/calls/:id',
-  name: 'show_call',
-  summary: 'Returns a call, by its leaf or by its id in the list of calls with `-` in place of `:`.',
-  access: 'reader',
-  response: callSchema,
-  async run(request): Promise<CallJson> {
-    const { dir, leaf, record, call } = await findCall(request)
-    const { policy, access } = request
-    const [{ findCalls, maySee }, { Explainer }] = await Promise.all([
-      import('./find-calls.js'),
-      import('../../explain/explainer.js'),
-    ])
-    const { trace_id: traceId, span_id: spanId } = call
-    const isSibling = (row: CallRow) =>
-      row.kind === 'call' && row.trace_id === traceId && row.span_id !== spanId && maySee(access, row)
-    const place = new Explainer(dir).placeOf(record)
-    const recent = resolve(policy.container, gatewayMetrics).stages.recent.find(spanId)
-    const definition = await definitionOf(dir, record)
-    return {
-      leaf,
-      call,
-      record: { ...record },
-      ...(place === undefined ? {} : { rule: { ...place, lines: [...place.lines] } }),
-      ...(recent === undefined
-        ? {}
-        : { stages: recent.waits.map(({ stage, from, to }) => ({ stage, from_ms: from, to_ms: to })) }),
-      ...(recent?.told === undefined ? {} : { told: recent.told }),
-      ...(definition === undefined ? {} : { definition }),
-      siblings: await findCalls(dir, isSibling, MAX_SIBLINGS, traceId),
-    }
-  },
-})
+export function showCall(ask: AskProcesses<ProcessFacts>): Operation {
+  return operation({
+    method: 'GET',
+    path: '/api/calls/:id',
+    name: 'show_call',
+    summary: 'Returns a call, by its leaf or by its id in the list of calls with `-` in place of `:`.',
+    access: 'reader',
+    response: callSchema,
+    async run(request): Promise<CallJson> {
+      const { dir, leaf, record, call } = await findCall(request)
+      const { access } = request
+      const [{ findCalls, maySee }, { Explainer }] = await Promise.all([
+        import('./find-calls.js'),
+        import('../../explain/explainer.js'),
+      ])
+      const { trace_id: traceId, span_id: spanId } = call
+      const isSibling = (row: CallRow) =>
+        row.kind === 'call' && row.trace_id === traceId && row.span_id !== spanId && maySee(access, row)
+      const place = new Explainer(dir).placeOf(record)
+      const recent = (await ask('recentCall', spanId)).find((one) => one !== null)
+      const definition = await definitionOf(dir, record)
+      return {
+        leaf,
+        call,
+        record: { ...record },
+        ...(place === undefined ? {} : { rule: { ...place, lines: [...place.lines] } }),
+        ...(recent === undefined
+          ? {}
+          : { stages: recent.waits.map(({ stage, from, to }) => ({ stage, from_ms: from, to_ms: to })) }),
+        ...(recent?.told === undefined ? {} : { told: recent.told }),
+        ...(definition === undefined ? {} : { definition }),
+        siblings: await findCalls(dir, isSibling, MAX_SIBLINGS, traceId),
+      }
+    },
+  })
+}
 
 /** Others are told that what is not for them does not exist. Rejects with `Refusal`. */
 async function findCall({ access, policy, id = '' }: CallRequest) {

@@ -15,10 +15,12 @@ import { heldUpstream } from '../../support/held-upstream.js'
 import { attributesOf, OtlpReceiver } from '../../support/otlp-receiver.js'
 import { type RedisServer, startRedis, until } from '../../support/redis.js'
 import { startUpstream, type TestUpstream } from '../../support/upstream.js'
+import { startWebhook, type Webhook } from '../../support/webhook.js'
 
 const token = 'the-token-of-this-one-test'
 
 interface Sending {
+  readonly method?: 'GET'
   readonly headers?: Record<string, string>
   readonly body?: object
 }
@@ -26,7 +28,7 @@ interface Sending {
 interface Reply {
   readonly status: number
   readonly headers: Record<string, unknown>
-  readonly json: Record<string, unknown>
+  readonly text: string
 }
 
 for (const store of ['lmdb', 'redis'] as const) {
@@ -40,16 +42,17 @@ for (const store of ['lmdb', 'redis'] as const) {
     let upstream: TestUpstream
     let redis: RedisServer | undefined
     let otlp: OtlpReceiver
+    let hook: Webhook
     let gateway: Running
     let url: string
     let adminUrl: string
     let ca: string | undefined
     const held = heldUpstream()
 
-    function send(to: string, { headers = {}, body = {} }: Sending = {}): Promise<Reply> {
+    function send(to: string, { method, headers = {}, body = {} }: Sending = {}): Promise<Reply> {
       return new Promise((resolve, reject) => {
         const how = {
-          method: 'POST',
+          method: method ?? 'POST',
           agent: false,
           headers: { 'content-type': 'application/json', ...headers },
         }
@@ -60,18 +63,22 @@ for (const store of ['lmdb', 'redis'] as const) {
             text += piece
           })
           response.once('error', reject).once('end', () => {
-            const json = JSON.parse(text === '' ? '{}' : text)
-            resolve({ status: response.statusCode ?? 0, headers: response.headers, json })
+            resolve({ status: response.statusCode ?? 0, headers: response.headers, text })
           })
         })
         sending.once('timeout', () => sending.destroy(new Error('no response in time')))
         sending.once('error', reject)
-        sending.end(JSON.stringify(body))
+        sending.end(method === undefined ? JSON.stringify(body) : undefined)
       })
     }
     const call = (tool: string, sending?: Sending) => send(`${url}/mcp/files/${tool}@1`, sending)
     const admin = (...args: string[]) =>
       runSvc(...args, '--admin', adminUrl, '--token-ref', `file://${join(home, 'token')}`, '--json')
+    /** On a connection of its own, so that two in a row are at two workers. */
+    const adminGet = async (path: string) => {
+      const headers = { authorization: `Bearer ${token}` }
+      return JSON.parse((await send(`${adminUrl}${path}`, { method: 'GET', headers })).text)
+    }
     const adminJson = async (...args: string[]) => JSON.parse((await admin(...args)).out)
 
     const write = (limit: number): void => {
@@ -79,7 +86,7 @@ for (const store of ['lmdb', 'redis'] as const) {
       const sections = {
         tenant: 'acme',
         port: 0,
-        targets: { files: upstream.url },
+        targets: { files: upstream.url, local: { command: process.execPath, args: ['-e', ''] } },
         audit: {
           gatewayName: 'gw',
           gatewayVersion: '1.0.0',
@@ -97,6 +104,7 @@ for (const store of ['lmdb', 'redis'] as const) {
         security: { egress_allowlist: [], side_effects: { approve_high_risk: true } },
         enforcement: { escalate_on: ['egress_violation'], escalations: { adapter: store, ...place } },
         admin: { port: 0, tokenRef: 'file://token' },
+        notices: [{ url: hook.url, events: ['escalation.opened'] }],
         shadow: { policy: 'shadow.json', max_share: 1 },
         ...(isLocal ? { server: { tls: { cert: 'file://gateway.crt', key: 'file://gateway.pem' } } } : {}),
       }
@@ -121,6 +129,7 @@ for (const store of ['lmdb', 'redis'] as const) {
       })
       redis = isLocal ? undefined : await startRedis()
       otlp = await OtlpReceiver.start()
+      hook = await startWebhook()
       write(1_000)
       writeFileSync(
         join(home, 'shadow.json'),
@@ -148,6 +157,7 @@ for (const store of ['lmdb', 'redis'] as const) {
       await upstream[Symbol.asyncDispose]()
       await redis?.[Symbol.asyncDispose]()
       await otlp[Symbol.asyncDispose]()
+      await hook[Symbol.asyncDispose]()
       rmSync(home, { recursive: true, force: true })
     })
 
@@ -187,6 +197,48 @@ for (const store of ['lmdb', 'redis'] as const) {
         expect((await waiting).status).to.equal(200)
         expect((await adminJson('escalations', 'show', id)).used).to.equal(true)
       }
+    })
+
+    it('names in the notices of both the port of the admin listener, which the policy leaves open', async () => {
+      for (const n of [3, 4]) await call('fetch', { body: { url: 'https://evil.example', n } })
+      await hook.until(4)
+      const { port, protocol } = new URL(adminUrl)
+      const pages = hook.deliveries.map(({ body }) => new URL(JSON.parse(body).data.url).origin)
+      expect(new Set(pages)).to.deep.equal(new Set([`${protocol}//localhost:${port}`]))
+    })
+
+    it('shows an operator at each what both know: waits of calls, limits in use, the URL for clients', async () => {
+      const paths: string[] = []
+      for (const tool of ['seen-one', 'seen-two']) await call(tool)
+      for (const { id, tool } of (await adminGet('/api/calls?limit=20')).calls)
+        if (tool.startsWith('seen-')) paths.push(`/api/calls/${id.replace(':', '-')}`)
+      expect(paths).to.have.length(2)
+      for (const path of paths) {
+        for (const shown of [await adminGet(path), await adminGet(path)])
+          expect(shown.stages, path).to.be.an('array').that.is.not.empty
+      }
+      for (const { ready, parts, limits } of [await adminGet('/api/health'), await adminGet('/api/health')]) {
+        expect({
+          ready,
+          down: parts.filter(({ state }: { state: string }) => state === 'down'),
+        }).to.deep.equal({
+          ready: true,
+          down: [],
+        })
+        const keys = limits
+          .map(({ key }: { key: string }) => key)
+          .filter((key: string) => key.includes('seen-'))
+        expect(keys.toSorted()).to.deep.equal(['mcp://files/seen-one', 'mcp://files/seen-two'])
+      }
+      for (const { servers } of [await adminGet('/api/servers'), await adminGet('/api/servers')]) {
+        const states = servers.map(({ server, state }: Record<string, string>) => [server, state])
+        expect(states).to.deep.equal([
+          ['files', 'unknown'],
+          ['local', 'idle'],
+        ])
+      }
+      for (const { url: shown } of [await adminGet('/api/clients'), await adminGet('/api/clients')])
+        expect(shown).to.equal(url)
     })
 
     it('refuses at both what is blocked at one, and serves it when the block is lifted', async () => {
@@ -230,12 +282,13 @@ for (const store of ['lmdb', 'redis'] as const) {
     })
 
     if (isLocal) {
-      it('exports over OTLP the spans and metrics of each under a name of its own', async () => {
+      it('exports over OTLP the spans and metrics of each under a name of its own, and the log of the main process', async () => {
         for (let i = 0; i < 4; i++) await call('read')
         const instances = () =>
           new Set(otlp.resources.map((one) => attributesOf(one)['service.instance.id'] as string))
         await otlp.until(() => instances().size >= 2 && otlp.spans.length >= 4)
         expect([...instances()].sort()).to.deep.equal(['host-7/0', 'host-7/1'])
+        await otlp.until(() => otlp.logs.some(({ body }) => body.stringValue === 'worker started'))
       })
     }
 

@@ -16,9 +16,9 @@ describe('a port that workers share', () => {
       arrived()
       return workers
     })
-    const port = await listener.listen({ host: '127.0.0.1', port: 0 })
+    await listener.listen({ host: '127.0.0.1', port: 0 })
     const accepted = new Promise<void>((resolve) => (arrived = resolve))
-    const client = connect(port, '127.0.0.1')
+    const client = connect(listener.port, '127.0.0.1')
     await Promise.all([once(client, 'connect'), accepted])
     listener.giveWaiting()
     expect(given).to.have.length(0)

@@ -18,8 +18,9 @@ d_sum{server="x"} 0.5
 process_cpu_seconds_total 7
 `
 
-function worker(number: number, metrics: () => string | Promise<string>): WorkerProcess {
-  return { number, isServing: true, calls: { call: async () => metrics() } } as unknown as WorkerProcess
+/** `metrics` is null for a worker that does not respond. */
+function worker(number: number, metrics: string | null): WorkerProcess {
+  return { number, isServing: true, ask: async () => metrics } as unknown as WorkerProcess
 }
 
 /** The samples, without lines that say what they mean. */
@@ -27,10 +28,7 @@ const samples = (text: string) => text.split('\n').filter((line) => line !== '' 
 
 describe('the metrics of workers', () => {
   it('add up counters and histograms, and label gauges and what is of a process', async () => {
-    const text = await new MetricsOfWorkers().text([
-      worker(0, () => textOf(2, 1)),
-      worker(1, () => textOf(3, 0)),
-    ])
+    const text = await new MetricsOfWorkers().text([worker(0, textOf(2, 1)), worker(1, textOf(3, 0))])
     expect(samples(text)).to.deep.equal([
       'svc_calls_total{server="a b",code="OK"} 5',
       'd_bucket{le="+Inf",server="x"} 5',
@@ -47,20 +45,20 @@ describe('the metrics of workers', () => {
 
   it('keep what a worker had counted that has ended, so that no counter falls', async () => {
     const metrics = new MetricsOfWorkers()
-    await metrics.text([worker(0, () => textOf(2, 1)), worker(1, () => textOf(3, 1))])
+    await metrics.text([worker(0, textOf(2, 1)), worker(1, textOf(3, 1))])
     metrics.ended(1)
     metrics.replaced()
-    const text = await metrics.text([worker(0, () => textOf(4, 1)), worker(1, () => textOf(1, 1))])
+    const text = await metrics.text([worker(0, textOf(4, 1)), worker(1, textOf(1, 1))])
     expect(samples(text)).to.include.members([
       'svc_calls_total{server="a b",code="OK"} 8',
       'svc_worker_restarts_total 1',
     ])
   })
 
-  it('have the last values of a worker that ends meanwhile', async () => {
+  it('have the last values of a worker that does not respond', async () => {
     const metrics = new MetricsOfWorkers()
-    await metrics.text([worker(0, () => textOf(2, 1))])
-    const text = await metrics.text([worker(0, () => Promise.reject(new Error('a worker has ended')))])
+    await metrics.text([worker(0, textOf(2, 1))])
+    const text = await metrics.text([worker(0, null)])
     expect(samples(text)).to.include('svc_calls_total{server="a b",code="OK"} 2')
   })
 })

@@ -1,0 +1,76 @@
+// Creates the listener for operators of a gateway, with what they may ask of it.
+import type { MaybePromise } from '@svc/core'
+import { Admin } from '../admin/admin.js'
+import type { AskProcesses } from '../console/process-facts.js'
+import type { ListedTools } from '../doctor/tool-access.js'
+import type { SessionBinding } from '../mcp/session-binding.js'
+import type { SharedState } from '../mcp/shared-state.js'
+import type { AdminConfig } from '../policy/admin-config.js'
+import type { HostConfig } from '../policy/config.js'
+import type { TargetServers } from '../stdio-targets/servers.js'
+import { gatewayOperations } from './admin-operations.js'
+import type { GatewayBuilder } from './builder.js'
+import type { GatewayBlocks } from './gateway-blocks.js'
+import type { GatewayFacts } from './gateway-facts.js'
+import { lazyConsole } from './lazy-console.js'
+import type { Policies } from './policies.js'
+import type { ReloadCause, ReloadedPolicy } from './reload-records.js'
+import type { WorkerLink } from './worker-link.js'
+
+interface AdministeredGateway {
+  readonly builder: GatewayBuilder
+  /** Called when an operator asks, and not before. */
+  policies(): Policies
+  servers(): TargetServers
+  draining(): boolean
+  /** Where callers reach it. */
+  url(): Promise<string>
+  reloadFile(cause: ReloadCause): Promise<ReloadedPolicy>
+  readonly state: SharedState
+  sessions(): MaybePromise<SessionBinding>
+  readonly ask: AskProcesses<GatewayFacts>
+  /** Set in a worker. */
+  readonly link: WorkerLink | undefined
+  readonly blocking: GatewayBlocks
+}
+
+export function createAdmin(host: HostConfig, config: AdminConfig, gateway: AdministeredGateway): Admin {
+  const { builder, policies, blocking, draining, state, sessions, ask, link } = gateway
+  return new Admin(config, builder.bindings, {
+    activePolicy: () => policies().current,
+    draining,
+    operations: gatewayOperations({
+      container: () => policies().current.container,
+      inForce: () => {
+        const { policy } = policies()
+        const place = builder.placeOf(policy.host)
+        return { policy, place, blocks: blocking.blocks.list, blocking: blocking.stage }
+      },
+      load: () => builder.anew(policies().policy),
+      loadText: (text) => builder.policyFrom(text),
+      blocking: () => blocking,
+      url: () => gateway.url(),
+      ask,
+      listCommand: (server, address) => listCommand(gateway, server, address),
+      reloadFile: (cause) => gateway.reloadFile(cause),
+    }),
+    blockOf: (caller) => blocking.blocks.refusalOf(caller),
+    console: lazyConsole(builder.bindings, state, sessions),
+    keyReader: (directories) => builder.keyReader(host, directories),
+    link,
+  })
+}
+
+/** Starts nothing: only a process that runs, for all callers, is asked. */
+async function listCommand(
+  { policies, servers, ask }: AdministeredGateway,
+  server: string,
+  address: string,
+): Promise<ListedTools | undefined> {
+  const target = policies().policy.host.targets[server]
+  if (typeof target !== 'object' || target.isolate !== 'gateway') return undefined
+  const states = await ask('stateOf', server)
+  if (!states.some((state) => state?.state === 'up')) return undefined
+  const { listToolsOver } = await import('../doctor/listed-tools.js')
+  return listToolsOver(servers(), server, address)
+}
