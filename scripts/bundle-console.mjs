@@ -4,6 +4,7 @@ import { createHash } from 'node:crypto'
 import { mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { brotliCompressSync, gzipSync } from 'node:zlib'
 
 const app = fileURLToPath(new URL('../app/', import.meta.url))
 const compiled = join(app, 'dist/console/ui')
@@ -25,14 +26,21 @@ export async function bundleConsole() {
   if (output.length !== 1) throw new Error('the script of the console is not one file')
   mkdirSync(assets, { recursive: true })
   replace('icon.svg', readFileSync(join(ui, 'icon.svg')))
-  replace(
-    'console.css',
-    stylesheets()
-      .map((file) => readFileSync(file, 'utf8'))
-      .join('\n'),
-  )
+  replace('console.css', withoutSpace(stylesheets().map((file) => readFileSync(file, 'utf8'))))
   replace('console.js', output[0].code)
+  // Once, as well as it can be done.
+  replace('console.js.br', brotliCompressSync(output[0].code))
+  replace('console.js.gz', gzipSync(output[0].code, { level: 9 }))
   replace('inputs.txt', inputs)
+}
+
+/** Each page has it. */
+function withoutSpace(sheets) {
+  return sheets
+    .join('\n')
+    .replaceAll(/\/\*.*?\*\//gs, '')
+    .replaceAll(/\s*\n\s*/g, '\n')
+    .trim()
 }
 
 /** Test processes read the files while others make them. */

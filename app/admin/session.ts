@@ -15,6 +15,7 @@ export const sessionSchema = z.object({
   may: z.object({
     read_metrics: z.boolean(),
     read_outlines: z.boolean().describe('Every escalation, without the input of its call.'),
+    read_calls: z.boolean().describe('Calls and records: of every tenant, or of your own.'),
     read_all: z.boolean().describe('Everything, of every tenant.'),
     operate: z.boolean().describe('Change what the gateway does.'),
   }),
@@ -111,6 +112,7 @@ export function sessionOf({
   const may = {
     read_metrics: readsMetrics,
     read_outlines: readsOutlines,
+    read_calls: readsAll || tenant !== undefined,
     read_all: readsAll,
     operate: operates,
   }

@@ -53,7 +53,8 @@ export interface PageRequest extends Omit<PageState, 'data' | 'error' | 'status'
   readonly theme: Theme | undefined
   /** What the API has for the client. */
   ask(path: string): Promise<{ readonly status: number; readonly text: string }>
-  readonly assets: { readonly script: Asset; readonly style: Asset; readonly icon: Asset }
+  /** `style` is the text of the stylesheet. */
+  readonly assets: { readonly script: Asset; readonly icon: Asset; readonly style: string }
 }
 
 export interface Asset {

@@ -10,7 +10,7 @@ import { type SessionKey, sessionOf } from '../admin/session.js'
 import { requestPath } from '../http/request-errors.js'
 import type { BufferedResponse } from '../http/response.js'
 import type { Pages } from './api.js'
-import { type Assets, pageHeaders, readAssets } from './assets.js'
+import { type Assets, assetAt, pageHeaders, readAssets } from './assets.js'
 import { Proofs, proofBounds } from './proof.js'
 import { endedBounds, type Session, Sessions } from './sessions.js'
 import { beginSchema, CALLBACK_PATH, ConsoleSignIn, finishSchema } from './sign-in.js'
@@ -70,7 +70,8 @@ export class Console implements AdminConsole {
     if (method !== 'GET' && method !== 'HEAD') {
       throw new Refusal('TARGET_NOT_FOUND', 'Pages of the console are read by GET.')
     }
-    for (const asset of Object.values(this.#assets)) if (asset.path === path) return asset.response
+    const asset = assetAt(this.#assets, path)
+    if (asset !== undefined) return asset.respond(message.headers['accept-encoding'])
     const { host = '' } = message.headers
     // Browsers keep secure cookies and passkeys for this name, and not for an address.
     const local = /^(?:127(?:\.\d+){3}|\[::1\])(:\d+)?$/.exec(host)

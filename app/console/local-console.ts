@@ -21,7 +21,7 @@ import { jsonObjectIn, readBody } from '../http/body.js'
 import { listenOn } from '../http/listen.js'
 import { requestPath } from '../http/request-errors.js'
 import type { Pages } from './api.js'
-import { type Assets, pageHeaders, readAssets } from './assets.js'
+import { type Assets, assetAt, pageHeaders, readAssets } from './assets.js'
 import { importSessionKey, Proofs, proofBounds } from './proof.js'
 import { cookieIn } from './sealing.js'
 import { attributes } from './sessions.js'
@@ -96,9 +96,8 @@ export class LocalConsole {
     const isOwn = host === `localhost:${this.#port}` && (origin === undefined || origin === this.#origin)
     if (!isOwn || isForeign) return respond(response, 403, 'This is for its own pages.\n')
     const [path = '', query = ''] = requestPath(message).split('?')
-    for (const { path: asset, response: found } of Object.values(this.#assets)) {
-      if (asset === path) return respond(response, found.status, found.body, found.headers)
-    }
+    const asset = assetAt(this.#assets, path)?.respond(message.headers['accept-encoding'])
+    if (asset !== undefined) return respond(response, asset.status, asset.body, asset.headers)
     if (path === '/api/session' && message.method === 'POST') return this.#begin(message, response)
     const session = this.#session
     const isSignedIn = session !== undefined && isEqual(cookieIn(cookie, this.#cookie) ?? '', session.secret)

@@ -51,6 +51,22 @@ describe('the events of the admin API', () => {
     expect((await events.next('escalations')).data).to.deep.equal({ changed: [id] })
   })
 
+  it('are for each person in 16 places at once, so that nobody keeps others out', async () => {
+    const as = async (user: string) => ({
+      authorization: `Bearer ${await rig.issuer.sign({ email: user, sub: user, roles: ['auditor'] })}`,
+    })
+    const [bo, cy] = [await as('bo@example.com'), await as('cy@example.com')]
+    const places = await Promise.all(
+      Array.from({ length: 16 }, () => readEvents(rig.origin, '?calls=none', bo)),
+    )
+    for (const place of places) await place.next('status')
+    await using refused = await readEvents(rig.origin, '?calls=none', bo)
+    expect((await refused.next('end')).data).to.include({ error: 'RATE_LIMITED' })
+    await using another = await readEvents(rig.origin, '?calls=none', cy)
+    await another.next('status')
+    for (const place of places) await place[Symbol.asyncDispose]()
+  })
+
   it("show a reviewer their tenant's calls alone, and end with the token", async () => {
     const token = await rig.issuer.sign(
       { email: 'rae@globex.example', org: 'globex', roles: ['approver'] },
@@ -61,6 +77,8 @@ describe('the events of the admin API', () => {
     await rig.call('billing/get_invoice', { invoice: 'I1' })
     await rig.call('billing/get_invoice', { invoice: 'I2' }, { user: 'gus@globex.example', tenant: 'globex' })
     const { data } = await events.next('calls')
+    // Nor do they learn how many calls others made.
+    expect(data['seen']).to.equal(1)
     expect((data['rows'] as { caller: string }[]).map(({ caller }) => caller)).to.deep.equal([
       'gus@globex.example',
     ])

@@ -1,7 +1,18 @@
+import { get, type IncomingMessage } from 'node:http'
+import { buffer } from 'node:stream/consumers'
+import { brotliDecompressSync, gunzipSync } from 'node:zlib'
+import { bind, tokens } from '@svc/core'
 import { expect } from 'chai'
 import { ask } from '../app/admin/rig.js'
 import { accessibilityViolations, type Chromium, needsChromium, startChromium } from '../support/chromium.js'
 import { ready, signIn, startConsole } from './rig.js'
+
+async function bytesOf(url: string, accepted: string) {
+  const response = await new Promise<IncomingMessage>((resolve, reject) =>
+    get(url, { headers: { 'accept-encoding': accepted }, agent: false }, resolve).once('error', reject),
+  )
+  return { headers: response.headers, body: await buffer(response) }
+}
 
 describe('the console', () => {
   let browser: Chromium
@@ -48,16 +59,99 @@ describe('the console', () => {
     expect(await page.locator('html').getAttribute('data-theme')).to.equal('dark')
   })
 
+  it('stays signed in while somebody uses it, and says so when nobody has for half an hour', async () => {
+    let passed = 0
+    const clock = { now: () => Date.now() + passed, monotonic: () => performance.now() + passed }
+    await using rig = await startConsole(browser, {
+      configure: (container) => bind(container, tokens.Clock, { useValue: clock }),
+    })
+    const first = await rig.page('/console/live')
+    await first.getByText('No calls yet').waitFor()
+    await first.keyboard.press('?')
+    await first.getByText(/The session ends at .*, or after 30 minutes without activity/).waitFor()
+    passed = 20 * 60_000
+    const second = await first.context().newPage()
+    const kept = second.waitForResponse((response) => response.url().endsWith('/api/session/activity'))
+    await second.goto(`${rig.origin}/console/live`)
+    expect((await kept).status()).to.equal(200)
+    // The cookie with which the first page began is over, and its connection with it; the next one has the new cookie.
+    passed = 35 * 60_000
+    await first.locator('.connection').getByText('reconnecting').waitFor()
+    await rig.gateway.invoke('/mcp/billing/after_a_while@1.0.0')
+    await first.locator('.calls tbody').getByText('billing/after_a_while').waitFor()
+    passed = 51 * 60_000
+    for (const page of [first, second]) await page.locator('.connection').getByText('signed out').waitFor()
+  })
+
   it('has the protections of its pages in their headers', async () => {
     await using rig = await startConsole(browser)
     const { headers, text, status } = await ask(rig.origin, '/console/approvals', {})
     expect(status).to.equal(401)
     const policy = headers.get('content-security-policy') ?? ''
-    expect(policy).to.match(/^default-src 'none'; script-src 'sha256-[A-Za-z0-9+/]{43}='; /)
+    const hash = "'sha256-[A-Za-z0-9+/]{43}='"
+    expect(policy).to.match(RegExp(`^default-src 'none'; script-src ${hash}; style-src ${hash}; `))
     expect(policy).to.include("frame-ancestors 'none'").and.include("require-trusted-types-for 'script'")
     expect(policy).not.to.include('unsafe')
     expect(headers.get('cache-control')).to.equal('no-store')
     expect(text).not.to.match(/ on[a-z]+=| style=/)
+  })
+
+  it('weighs less than 150 KB, and paints within 500 ms, without what the browser has kept', async () => {
+    await using rig = await startConsole(browser)
+    const page = await rig.page()
+    const devtools = await page.context().newCDPSession(page)
+    await devtools.send('Network.enable')
+    await devtools.send('Network.setCacheDisabled', { cacheDisabled: true })
+    let bytes = 0
+    devtools.on('Network.loadingFinished', ({ encodedDataLength }) => {
+      bytes += encodedDataLength
+    })
+    const paints: number[] = []
+    let weight = 0
+    for (let load = 0; load < 3; load++) {
+      bytes = 0
+      await page.goto('/console/approvals', { waitUntil: 'load' })
+      await ready(page)
+      weight = Math.max(weight, bytes)
+      paints.push(
+        await page.evaluate(
+          () => performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? 1e9,
+        ),
+      )
+    }
+    expect(weight).to.be.above(30_000).and.below(150_000)
+    // Other processes may slow down one of the loads.
+    expect(Math.min(...paints)).to.be.below(500)
+  })
+
+  it('has its script compressed as the browser accepts it, and pages, which have the token of a session, never', async () => {
+    await using rig = await startConsole(browser)
+    const { text } = await ask(rig.origin, '/console/approvals', {
+      headers: { 'accept-encoding': 'br, gzip' },
+    })
+    const [, script = ''] = /<script type="module" src="([^"]+)"/.exec(text) ?? []
+    const whole = await bytesOf(rig.origin + script, 'identity')
+    const unpack = { br: brotliDecompressSync, gzip: gunzipSync, none: (bytes: Buffer) => bytes }
+    for (const [accepted, coding] of [
+      ['gzip, deflate, br', 'br'],
+      ['gzip', 'gzip'],
+      ['BR;q=0.5', 'br'],
+      ['br;q=0, gzip;q=0', 'none'],
+      ['brotli', 'none'],
+      ['', 'none'],
+    ] as const) {
+      const { headers, body } = await bytesOf(rig.origin + script, accepted)
+      expect(headers['content-encoding'] ?? 'none', accepted).to.equal(coding)
+      expect([headers.vary, headers['cache-control']]).to.deep.equal([
+        'accept-encoding',
+        'public, max-age=31536000, immutable',
+      ])
+      expect(unpack[coding](body).equals(whole.body), accepted).to.equal(true)
+    }
+    for (const path of ['/console/approvals', '/api/openapi.json', '/healthz']) {
+      const { headers } = await bytesOf(rig.origin + path, 'br, gzip')
+      expect(headers['content-encoding'], path).to.equal(undefined)
+    }
   })
 
   it('goes from an address to localhost, where browsers keep its cookie', async () => {

@@ -88,6 +88,54 @@ describe('the view of calls as they happen', () => {
       expect(await rows(page).first().locator('a:focus').count()).to.equal(1)
     })
 
+    it("shows a reviewer their own tenant's calls alone, and a viewer none, by whatever link", async () => {
+      const gus = { user: 'gus@globex.example', tenant: 'globex' }
+      await rig.call('billing/get_invoice', { note: 'of acme' })
+      await rig.call('billing/get_invoice', { note: 'of globex' }, gus)
+      const all = await rig.page('/console/live')
+      await rows(all).nth(1).waitFor()
+      const links = await all
+        .locator('.calls tbody a')
+        .evaluateAll((found) => found.map((one) => one.getAttribute('href') ?? ''))
+      const [theirs = '', acmes = ''] = links
+      const page = await rig.pageOf('rae@globex.example', '/console/live', {}, ['approver'], 'globex')
+      await rig.call('crm/delete_contact', { id: 1 })
+      await rig.call('billing/list_invoices', {}, gus)
+      await rows(page).filter({ hasText: 'billing/list_invoices' }).waitFor()
+      expect(await rows(page).locator('.mono').allTextContents()).to.deep.equal([
+        'billing/list_invoices',
+        'billing/get_invoice',
+      ])
+      // biome-ignore lint/performance/useDomNodeTextContent: what is on the screen
+      expect(await page.locator('body').innerText()).to.not.match(/bob@|acme/)
+      for (const [path, text] of [
+        [theirs, 'gus@globex.example'],
+        [acmes, 'There is no such page, or it is not for you.'],
+        ['/console/live?q=caller:bob', 'None of the newest 2 calls matches.'],
+      ] as const) {
+        await page.goto(path)
+        await page.getByText(text).first().waitFor()
+        expect(await page.content(), path).to.not.match(/bob@|of acme/)
+      }
+      for (const view of ['servers', 'policy', 'log', 'overview', 'approvals']) {
+        await page.goto(`/console/${view}`)
+        await page.locator('main').waitFor()
+        expect(await page.content(), view).to.not.match(/bob@|of acme|delete_contact/)
+      }
+      const viewer = await rig.pageOf('vi@globex.example', '/console/live', {}, ['viewer'], 'globex')
+      await viewer.getByText('Calls are for operator, auditor and reviewer').waitFor()
+      expect(await viewer.locator('.rail li').allTextContents()).to.deep.equal([
+        'Approvals',
+        'Log',
+        'Overview',
+      ])
+      for (const path of links) {
+        await viewer.goto(path)
+        await viewer.getByText('There is no such page, or it is not for you.').waitFor()
+        expect(await viewer.content()).to.not.match(/bob@|gus@|of acme|of globex/)
+      }
+    })
+
     it('marks what is hidden in names, and runs nothing of them', async () => {
       const page = await rig.page('/console/live')
       await rig.call(

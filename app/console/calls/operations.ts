@@ -1,5 +1,5 @@
 // The operations of the admin API on the calls of the log, as the console shows them.
-import { policyTokens, resolveOptional, services } from '@svc/core'
+import { policyTokens, Refusal, resolveOptional, services } from '@svc/core'
 import { z } from 'zod'
 import { type Operation, type OperationRequest, operation } from '../../admin/operation.js'
 import { requireEscalations } from '../../escalations/operations.js'
@@ -60,6 +60,8 @@ export const callOperations = (url: () => Promise<string>): Operation[] => [
       const dir = logDirectoryOf(policy)
       if (dir === undefined) return { calls: [] }
       const { findCalls, maySee } = await import('./find-calls.js')
+      if (!access.readsAll && access.tenant === undefined)
+        throw new Refusal('TOOL_NOT_ALLOWED', 'Calls are for operator, auditor and reviewer of admin.roles.')
       const calls = await findCalls(
         dir,
         (row) =>

@@ -11,6 +11,8 @@ import type { CallsEvent, EndEvent, EscalationsEvent, SealedEvent } from './oper
 
 const EVERY_MS = 1_000
 const MAX_CLIENTS = 64
+/** Of one person, so that nobody keeps others out; or of the admin token. */
+const MAX_OF_ONE = 16
 /** Decided escalations that are watched for their use. */
 const WATCHED = 50
 
@@ -21,15 +23,19 @@ interface Wanted {
   readonly id: string
 }
 
-let clients = 0
+/** By who they are. */
+const clients = new Map<string, number>()
 
 /** Resolves when the client has left, or may no longer watch. */
 export async function watch(request: OperationRequest, { dir, id }: Wanted, sink: EventSink): Promise<void> {
-  if (clients >= MAX_CLIENTS) {
-    sink.send('end', endOf(new Refusal('RATE_LIMITED', `${MAX_CLIENTS} clients watch already.`)))
+  const who = JSON.stringify(request.client)
+  const [mine, all] = [clients.get(who) ?? 0, [...clients.values()].reduce((sum, one) => sum + one, 0)]
+  if (mine >= MAX_OF_ONE || all >= MAX_CLIENTS) {
+    const message = mine >= MAX_OF_ONE ? `You watch ${mine} times already.` : `${all} clients watch already.`
+    sink.send('end', endOf(new Refusal('RATE_LIMITED', message)))
     return
   }
-  clients++
+  clients.set(who, mine + 1)
   const watched = new Watched(sink, request.access)
   let stop: (() => void) | undefined
   try {
@@ -42,7 +48,9 @@ export async function watch(request: OperationRequest, { dir, id }: Wanted, sink
     sink.send('end', endOf(error))
   } finally {
     stop?.()
-    clients--
+    const left = (clients.get(who) ?? 1) - 1
+    if (left === 0) clients.delete(who)
+    else clients.set(who, left)
   }
 }
 
@@ -67,14 +75,16 @@ class Watched {
     return feed.watch(
       id,
       (batch) => {
+        const rows = batch.rows.filter((row) => maySee(this.#access, row))
+        // How much others do is not for everybody.
+        const count = this.#access.readsAll ? batch.seen : rows.length * batch.oneIn
         // A client that does not keep up gets fewer, and their number.
         if (this.#sink.isCongested) {
-          this.#skipped += batch.seen
+          this.#skipped += count
           return
         }
-        const rows = batch.rows.filter((row) => maySee(this.#access, row))
-        const seen = batch.seen + this.#skipped
-        const oneIn = this.#skipped === 0 ? batch.oneIn : Math.ceil(seen / Math.max(1, batch.rows.length))
+        const seen = count + this.#skipped
+        const oneIn = this.#skipped === 0 ? batch.oneIn : Math.ceil(seen / Math.max(1, rows.length))
         this.#skipped = 0
         const event: CallsEvent = { rows, seen, one_in: oneIn, is_backfill: isBackfill }
         isBackfill = false

@@ -21,7 +21,6 @@ export const render: Pages['render'] = async (request) => {
         <meta name="color-scheme" content="light dark" />
         <title>{`${title} · svc`}</title>
         <link rel="icon" href={assets.icon.path} type="image/svg+xml" />
-        <link rel="stylesheet" href={assets.style.path} />
         <script type="module" src={assets.script.path} integrity={assets.script.integrity} />
       </head>
       <body>
@@ -31,7 +30,8 @@ export const render: Pages['render'] = async (request) => {
       </body>
     </html>,
   )
-  return { status: statusOf(state, view === undefined), html: withState(`<!doctype html>${html}`, state) }
+  const styled = html.replace('</head>', () => `<style>${assets.style}</style></head>`)
+  return { status: statusOf(state, view === undefined), html: withState(`<!doctype html>${styled}`, state) }
 }
 
 async function loaded(

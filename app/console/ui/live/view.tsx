@@ -19,7 +19,7 @@ export const liveView = defineView({
   id: 'live',
   title: 'Live',
   Icon: LiveIcon,
-  isFor: () => true,
+  isFor: ({ may }) => may.read_calls,
   load: loadLive,
   View: LiveView,
 })
