@@ -2,6 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import type { Page } from 'playwright-core'
+import { definitionsRig } from '../app/definitions/rig.js'
 import { accessibilityViolations, type Chromium, needsChromium, startChromium } from '../support/chromium.js'
 import { temporaryDir } from '../support/temporary-dir.js'
 import { pastDay } from './past-day.js'
@@ -11,6 +12,13 @@ import { screenshot, startConsole } from './rig.js'
 const evil = '\u202e</script><img src=x onerror=alert(1)>'
 const trace = '4bf92f3577b34da6a3ce929d0e0e4736'
 const headers = { traceparent: `00-${trace}-00f067aa0ba902b7-01` }
+
+/** A request of a client that speaks MCP. */
+async function postMcp(url: string, method: string, params: object): Promise<void> {
+  const headers = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' }
+  const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params })
+  await (await fetch(url, { method: 'POST', headers, body })).text()
+}
 
 describe('the view of a call', () => {
   const home = temporaryDir()
@@ -59,6 +67,27 @@ describe('the view of a call', () => {
     expect(await page.locator('.call img').count()).to.equal(0)
     expect(await accessibilityViolations(page)).to.deep.equal([])
     await screenshot(page, 'call-allowed')
+  })
+
+  it('shows the values that a rule keeps, and the definition that its caller was served', async () => {
+    await using source = await definitionsRig({ preset: 'observe' })
+    await using rig = await startConsole(browser, {
+      targets: { files: source.upstream },
+      protections: { preset: 'observe' },
+      rules: [{ name: 'no-secrets', when: 'args.q == "secrets"', then: 'deny', keep: ['args.q'] }],
+    })
+    await postMcp(`${rig.gateway.url}/mcp/files`, 'tools/list', {})
+    await postMcp(`${rig.gateway.url}/mcp/files`, 'tools/call', {
+      name: 'search',
+      arguments: { q: 'secrets' },
+    })
+    const page = await rig.page('/console/live')
+    await open(page, 'files/search')
+    const values = page.locator('.decided dl').last()
+    expect(await values.textContent()).to.equal('args.q"secrets"')
+    expect(await page.locator('.definition').textContent()).to.include('"description": "Searches."')
+    expect(await accessibilityViolations(page)).to.deep.equal([])
+    expect(await page.getByText('First served').textContent()).to.match(/^First served \d+ \w+, /)
   })
 
   it('is verified: green, and red with both hashes once the record is changed on disk', async () => {

@@ -24,11 +24,7 @@ export async function startConsole(
   browser: Chromium,
   given: Partial<GatewaySettings> | ((home: string) => Partial<GatewaySettings>) = {},
 ): Promise<ConsoleRig> {
-  // The script is bundled after `tsc -b`; tests also run without `npm run build`.
-  execFileSync(process.execPath, [
-    '-e',
-    `import(${JSON.stringify(join(root, 'scripts/bundle-console.mjs'))}).then(({ bundleConsole }) => bundleConsole())`,
-  ])
+  bundleOnce()
   const defaults = {
     targets: { billing: 'http://127.0.0.1:1' },
     admin: { port: 0, tokenRef: 'env:SVC_ADMIN' },
@@ -55,6 +51,16 @@ export async function startConsole(
       if (problems.length > 0) throw new Error(`in the browser: ${problems.join('; ')}`)
     },
   }
+}
+
+let isBundled = false
+
+/** The script is bundled after `tsc -b`; tests also run without `npm run build`. */
+function bundleOnce(): void {
+  if (isBundled) return
+  const module = JSON.stringify(join(root, 'scripts/bundle-console.mjs'))
+  execFileSync(process.execPath, ['-e', `import(${module}).then(({ bundleConsole }) => bundleConsole())`])
+  isBundled = true
 }
 
 /** Types the admin token into the page that asks for it, and waits until the page behind it is alive. */

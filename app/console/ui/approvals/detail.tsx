@@ -227,7 +227,7 @@ function History({ title, name, calls, show }: HistoryProps): JSX.Element {
   return (
     <section>
       <h3>
-        {title} <Untrusted text={name} cut={40} />
+        {title} <Untrusted text={name} cut={40} isCell />
       </h3>
       {calls.length === 0 ? (
         <p class="hint">None in what is kept at hand.</p>

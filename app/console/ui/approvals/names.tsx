@@ -5,22 +5,24 @@ import { Untrusted } from '../kit/untrusted.js'
 interface NamesProps {
   readonly agent: string | undefined
   readonly caller: string
+  /** As in `Untrusted`. */
+  readonly isCell?: boolean
 }
 
 /** The agent's name is its own word; that of the caller is from its token. */
-export function Names({ agent, caller }: NamesProps): JSX.Element {
+export function Names({ agent, caller, isCell = false }: NamesProps): JSX.Element {
   return (
     <>
       {agent !== undefined && agent !== caller && (
         <>
           <strong title="the agent, as it names itself">
-            <Untrusted text={agent} cut={60} />
+            <Untrusted text={agent} cut={isCell ? 24 : 60} isCell={isCell} />
           </strong>
           {' for '}
         </>
       )}
       <strong title="the caller, by its token">
-        <Untrusted text={caller} cut={80} />
+        <Untrusted text={caller} cut={80} isCell={isCell} />
       </strong>
     </>
   )

@@ -56,17 +56,17 @@ function Row({ waiting, isSelected, onSelect }: RowProps): JSX.Element {
         }}
       >
         <span class="tool mono">
-          <Untrusted text={tool} cut={40} />
+          <Untrusted text={tool} cut={60} isCell />
         </span>
         {isReview ? <span class="badge bad">ran: review</span> : <Left until={expiresAt} />}
         <span class="from">
-          <Names agent={agent} caller={principal} />
+          <Names agent={agent} caller={principal} isCell />
         </span>
         <span>
           <Values values={values} />
         </span>
         <span class="why">
-          <Untrusted text={ruleOf(reason)} cut={32} />
+          <Untrusted text={ruleOf(reason)} cut={60} isCell />
         </span>
       </a>
     </li>

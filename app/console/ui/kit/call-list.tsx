@@ -21,7 +21,7 @@ export function CallList({ caption, calls, name }: CallListProps): JSX.Element {
       class: name === 'caller' ? 'name' : 'name mono',
       cell: (call) => (
         <a href={callHref(call.id)}>
-          <Untrusted text={nameIn(call, name)} cut={60} />
+          <Untrusted text={nameIn(call, name)} cut={60} isCell />
         </a>
       ),
     },

@@ -114,33 +114,35 @@ function Frame<Point extends { readonly at: string }>({
           </p>
         )}
       </div>
-      <table class="sr">
-        <caption>{title}</caption>
-        <thead>
-          <tr>
-            <th scope="col">Time</th>
-            {series.map(({ name }) => (
-              <th key={name} scope="col">
-                {name}
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {points
-            .filter((point) => series.some((one) => one.value(point) > 0))
-            .map((point) => (
-              <tr key={point.at}>
-                <th scope="row">
-                  <Time at={point.at} show="day and time" />
+      <div class="sr">
+        <table>
+          <caption>{title}</caption>
+          <thead>
+            <tr>
+              <th scope="col">Time</th>
+              {series.map(({ name }) => (
+                <th key={name} scope="col">
+                  {name}
                 </th>
-                {series.map((one) => (
-                  <td key={one.name}>{format(one.value(point))}</td>
-                ))}
-              </tr>
-            ))}
-        </tbody>
-      </table>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {points
+              .filter((point) => series.some((one) => one.value(point) > 0))
+              .map((point) => (
+                <tr key={point.at}>
+                  <th scope="row">
+                    <Time at={point.at} show="day and time" />
+                  </th>
+                  {series.map((one) => (
+                    <td key={one.name}>{format(one.value(point))}</td>
+                  ))}
+                </tr>
+              ))}
+          </tbody>
+        </table>
+      </div>
     </figure>
   )
 }

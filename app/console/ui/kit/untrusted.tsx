@@ -46,16 +46,19 @@ export interface UntrustedProps {
   readonly cut?: number
   /** Whether line feeds break lines. */
   readonly isBlock?: boolean
+  /** Whether it is in a row of a table or list: what is cut is on the page of the row. */
+  readonly isCell?: boolean
 }
 
-export function Untrusted({ text, cut = CUT, isBlock = false }: UntrustedProps): JSX.Element {
+export function Untrusted({ text, cut = CUT, isBlock = false, isCell = false }: UntrustedProps): JSX.Element {
   const [isWhole, setWhole] = useState(false)
   const isLong = text.length > cut
   const shown = isLong && !isWhole ? text.slice(0, cut) : text
   return (
     <span class={isBlock ? 'untrusted block' : 'untrusted'}>
       <bdi>{marked(shown, isBlock)}</bdi>
-      {isLong && !isWhole && (
+      {isLong && isCell && '…'}
+      {isLong && !isWhole && !isCell && (
         <button type="button" class="more" onClick={() => setWhole(true)}>
           … {(text.length - cut).toLocaleString('en')} more characters
         </button>

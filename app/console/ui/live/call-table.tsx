@@ -33,17 +33,17 @@ export function CallTable({ rows, isSealed, isNew }: CallTableProps): JSX.Elemen
 
 const common: readonly Column<CallRow>[] = [
   { name: 'Time', class: 'time', cell: ({ at }) => <Time at={at} show="time, or day" /> },
-  { name: 'Caller', cell: (row) => <Caller {...row} /> },
+  { name: 'Caller', class: 'caller', cell: (row) => <Caller {...row} /> },
   {
     name: 'Tool',
-    class: 'mono',
+    class: 'tool mono',
     cell: ({ id, server, tool }) => (
       <a class="row" href={callHref(id)}>
-        <Untrusted text={`${server}/${tool}`} cut={60} />
+        <Untrusted text={`${server}/${tool}`} cut={60} isCell />
       </a>
     ),
   },
-  { name: 'Decision', cell: (row) => <CallDecisionBadge call={row} /> },
+  { name: 'Decision', class: 'badges', cell: (row) => <CallDecisionBadge call={row} /> },
   { name: 'Reason', class: 'reason', cell: (row) => <Reason {...row} /> },
   { name: 'ms', class: 'number', cell: ({ latency_ms: ms }) => milliseconds(ms) },
 ]
@@ -53,7 +53,7 @@ function Reason({ reasons, error }: CallRow): JSX.Element | null {
   if (reason === undefined) return null
   return (
     <>
-      <Untrusted text={reason.replace(/^rule:/, '')} cut={48} />
+      <Untrusted text={reason.replace(/^rule:/, '')} cut={60} isCell />
       {reasons.length > 1 && <span class="soft"> +{reasons.length - 1}</span>}
     </>
   )
@@ -72,14 +72,14 @@ function Seal({ isSealed }: { readonly isSealed: boolean }): JSX.Element {
 /** The agent, and for whom it acts. */
 function Caller({ caller, agent }: Pick<CallRow, 'caller' | 'agent'>): JSX.Element {
   if (agent === undefined || agent === caller)
-    return caller === '' ? <span class="soft">no name</span> : <Untrusted text={caller} cut={36} />
+    return caller === '' ? <span class="soft">no name</span> : <Untrusted text={caller} cut={60} isCell />
   return (
     <>
-      <Untrusted text={agent} cut={24} />
+      <Untrusted text={agent} cut={24} isCell />
       {caller !== '' && (
         <span class="soft">
           {' '}
-          for <Untrusted text={caller} cut={30} />
+          for <Untrusted text={caller} cut={60} isCell />
         </span>
       )}
     </>

@@ -74,7 +74,7 @@ export function Overview({ data: initial }: ViewProps<OverviewData>): JSX.Elemen
 function Figures({ activity }: { readonly activity: ActivityJson }): JSX.Element {
   const { allowed, denied, failed, latency_ms: latency } = activity
   const calls = allowed + denied
-  const share = (count: number) => (calls === 0 ? '' : percent(count / calls))
+  const share = (count: number) => (count === 0 ? '' : percent(count / calls))
   const rows = [
     ['Calls', whole(calls), ''],
     ['Denied', whole(denied), share(denied)],
