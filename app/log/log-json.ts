@@ -39,7 +39,7 @@ export const recordsQuery = z.strictObject({
 
 export const evidenceQuery = z.strictObject({ ...filterShape, limit: limitText(1_000_000).optional() })
 
-export const proofQuery = z.strictObject({
+export const logQuery = z.strictObject({
   older: leafText.transform(Number).optional().describe('Number of leaves of a head that you have kept.'),
 })
 
@@ -74,13 +74,6 @@ export const proofSchema = z.object({
     .describe('c2sp.org/tlog-proof@v1 of the record as it is stored now. Not judged: check it.'),
   sealed_sha256: z.string().optional().describe('SHA-256 of the leaf as the tree has it.'),
   keys: keyLinesSchema.optional(),
-  consistency: z
-    .array(z.string())
-    .readonly()
-    .optional()
-    .describe(
-      'Base64 of the hashes that lead from `older` leaves to the checkpoint of the proof (RFC 6962).',
-    ),
 })
 
 export type ProofJson = z.output<typeof proofSchema>
@@ -121,6 +114,14 @@ export const logSchema = z.object({
     .nullable(),
   sealed_at: z.string().nullable().describe('The time of the last line of the journal.'),
   keys: keyLinesSchema,
+  consistency: z
+    .array(z.string())
+    .readonly()
+    .optional()
+    .describe(
+      'Base64 of the hashes that lead from `older` leaves to the head (RFC 6962); none if the head has no more.',
+    ),
+  seal_interval_ms: z.number().nullable().describe('How often new records are sealed; null: never.'),
   writing: z.object({
     writable: z.boolean(),
     warning: z.string().optional(),

@@ -10,9 +10,9 @@ import {
   estimateSchema,
   evidenceQuery,
   type LogJson,
+  logQuery,
   logSchema,
   type ProofJson,
-  proofQuery,
   proofSchema,
   recordSchema,
   recordsQuery,
@@ -28,8 +28,9 @@ export const logOperations: readonly Operation[] = [
       'Returns the state of the audit log: its days, its heads, and what waits for a seal, an upload or an export.',
     access: 'reader',
     isUnrecorded: true,
+    query: logQuery,
     response: logSchema,
-    run: (request) => logOf(request),
+    run: (request) => logOf(request, request.query.older),
   }),
   operation({
     method: 'GET',
@@ -62,12 +63,11 @@ export const logOperations: readonly Operation[] = [
     name: 'prove_record',
     summary: 'Returns the proof that the record at a leaf is in the log.',
     access: 'reader',
-    query: proofQuery,
     response: proofSchema,
     async run(request): Promise<ProofJson> {
       const { leaf } = await recordOf(request)
       const read = await browser()
-      const proof = await asked(() => read.call('proof', dirOf(request), leaf, request.query.older))
+      const proof = await asked(() => unlessNotSealed(read.call('proof', dirOf(request), leaf)))
       return proof === undefined ? { leaf, sealed: false } : { ...proof, sealed: true }
     },
   }),
@@ -168,6 +168,16 @@ async function recordOf(request: Asking) {
   throw new Refusal('TARGET_NOT_FOUND', 'There is no record at this leaf, or retention removed it.')
 }
 
+/** Undefined if the log has no checkpoint. */
+async function unlessNotSealed<T>(asked: Promise<T>): Promise<T | undefined> {
+  try {
+    return await asked
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'not_sealed') return undefined
+    throw error
+  }
+}
+
 /** Rejects with `Refusal` for errors of the log. */
 async function asked<T>(ask: () => Promise<T>): Promise<T> {
   try {
@@ -182,14 +192,20 @@ async function asked<T>(ask: () => Promise<T>): Promise<T> {
   }
 }
 
-async function logOf(request: Asking): Promise<LogJson> {
+async function logOf(request: Asking, older: number | undefined): Promise<LogJson> {
   const { container } = request.policy
   const read = await browser()
   const dir = dirOf(request)
-  const summary = await asked(() => read.call('summary', dir))
+  const summary = await asked(() => read.call('summary', dir, older))
+  const { sealIntervalMs = null } = resolveOptional(container, services.auditLog) ?? {}
   const status = resolveOptional(container, tokens.SvcAppender)?.status?.()
   const now = resolve(container, tokens.Clock).now()
-  return { ...summary, ...writingOf(status, now), at: new Date(now).toISOString() }
+  return {
+    ...summary,
+    seal_interval_ms: sealIntervalMs,
+    ...writingOf(status, now),
+    at: new Date(now).toISOString(),
+  }
 }
 
 type AppenderHealth = ReturnType<NonNullable<Appender['status']>>

@@ -102,6 +102,8 @@ export interface AuditLog {
   readonly policySha256: string | null
   /** The directory of the built-in log; undefined if code writes the records. */
   readonly dir: string | undefined
+  /** How often new records are sealed, in milliseconds; null if never. */
+  readonly sealIntervalMs: number | null
   /** `log_id` of its records; undefined without one. */
   logId(): string | undefined
 }

@@ -103,8 +103,10 @@ export const auditPlugin = definePlugin({
     const recordContext = recordContextOf(config, context)
     const dir = log.isExternal ? undefined : logDirectory(config, context)
     const { gateway, policySha256 } = recordContext
+    const sealIntervalMs = config.checkpoints ? config.checkpointIntervalMs : null
+    const logId = () => log.current?.appender.logId
     bindDefault(container, services.auditLog, {
-      useValue: { gateway, policySha256, dir, logId: () => log.current?.appender.logId },
+      useValue: { gateway, policySha256, dir, sealIntervalMs, logId },
     })
     const stage = new AuditStage({
       clock: resolve(container, tokens.Clock),

@@ -125,7 +125,7 @@ describe('the view of a call', () => {
     await page.getByText('this call is not one of them').waitFor()
     await rig.gateway.invoke('/mcp/billing/refund@1.0.0')
     await open(page, 'billing/refund')
-    await page.getByText('Not sealed yet: sealed in 10 s at most.').waitFor()
+    await page.getByText('Not sealed yet: the log is sealed every 24 h.').waitFor()
     await page.goto('/console/live/2026-01-01-77')
     await page.getByRole('heading', { name: 'Not found' }).waitFor()
   })

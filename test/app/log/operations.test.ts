@@ -110,12 +110,15 @@ describe('the admin API on the audit log', () => {
       const own = (shown['record'] as { tenant: string }).tenant === 'acme'
       expect((await get(`/api/records/${leaf}`, as.acme)).status).to.equal(own ? 200 : 404)
       expect((await get(`/api/records/${leaf}/proof`, as.acme)).status).to.equal(own ? 200 : 404)
-      const { json } = await get(`/api/records/${leaf}/proof?older=1`, as.auditor)
+      const { json } = await get(`/api/records/${leaf}/proof`, as.auditor)
       const given = await readGivenKeys((json['keys'] as string[]).join('\n'))
       const checked = await checkTlogProof(readProof(String(json['proof']))!, given)
       expect(checked.state).to.equal('ok')
-      expect(json['consistency']).to.be.an('array').that.is.not.empty
     }
+    const { json: since } = await get('/api/log?older=1', as.viewer)
+    expect(since['consistency']).to.be.an('array').that.is.not.empty
+    expect(since['seal_interval_ms']).to.equal(100)
+    expect((await get('/api/log?older=-1', as.viewer)).status).to.equal(400)
     for (const leaf of ['0', '999999', 'x', '-1']) {
       expect((await get(`/api/records/${leaf}`, as.auditor)).status, leaf).to.equal(404)
     }

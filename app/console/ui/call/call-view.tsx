@@ -53,7 +53,7 @@ export function CallView({ shown, id }: CallViewProps): JSX.Element {
           <Definition shown={shown} />
         </div>
       </div>
-      <VerifyPanel leaf={leaf} findLeaf={async () => (await loadCall(api, id)).leaf} />
+      <VerifyPanel leaf={leaf} at={call.at} findLeaf={async () => (await loadCall(api, id)).leaf} />
       <Siblings siblings={siblings} />
       <details class="panel raw">
         <summary>The record as it is stored now</summary>

@@ -11,7 +11,7 @@ import { EvidenceForm } from './evidence.js'
 import { Heads } from './heads.js'
 import { type LogData, loadLog } from './load.js'
 import { RecordTable } from './record-table.js'
-import { RecordSentence } from './record-text.js'
+import { RecordSentence, recordMember } from './record-text.js'
 
 const EVERY_MS = 5000
 
@@ -50,7 +50,7 @@ export function Log({ data: initial, location }: ViewProps<LogData>): JSX.Elemen
             <p class="sentence">
               <RecordSentence record={shown.record} />
             </p>
-            <VerifyPanel leaf={shown.leaf} />
+            <VerifyPanel leaf={shown.leaf} at={recordMember(shown.record, 'ts') ?? ''} />
             <details class="panel raw">
               <summary>The record as it is stored now</summary>
               <pre>

@@ -13,7 +13,17 @@ export interface KeptHead {
 
 const prefix = 'svc-head:'
 
+/** Of this page, as a browser may keep nothing. */
+const inMemory = new Map<string, KeptHead>()
+
+/** The newest head that was kept of the log. */
 export function keptHead(origin: string): KeptHead | undefined {
+  const [own, stored] = [inMemory.get(origin), storedHead(origin)]
+  if (own === undefined || stored === undefined) return own ?? stored
+  return stored.size < own.size ? own : stored
+}
+
+function storedHead(origin: string): KeptHead | undefined {
   try {
     const value: unknown = JSON.parse(localStorage.getItem(prefix + origin) ?? 'null')
     return isKeptHead(value) && value.origin === origin ? value : undefined
@@ -35,14 +45,13 @@ export function keptOrigins(): string[] {
   }
 }
 
-/** Returns whether the browser keeps it. */
-export function keepHead(head: KeptHead): boolean {
+/** Keeps a head that continues the one that was kept. */
+export function keepHead(head: KeptHead): void {
+  inMemory.set(head.origin, head)
   try {
     localStorage.setItem(prefix + head.origin, JSON.stringify(head))
-    return true
   } catch (error) {
-    if (error instanceof DOMException) return false
-    throw error
+    if (!(error instanceof DOMException)) throw error
   }
 }
 

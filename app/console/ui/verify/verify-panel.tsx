@@ -1,12 +1,12 @@
 // Verifies one record while the reader looks at it, and again and again, so that a change on disk is seen.
 import type { JSX } from 'preact'
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
+import type { LogJson } from '../../../log/log-json.js'
 import type { ApiRefusal } from '../../api.js'
 import { apiRefusalOf } from '../kit/api.js'
 import { usePage } from '../kit/page.js'
-import { Time } from '../kit/time.js'
+import { inWords, Time } from '../kit/time.js'
 import { Untrusted } from '../kit/untrusted.js'
-import type { KeptHead } from './kept-head.js'
 import { type VerifiedRecord, type VerifiedRow, verifyRecord } from './verify-record.js'
 
 const EVERY_MS = 3000
@@ -14,6 +14,8 @@ const EVERY_MS = 3000
 interface VerifyPanelProps {
   /** Null if it is not sealed yet. */
   readonly leaf: number | null
+  /** The time of the record, ISO 8601. */
+  readonly at: string
   /** Finds the leaf of a record that was not sealed. */
   readonly findLeaf?: () => Promise<number | null>
 }
@@ -22,13 +24,14 @@ const words = { ok: 'correct', failed: 'WRONG', unchecked: 'not checked' } as co
 const levels = { ok: 'good', failed: 'bad', unchecked: '' } as const
 const verdicts = { ok: 'Proven', failed: 'NOT PROVEN', unchecked: 'Not checked' } as const
 
-export function VerifyPanel({ leaf: given, findLeaf }: VerifyPanelProps): JSX.Element {
+export function VerifyPanel({ leaf: given, at: time, findLeaf }: VerifyPanelProps): JSX.Element {
   const { api, servedFor } = usePage()
   const [leaf, setLeaf] = useState(given)
   const [found, setFound] = useState<VerifiedRecord | undefined>()
   const [error, setError] = useState<ApiRefusal | undefined>()
+  const [sealing, setSealing] = useState<number | null | undefined>()
   const [trusted] = useState(() => new Set<string>())
-  const head = useRef<KeptHead | undefined>(undefined)
+  const origin = useRef<string | undefined>(undefined)
   const find = useRef(findLeaf)
   find.current = findLeaf
 
@@ -36,20 +39,20 @@ export function VerifyPanel({ leaf: given, findLeaf }: VerifyPanelProps): JSX.El
     try {
       const at = leaf ?? (await find.current?.()) ?? null
       if (at !== leaf) setLeaf(at)
-      if (at !== null) {
-        const verified = await verifyRecord(api, at, {
-          head: head.current,
-          trusts: (line) => trusted.has(line),
-        })
-        // The same head each time: a request that differs from the last one is a new access in the log.
-        head.current ??= verified?.kept ?? verified?.newest
-        setFound(verified)
+      const shown = {
+        day: time.slice(0, 10),
+        origin: origin.current,
+        trusts: (line: string) => trusted.has(line),
       }
+      const verified = at === null ? undefined : await verifyRecord(api, at, shown)
+      origin.current ??= verified?.origin
+      setFound(verified)
+      if (verified === undefined) setSealing((await api.get<LogJson>('/api/log')).seal_interval_ms)
       setError(undefined)
     } catch (cause) {
       setError(apiRefusalOf(cause))
     }
-  }, [api, leaf, trusted])
+  }, [api, leaf, time, trusted])
 
   useEffect(() => {
     let timer: ReturnType<typeof setTimeout> | undefined
@@ -77,7 +80,7 @@ export function VerifyPanel({ leaf: given, findLeaf }: VerifyPanelProps): JSX.El
       </h2>
       {error !== undefined && <p role="alert">Not checked now: {error.message}</p>}
       {error === undefined && found === undefined && (
-        <p role="status">{leaf === null ? 'Not sealed yet: sealed in 10 s at most.' : 'Checking …'}</p>
+        <p role="status">{sealing === undefined ? 'Checking …' : describeSealing(sealing)}</p>
       )}
       {found !== undefined && (
         <ul class="checks">
@@ -117,6 +120,13 @@ export function VerifyPanel({ leaf: given, findLeaf }: VerifyPanelProps): JSX.El
       </p>
     </section>
   )
+}
+
+/** @param intervalMs null if the log is not sealed. */
+function describeSealing(intervalMs: number | null): string {
+  if (intervalMs === null)
+    return 'Not sealed: this log has no checkpoints (audit.checkpoints: false), so that no record of it can be proven.'
+  return `Not sealed yet: the log is sealed every ${intervalMs < 1000 ? `${intervalMs} ms` : inWords(intervalMs)}.`
 }
 
 function Row({ row: { name, result } }: { readonly row: VerifiedRow }): JSX.Element {

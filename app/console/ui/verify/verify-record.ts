@@ -1,13 +1,15 @@
-// Verifies a record in this browser: its proof, and the head that the browser has kept.
+// Verifies a record in this browser: its proof, and the log against the head that the browser has kept.
 import {
   type CheckResult,
   checkAppendOnly,
   checkTlogProof,
+  type ReadProof,
+  readCheckpoint,
   readGivenKeys,
   readProof,
 } from '@svc/plugin-audit/browser'
 import type { LogJson, ProofJson } from '../../../log/log-json.js'
-import type { Api } from '../kit/api.js'
+import { type Api, ApiError } from '../kit/api.js'
 import { type KeptHead, keepHead, keptHead, keptOrigins } from './kept-head.js'
 
 export interface VerifiedRow {
@@ -17,20 +19,20 @@ export interface VerifiedRow {
 
 export interface VerifiedRecord {
   readonly state: CheckResult['state']
-  readonly leaf: number
-  readonly size: number
+  /** Name of the log. */
+  readonly origin: string | undefined
   readonly rows: readonly VerifiedRow[]
   /** Keys and the name of a log that this browser has not kept; they count once somebody has compared them. */
   readonly unknown: readonly string[]
   /** The head before this verification; undefined for the first one. */
   readonly kept: KeptHead | undefined
-  /** The head of this one, if all was correct. */
-  readonly newest: KeptHead | undefined
 }
 
-interface Trust {
-  /** The head to compare with; default: the one that the browser has kept. */
-  readonly head: KeptHead | undefined
+interface ShownRecord {
+  /** Its day in UTC. */
+  readonly day: string
+  /** The log that it was in when it was verified before. */
+  readonly origin: string | undefined
   /** Whether the reader has compared the key, or the name of the log. */
   trusts(text: string): boolean
 }
@@ -39,72 +41,112 @@ interface Trust {
 export async function verifyRecord(
   api: Pick<Api, 'get'>,
   leaf: number,
-  { head, trusts }: Trust,
+  shown: ShownRecord,
 ): Promise<VerifiedRecord | undefined> {
-  const { origin } = await api.get<LogJson>('/api/log')
-  const kept = head ?? (origin === null ? undefined : keptHead(origin))
-  const older = kept === undefined ? '' : `?older=${kept.size}`
-  const given = await api.get<ProofJson>(`/api/records/${leaf}/proof${older}`)
-  const proof = given.proof === undefined ? undefined : readProof(given.proof)
-  if (!given.sealed) return undefined
-  if (proof === undefined) {
-    const result = { state: 'failed', reason: 'the gateway gave no proof of a record' } as const
-    return {
-      state: 'failed',
-      leaf,
-      size: 0,
-      rows: [{ name: 'Proof', result }],
-      unknown: [],
-      kept,
-      newest: undefined,
-    }
+  const { given, proof, log, kept } = await readState(api, leaf, shown.origin)
+  if (given?.proof === undefined || proof === undefined) {
+    if (given?.sealed === false && (kept === undefined || kept.size <= leaf)) return undefined
+    const result = missingResult(given, log, shown.day)
+    const rows = [
+      { name: `Leaf ${leaf}`, result },
+      { name: 'Kept head', result: await historyOf(kept, log) },
+    ]
+    return { state: stateOf(rows), origin: kept?.origin, rows, unknown: [], kept }
   }
   const stated = given.keys ?? []
   const known = kept?.keys ?? stated
-  const isKnown = (line: string) => known.some((one) => keyOf(one) === keyOf(line)) || trusts(line)
-  const newKeys = stated.filter((line) => !isKnown(line))
-  const checked = await checkTlogProof(
-    proof,
-    await readGivenKeys(
-      stated
-        .filter(isKnown)
-        .map((line) => limited(line, kept))
-        .join('\n'),
-    ),
-    given.sealed_sha256,
-  )
+  const isKnown = (line: string) => known.some((one) => keyOf(one) === keyOf(line)) || shown.trusts(line)
+  const keys = stated.filter(isKnown).map((line) => limited(line, kept))
+  const checked = await checkTlogProof(proof, await readGivenKeys(keys.join('\n')), given.sealed_sha256)
   const { checkpoint } = proof
+  const { origin = checkpoint.origin } = shown
   const others = kept === undefined ? keptOrigins().filter((one) => one !== checkpoint.origin) : []
-  const isOther = others.length > 0 && !trusts(checkpoint.origin)
-  const history = isOther ? otherLog(others) : await historyOf(kept, checkpoint, given.consistency)
+  const isOther = others.length > 0 && !shown.trusts(checkpoint.origin)
   const place: CheckResult =
     proof.leaf === leaf
       ? checked.inclusion
       : { state: 'failed', reason: `the gateway gave the proof of leaf ${proof.leaf}` }
-  const votes = checked.vote === undefined ? [] : [checked.vote]
-  const rows: VerifiedRow[] = [
+  const decisive: VerifiedRow[] = [
     { name: 'Signature', result: checked.signature },
     { name: `Leaf ${leaf} of ${checkpoint.size}`, result: place },
     { name: 'Checkpoint', result: checked.checkpoint },
-    ...votes.map((result) => ({ name: 'Vote', result })),
-    ...witnessRows(checkpoint),
-    { name: 'Kept head', result: history },
+    ...(checked.vote === undefined ? [] : [{ name: 'Vote', result: checked.vote }]),
+    {
+      name: 'Kept head',
+      result:
+        origin !== checkpoint.origin
+          ? replacedLog(origin, checkpoint.origin)
+          : isOther
+            ? otherLog(others)
+            : await historyOf(kept, log, checkpoint),
+    },
   ]
-  const decisive = [checked.signature, place, checked.checkpoint, ...votes, history]
-  const isOk = decisive.every(({ state }) => state === 'ok')
-  const isFailed = decisive.some(({ state }) => state === 'failed')
-  const { origin: name, text } = checkpoint
-  const since = kept?.since ?? new Date().toISOString()
-  const newest = {
-    ...headIn(text),
-    origin: name,
-    keys: stated.filter(isKnown).map((line) => limited(line, kept)),
-    since,
+  const state = stateOf(decisive)
+  if (state === 'ok') {
+    const since = kept?.since ?? new Date().toISOString()
+    keepHead({ ...headIn(checkpoint.text), origin: checkpoint.origin, keys, since })
   }
-  if (isOk) keepHead(newest)
-  const state = isFailed ? 'failed' : isOk ? 'ok' : 'unchecked'
-  const unknown = isOther ? [...newKeys, checkpoint.origin] : newKeys
-  return { state, leaf, size: checkpoint.size, rows, unknown, kept, newest: isOk ? newest : undefined }
+  const newKeys = stated.filter((line) => !isKnown(line))
+  return {
+    state,
+    origin: checkpoint.origin,
+    rows: [...decisive, ...witnessRows(checkpoint)],
+    unknown: isOther ? [...newKeys, checkpoint.origin] : newKeys,
+    kept,
+  }
+}
+
+interface LogState {
+  /** Undefined if the log has no such record. */
+  readonly given: ProofJson | undefined
+  readonly proof: ReadProof | undefined
+  /** With the path from the kept head to its head. */
+  readonly log: LogJson
+  readonly kept: KeptHead | undefined
+}
+
+/** A seal may fall between the two requests. */
+const MAX_ATTEMPTS = 5
+
+/** The proof of the record, and the log as it is for the same checkpoint. */
+async function readState(
+  api: Pick<Api, 'get'>,
+  leaf: number,
+  formerOrigin: string | undefined,
+): Promise<LogState> {
+  for (let attempt = 1; ; attempt++) {
+    const given = await proofIn(api, leaf)
+    const proof = given?.proof === undefined ? undefined : readProof(given.proof)
+    const origin = proof?.checkpoint.origin ?? formerOrigin
+    const kept = origin === undefined ? undefined : keptHead(origin)
+    const log = await api.get<LogJson>(`/api/log${kept === undefined ? '' : `?older=${kept.size}`}`)
+    const isSame = proof === undefined || proof.checkpoint.size === log.head?.size
+    if (isSame || attempt === MAX_ATTEMPTS) return { given, proof, log, kept }
+  }
+}
+
+async function proofIn(api: Pick<Api, 'get'>, leaf: number): Promise<ProofJson | undefined> {
+  try {
+    return await api.get<ProofJson>(`/api/records/${leaf}/proof`)
+  } catch (error) {
+    if (error instanceof ApiError && error.refusal.status === 404) return undefined
+    throw error
+  }
+}
+
+/** Of a record that was sealed, and of which the log has no proof. */
+function missingResult(given: ProofJson | undefined, { days }: LogJson, day: string): CheckResult {
+  if (given?.sealed === true) return { state: 'failed', reason: 'the gateway gave no proof of a record' }
+  if (given !== undefined)
+    return { state: 'failed', reason: 'it was sealed, and no checkpoint covers it any more' }
+  if (days.find((one) => one.day === day)?.state === 'removed')
+    return { state: 'unchecked', reason: `retention removed the records of ${day}` }
+  return { state: 'failed', reason: 'the log had this record, and has it no more' }
+}
+
+function stateOf(rows: readonly VerifiedRow[]): CheckResult['state'] {
+  if (rows.some(({ result }) => result.state === 'failed')) return 'failed'
+  return rows.every(({ result }) => result.state === 'ok') ? 'ok' : 'unchecked'
 }
 
 type Checkpoint = NonNullable<ReturnType<typeof readProof>>['checkpoint']
@@ -124,6 +166,10 @@ function limited(line: string, kept: KeptHead | undefined): string {
   return [key, Math.max(Number(from), Number(keptFrom)), ...end].join(' ')
 }
 
+function replacedLog(expected: string, found: string): CheckResult {
+  return { state: 'failed', reason: 'the log is another one than a moment ago', expected, found }
+}
+
 function otherLog(others: readonly string[]): CheckResult {
   const reason = `this browser has kept heads of ${others.join(', ')} here, and none of this log`
   return { state: 'unchecked', reason }
@@ -134,12 +180,24 @@ function headIn(text: string): { size: number; root: string } {
   return { size: Number(size), root }
 }
 
+/** Whether the log continues the kept head, and the checkpoint of the proof is its newest. */
 async function historyOf(
   kept: KeptHead | undefined,
-  checkpoint: Checkpoint,
-  path: readonly string[] = [],
+  { head, consistency = [] }: LogJson,
+  checkpoint?: Checkpoint,
 ): Promise<CheckResult> {
-  if (kept !== undefined) return checkAppendOnly(kept, checkpoint, path)
+  const newest = head === null ? undefined : readCheckpoint(head.note)
+  if (newest === undefined)
+    return {
+      state: 'failed',
+      reason: `the log has no checkpoint${kept ? `, the kept head has ${kept.size} leaves` : ''}`,
+    }
+  if (checkpoint !== undefined && checkpoint.text !== newest.text) {
+    if (checkpoint.size !== newest.size)
+      return { state: 'unchecked', reason: 'the log grew while it was read' }
+    return { state: 'failed', reason: 'the log has another checkpoint of the same size than the proof' }
+  }
+  if (kept !== undefined) return checkAppendOnly(kept, newest, consistency)
   return { state: 'ok', detail: 'the first one: this browser keeps it from now on' }
 }
 

@@ -18,21 +18,14 @@ export interface BrowsedProof {
   readonly sealed_sha256: string
   /** Public key lines with the leaves that each may sign. */
   readonly keys: readonly string[]
-  /** Base64 of each hash that proves the newest head to continue the older one; absent without an older one. */
-  readonly consistency?: readonly string[]
 }
 
 /**
  * Undefined if there is no such record, or the newest checkpoint does not cover it.
  *
- * @param older number of leaves of a head that the reader has kept.
  * @throws {AuditError} `not_sealed` without a checkpoint; `read_failed` if the tree lacks a hash.
  */
-export async function browseProof(
-  dir: string,
-  leaf: number,
-  older?: number,
-): Promise<BrowsedProof | undefined> {
+export async function browseProof(dir: string, leaf: number): Promise<BrowsedProof | undefined> {
   const stored = recordAt(dir, leaf)
   if (stored === undefined) return undefined
   const keys = statedKeys(dir)
@@ -44,15 +37,13 @@ export async function browseProof(
     proof: prover.uncheckedProof(stored.line, leaf),
     sealed_sha256: Buffer.from(sealed, 'binary').toString('hex'),
     keys: keyLines(keys),
-    ...consistencyFrom(dir, older, prover.size),
   }
 }
 
-function consistencyFrom(dir: string, older: number | undefined, size: number) {
-  if (older === undefined) return {}
-  // Of a log that is shorter than it was, there is no proof; the reader sees both sizes.
-  if (older < 1 || older >= size) return { consistency: [] }
-  return { consistency: rootsOf(nodeFileSystem, dir, consistencyRanges(older, size)).map(digestToBase64) }
+/** Base64 of each hash that proves the head of `size` leaves to continue the older one; none for a head that does not. */
+export function consistencyPath(dir: string, older: number, size: number): string[] {
+  if (older < 1 || older >= size) return []
+  return rootsOf(nodeFileSystem, dir, consistencyRanges(older, size)).map(digestToBase64)
 }
 
 /** The keys that the newest lines of the journal state. A reader compares them with keys that it has kept. */

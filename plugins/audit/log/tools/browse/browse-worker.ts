@@ -8,7 +8,7 @@ import {
   evidenceOf,
 } from '../evidence/collect.js'
 import type { LogFilter } from '../read/filter.js'
-import { type BrowsedProof, browseProof } from './browse-proof.js'
+import { type BrowsedProof, browseProof, consistencyPath } from './browse-proof.js'
 import {
   type BrowsedRecord,
   type BrowsedRecords,
@@ -22,12 +22,13 @@ import {
 import { LogDays, type LogSummary } from './log-days.js'
 
 export interface BrowseMethods {
-  summary(dir: string): Promise<LogSummary>
+  /** `consistency` leads from `older` leaves to the head; absent without `older`. */
+  summary(dir: string, older?: number): Promise<LogSummary & { readonly consistency?: readonly string[] }>
   records(dir: string, filter: LogFilter, options: BrowseOptions): Promise<BrowsedRecords>
   record(dir: string, leaf: number): BrowsedRecord | undefined
   recordEndingAt(dir: string, day: string, end: number): BrowsedRecord | undefined
   sealedEnds(dir: string): readonly SealedEnd[]
-  proof(dir: string, leaf: number, older?: number): Promise<BrowsedProof | undefined>
+  proof(dir: string, leaf: number): Promise<BrowsedProof | undefined>
   estimate(dir: string, filter: LogFilter): Promise<EvidenceEstimate>
   evidence(dir: string, filter: LogFilter, options: EvidenceOptions): Promise<string>
 }
@@ -35,10 +36,12 @@ export interface BrowseMethods {
 const days = new Map<string, LogDays>()
 
 const methods: BrowseMethods = {
-  summary(dir) {
+  async summary(dir, older) {
     const known = days.get(dir) ?? new LogDays(dir)
     days.set(dir, known)
-    return known.summary()
+    const summary = await known.summary()
+    if (older === undefined) return summary
+    return { ...summary, consistency: consistencyPath(dir, older, summary.head?.size ?? 0) }
   },
   records: browseRecords,
   record: browsedRecord,
