@@ -1,6 +1,8 @@
 // Exports traces, metrics and logs over OTLP if the standard environment variables of OpenTelemetry ask for them. The packages
 // of its SDK are optional: none is loaded, or has to be installed, otherwise.
+
 import { randomUUID } from 'node:crypto'
+import { createRequire } from 'node:module'
 import { bind, type Logger, type Redactor } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import { Counter } from 'prom-client'
@@ -42,10 +44,14 @@ const openers: Readonly<Record<Signal, (parts: SignalParts) => Promise<OpenSigna
   logs: async (parts) => (await import('./export-logs.js')).openLogs(parts),
 }
 
-const packages: Readonly<Record<Signal, string>> = {
-  traces: '@opentelemetry/sdk-trace-base @opentelemetry/exporter-trace-otlp-http',
-  metrics: '@opentelemetry/sdk-metrics @opentelemetry/exporter-metrics-otlp-http',
-  logs: '@opentelemetry/sdk-logs @opentelemetry/exporter-logs-otlp-http',
+const packages: Readonly<Record<Signal, readonly string[]>> = {
+  traces: ['@opentelemetry/sdk-trace-base', '@opentelemetry/exporter-trace-otlp-http'],
+  metrics: ['@opentelemetry/sdk-metrics', '@opentelemetry/exporter-metrics-otlp-http'],
+  logs: ['@opentelemetry/sdk-logs', '@opentelemetry/exporter-logs-otlp-http'],
+}
+
+interface Manifest {
+  readonly peerDependencies: Readonly<Record<string, string>>
 }
 
 /** The number of spans, or of log records, that wait for their export unless the environment has another. */
@@ -83,10 +89,13 @@ export async function openTelemetry(
     )
     return telemetryOf(open, metrics, logger)
   } catch (error) {
-    const names = ['@opentelemetry/resources', ...wanted.map((signal) => packages[signal])].join(' ')
+    const { peerDependencies } = createRequire(import.meta.url)('svc-sdk/package.json') as Manifest
+    const names = ['@opentelemetry/resources', ...wanted.flatMap((signal) => packages[signal])]
+    // npm refuses others than these.
+    const versions = names.map((name) => `${name}@${peerDependencies[name]}`)
     logger.warn(
       { reason: messageOf(error) },
-      `OpenTelemetry is off; install its packages: npm install ${names}`,
+      `OpenTelemetry is off; install its packages: npm install ${versions.join(' ')}`,
     )
     return undefined
   }

@@ -7,12 +7,8 @@ import { startUpstream, type TestUpstream } from '../../support/upstream.js'
 
 interface State {
   readonly name: string
-  /** Flags of the server. */
-  readonly args?: readonly string[]
-  /** Absent: from the start. */
-  begin?(redis: RedisServer): Promise<unknown>
-  /** Absent: the server stays as it is. */
-  end?(redis: RedisServer): Promise<unknown>
+  begin(redis: RedisServer): Promise<unknown>
+  end(redis: RedisServer): Promise<unknown>
   /** The reason in logs and on `/readyz`. */
   readonly reason: RegExp
 }
@@ -37,11 +33,6 @@ const states: readonly State[] = [
     reason: /NOREPLICAS/,
   },
   {
-    name: 'older, without a command that is needed',
-    args: ['--rename-command', 'EVALSHA', ''],
-    reason: /unknown command/,
-  },
-  {
     name: 'closed to this user for scripts',
     begin: (redis) => redis.send('ACL', 'SETUSER', 'default', '-evalsha'),
     end: (redis) => redis.send('ACL', 'SETUSER', 'default', '+evalsha'),
@@ -52,9 +43,12 @@ const states: readonly State[] = [
 interface Use {
   readonly name: string
   readonly settings: (redisUrl: string) => Partial<GatewaySettings>
+  readonly args?: object
   readonly headers?: Record<string, string>
   /** While Redis refuses. */
   readonly status: number
+  /** Default: 200. */
+  readonly afterwards?: number
   readonly effect: RegExp
 }
 
@@ -79,6 +73,17 @@ const uses: readonly Use[] = [
     status: 503,
     effect: /calls with an idempotency key are refused/,
   },
+  {
+    name: 'approvals',
+    settings: (redisUrl) => ({
+      security: { egress_allowlist: ['good.example'], side_effects: { approve_high_risk: true } },
+      enforcement: { escalate_on: ['egress_violation'], escalations: { adapter: 'redis', redisUrl } },
+    }),
+    args: { url: 'https://evil.example/' },
+    status: 503,
+    afterwards: 403,
+    effect: /calls that escalate are refused/,
+  },
 ]
 
 describe('a gateway whose Redis is', () => {
@@ -91,18 +96,18 @@ describe('a gateway whose Redis is', () => {
   const readiness = async ({ url }: TestGateway) =>
     JSON.stringify(await (await fetch(`${url}/readyz`)).json())
 
-  for (const { name, args, begin, end, reason } of states) {
+  for (const { name, begin, end, reason } of states) {
     it(`${name}: serves or refuses calls as the policy says, with the reason in logs, metrics and /readyz`, async () => {
-      await using redis = await startRedis(args)
+      await using redis = await startRedis()
       for (const use of uses) {
         await using gateway = await startTestGateway({
           targets: { files: upstream.url },
           admin: { port: 0 },
           ...use.settings(redis.url),
         })
-        const call = async () => (await gateway.invoke('/mcp/files/read@1', {}, use.headers)).status
+        const call = async () => (await gateway.invoke('/mcp/files/read@1', use.args, use.headers)).status
         upstream.calls.length = 0
-        await begin?.(redis)
+        await begin(redis)
         expect(await call(), use.name).to.equal(use.status)
         expect(upstream.calls, use.name).to.have.length(use.status === 200 ? 1 : 0)
         const said = gateway.log.lines
@@ -111,12 +116,26 @@ describe('a gateway whose Redis is', () => {
         expect(said, use.name).to.match(use.effect).and.match(reason)
         expect(await readiness(gateway), use.name).to.match(reason)
         const metrics = await (await fetch(`${(await gateway.handle.ready()).adminUrl}/metrics`)).text()
-        expect(metrics, use.name).to.match(/svc_(?:quota|dedupe)_store_failures_total [1-9]/)
-        if (end === undefined) continue
+        expect(metrics, use.name).to.match(/svc_(?:quota|dedupe|escalation)_store_failures_total [1-9]/)
         await end(redis)
         // The connection may be opened anew meanwhile.
-        while ((await call()) !== 200 || reason.test(await readiness(gateway)));
+        while ((await call()) !== (use.afterwards ?? 200) || reason.test(await readiness(gateway)));
       }
     })
   }
+
+  it('older from the start, without a command that is needed: refuses every call, as it may have blocks', async () => {
+    await using redis = await startRedis(['--rename-command', 'EVALSHA', ''])
+    for (const use of uses) {
+      await using gateway = await startTestGateway({
+        targets: { files: upstream.url },
+        ...use.settings(redis.url),
+      })
+      upstream.calls.length = 0
+      const response = await gateway.invoke('/mcp/files/read@1', use.args, use.headers)
+      expect(response.status, use.name).to.equal(503)
+      expect(upstream.calls, use.name).to.have.length(0)
+      expect(await readiness(gateway), use.name).to.match(/unknown command/)
+    }
+  })
 })

@@ -1,8 +1,9 @@
-import { writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import type { Running } from '../../support/gateway-process.js'
 import { attributesOf, OtlpReceiver, type OtlpSpan } from '../../support/otlp-receiver.js'
+import { root } from '../../support/pages.js'
 import { type RedisServer, startRedis } from '../../support/redis.js'
 import { invoke, TelemetryRig } from './rig.js'
 
@@ -11,6 +12,9 @@ const SERVER = 2
 const CLIENT = 3
 const traceId = 'a'.repeat(32)
 const callerSpan = 'b'.repeat(16)
+const manifest = JSON.parse(readFileSync(join(root, 'app/package.json'), 'utf8')) as {
+  readonly peerDependencies: Readonly<Record<string, string>>
+}
 
 describe('traces over OTLP', () => {
   let rig: TelemetryRig
@@ -169,7 +173,7 @@ register('data:text/javascript,' + encodeURIComponent(\`export function resolve(
       ...['sdk-trace-base', 'exporter-trace-otlp-http'].map((name) => `@opentelemetry/${name}`),
       ...['sdk-metrics', 'exporter-metrics-otlp-http'].map((name) => `@opentelemetry/${name}`),
       ...['sdk-logs', 'exporter-logs-otlp-http'].map((name) => `@opentelemetry/${name}`),
-    ]
+    ].map((name) => `${name}@${manifest.peerDependencies[name]}`)
     const { reason } = await gateway.line(
       `OpenTelemetry is off; install its packages: npm install ${packages.join(' ')}`,
     )
