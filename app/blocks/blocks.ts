@@ -101,6 +101,11 @@ export class Blocks {
   }
 
   /** Without `forMs` it has no end. */
+  /** Why the last exchange with the board failed. */
+  get error(): string | undefined {
+    return this.#error
+  }
+
   set(given: Pick<Block, 'kind' | 'pattern' | 'reason' | 'by'>, forMs?: number): Changed {
     if (this.list.blocks.length >= MAX_BLOCKS)
       throw new Refusal('BAD_REQUEST', `There are ${MAX_BLOCKS} blocks; lift one, or use a wider pattern.`)

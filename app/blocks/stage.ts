@@ -16,8 +16,8 @@ const STAGE = 'blocks'
 const nothing = new BlockList([])
 const unknown = denied('STORE_UNAVAILABLE', 'What operators have blocked is not known yet; ask again later.')
 
-/** `current` returns the list in force; undefined if it has not been read yet. */
-export function blockStage(current: () => BlockList | undefined): Stage {
+/** `current` returns the list in force; undefined if it has not been read yet, for which `reason` has the reason. */
+export function blockStage(current: () => BlockList | undefined, reason = () => ''): Stage {
   const list = () => current() ?? nothing
   const judge = (call: Call): MaybePromise<Block | undefined> => {
     // Lists show no blocked tool.
@@ -26,6 +26,8 @@ export function blockStage(current: () => BlockList | undefined): Stage {
     return list().needsRequest ? after(call.request(), find) : find()
   }
   return {
+    ready: () =>
+      current() === undefined ? `what operators have blocked could not be read yet: ${reason()}` : undefined,
     explain: async (call, next, say) => {
       const block = await judge(call)
       if (block === undefined) return next()

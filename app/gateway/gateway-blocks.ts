@@ -52,7 +52,7 @@ export function gatewayBlocks(
   })
   const placed = (current: () => BlockList | undefined): InsertedStage => ({
     name: 'blocks',
-    stage: blockStage(current),
+    stage: blockStage(current, () => blocks.error ?? ''),
     within: identity,
   })
   return {

@@ -161,13 +161,7 @@ export class Gateway implements GatewayHandle {
         mcp,
         upstream,
         draining: () => this.#closing !== undefined,
-        warnings: () => [
-          ...(admin?.warnings() ?? []),
-          ...servers.warnings(),
-          ...(blocking.blocks.isKnown
-            ? []
-            : ['every call is refused: the list of blocks could not be read yet']),
-        ],
+        warnings: () => [...(admin?.warnings() ?? []), ...servers.warnings()],
       })
       const listening = await this.#listener.listen()
       return { ...listening, ...(adminUrl === undefined ? {} : { adminUrl }) }

@@ -135,7 +135,7 @@ describe('a gateway whose Redis is', () => {
       const response = await gateway.invoke('/mcp/files/read@1', use.args, use.headers)
       expect(response.status, use.name).to.equal(503)
       expect(upstream.calls, use.name).to.have.length(0)
-      expect(await readiness(gateway), use.name).to.match(/unknown command/)
+      expect(await readiness(gateway), use.name).to.match(/"STORE_UNAVAILABLE".*unknown command/)
     }
   })
 })
