@@ -63,6 +63,9 @@ describe('the view of approvals', () => {
     expect(await accessibilityViolations(page)).to.deep.equal([])
     await screenshot(page, 'approvals')
     await page.keyboard.press('a')
+    await page.getByLabel(/Approve with a comment/).press('Escape')
+    await page.locator('.choices .approve:focus').waitFor()
+    await page.keyboard.press('a')
     await page.getByLabel(/Approve with a comment/).fill('Seen the invoice')
     await page.keyboard.press('Control+Enter')
     await page.getByText('approved', { exact: true }).first().waitFor()
@@ -79,6 +82,7 @@ describe('the view of approvals', () => {
       .getByText(/^ok, \d+ ms$/)
       .waitFor()
     expect(await page.locator('.steps li').allTextContents()).to.include.members(['approved', 'sent'])
+    expect(await page.locator('#approval-title:focus').count()).to.equal(1)
     await screenshot(page, 'approved')
     expect(page.url()).to.equal(`${rig.origin}/console/approvals/${id}`)
     expect(await accessibilityViolations(page)).to.deep.equal([])
@@ -92,6 +96,14 @@ describe('the view of approvals', () => {
     await rowOf(page, 'refund_payment').waitFor()
     await page.getByRole('heading', { name: /wants refund_payment/ }).waitFor()
     await page.locator('.rail .count', { hasText: '1' }).waitFor()
+    await page.clock.install()
+    await page.reload()
+    await ready(page)
+    await page.clock.fastForward('13:30')
+    await rowOf(page, 'refund_payment')
+      .getByText(/^only 1:\d\d left$/)
+      .waitFor()
+    expect(await accessibilityViolations(page)).to.deep.equal([])
   })
 
   it('takes no vote in the first second of a call, nor before the end of a long input was seen', async () => {
@@ -126,9 +138,7 @@ describe('the view of approvals', () => {
     const rows = page.locator('.waiting .row')
     await rows.nth(2).waitFor()
     expect(await rows.allTextContents()).to.satisfy((texts: string[]) =>
-      [/amount 101/, /ran: review.*amount 102/s, /amount 103/].every((part, at) =>
-        part.test(texts[at] ?? ''),
-      ),
+      [/amount 101/, /to review.*amount 102/s, /amount 103/].every((part, at) => part.test(texts[at] ?? '')),
     )
     await page.locator('.rail .count', { hasText: '3' }).waitFor()
     const token = await rig.issuer.sign({ email: 'cy@example.com', sub: 'cy', roles: ['approver'] })
@@ -196,8 +206,11 @@ describe('the view of approvals', () => {
       .waitFor()
     await screenshot(page, 'approvals-phone')
     expect(await accessibilityViolations(page)).to.deep.equal([])
+    await page.goBack()
+    await rowOf(page, 'refund_payment').click()
+    await page.locator('#approval-title:focus').waitFor()
     await page.getByText('All that waits').click()
-    await rowOf(page, 'refund_payment').waitFor()
+    await rowOf(page, 'refund_payment').locator('a:focus').waitFor()
   })
 
   it('shows a caller the state of their own call, without a vote, and nothing to anybody else', async () => {
@@ -205,7 +218,12 @@ describe('the view of approvals', () => {
     const bob = await rig.pageOf('bob@example.com', `/console/approvals/${id}`, {}, [])
     await bob.getByText('It waits for a decision.').waitFor()
     expect(await bob.getByRole('button', { name: /Approve/ }).count()).to.equal(0)
+    const asked: string[] = []
+    bob.on('request', (request) => asked.push(new URL(request.url()).pathname))
+    await bob.reload()
+    await bob.getByText('It waits for a decision.').waitFor()
     expect(await accessibilityViolations(bob)).to.deep.equal([])
+    expect(asked).to.include(`/console/approvals/${id}`).and.not.include('/api/events')
     const mal = await rig.pageOf('mal@example.com', `/console/approvals/${id}`, {}, [])
     await mal.getByText('Not found').waitFor()
     expect((await mal.reload())?.status()).to.equal(404)

@@ -20,7 +20,8 @@ interface ShellProps {
 export function Shell({ state, children }: ShellProps): JSX.Element {
   const { session, location } = state
   const [status, setStatus] = useState(state.status)
-  useEvents({ status: setStatus })
+  // Someone without a role may not watch.
+  useEvents(state.status === undefined ? {} : { status: setStatus })
   const connection = useConnection()
   const help = useRef<HTMLDialogElement>(null)
   const current = viewAt(location.path)

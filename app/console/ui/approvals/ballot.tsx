@@ -31,14 +31,17 @@ export function Ballot({ detail, isOpened, hasSeenInput, onVoted }: BallotProps)
   const [isBusy, setBusy] = useState(false)
   const isSettled = useIsSettled(isOpened)
   const comment = useRef<HTMLTextAreaElement>(null)
-  const opener = useRef<HTMLElement | null>(null)
+  const box = useRef<HTMLElement>(null)
+  const last = useRef<Choice | undefined>(undefined)
   const wait = !isSettled ? 'A moment …' : hasSeenInput ? undefined : 'Scroll to the end of the input first.'
-  useEffect(() => (choice === undefined ? opener.current?.focus() : comment.current?.focus()), [choice])
+  useEffect(() => {
+    comment.current?.focus()
+    if (choice === undefined && last.current !== undefined)
+      box.current?.querySelector<HTMLElement>(`.${last.current}`)?.focus()
+    last.current = choice
+  }, [choice])
   const choose = (one: Choice) => {
-    if (!isSettled || (!hasSeenInput && one === 'approve')) return
-    if (choice === undefined && document.activeElement instanceof HTMLElement)
-      opener.current = document.activeElement
-    setChoice(one)
+    if (isSettled && (hasSeenInput || one === 'reject')) setChoice(one)
   }
   useKeys({ a: () => choose('approve'), r: () => choose('reject') })
   const send = async () => {
@@ -67,7 +70,7 @@ export function Ballot({ detail, isOpened, hasSeenInput, onVoted }: BallotProps)
     void send()
   }
   return (
-    <footer class="ballot">
+    <footer class="ballot" ref={box}>
       {error !== undefined && (
         <p class="bad" role="alert">
           {error.message}
@@ -78,12 +81,19 @@ export function Ballot({ detail, isOpened, hasSeenInput, onVoted }: BallotProps)
           <button
             type="button"
             class="approve"
+            aria-keyshortcuts="a"
             disabled={wait !== undefined}
             onClick={() => choose('approve')}
           >
             Approve <kbd>a</kbd>
           </button>
-          <button type="button" class="reject" disabled={!isSettled} onClick={() => choose('reject')}>
+          <button
+            type="button"
+            class="reject"
+            aria-keyshortcuts="r"
+            disabled={!isSettled}
+            onClick={() => choose('reject')}
+          >
             Reject <kbd>r</kbd>
           </button>
           <span class="hint" role="status">

@@ -52,9 +52,9 @@ const words = {
   emergency: 'The caller, in an emergency,',
 } as const
 
-function toneOf({ escalation: { status }, context: { outcome } }: ApprovalDetail): string {
-  if (status === 'rejected') return 'bad'
-  return outcome?.status === 'error' ? 'warn' : 'good'
+function toneOf({ escalation: { status, emergency }, context: { outcome } }: ApprovalDetail): string {
+  if (status === 'rejected' || emergency?.review === 'objected') return 'bad'
+  return emergency?.review === 'open' || outcome?.status === 'error' ? 'warn' : 'good'
 }
 
 /** `approved`, `sent`, `ok, 81 ms`. */

@@ -58,7 +58,7 @@ function Row({ waiting, isSelected, onSelect }: RowProps): JSX.Element {
         <span class="tool mono">
           <Untrusted text={tool} cut={60} isCell />
         </span>
-        {isReview ? <span class="badge bad">ran: review</span> : <Left until={expiresAt} />}
+        {isReview ? <span class="badge bad">to review</span> : <Left until={expiresAt} />}
         <span class="from">
           <Names agent={agent} caller={principal} isCell />
         </span>

@@ -140,19 +140,15 @@ export function useEvents(listener: EventListeners, after?: string): void {
     listener.escalations,
     listener.status,
   ].map((one) => one !== undefined)
-  useEffect(
-    () =>
-      events?.listen(
-        {
-          ...(calls ? { calls: (event) => latest.current.calls?.(event) } : {}),
-          ...(sealed ? { sealed: (event) => latest.current.sealed?.(event) } : {}),
-          ...(escalations ? { escalations: (event) => latest.current.escalations?.(event) } : {}),
-          ...(status ? { status: (event) => latest.current.status?.(event) } : {}),
-        },
-        after,
-      ),
-    [events, calls, sealed, escalations, status],
-  )
+  useEffect(() => {
+    const some: EventListeners = {
+      ...(calls ? { calls: (event) => latest.current.calls?.(event) } : {}),
+      ...(sealed ? { sealed: (event) => latest.current.sealed?.(event) } : {}),
+      ...(escalations ? { escalations: (event) => latest.current.escalations?.(event) } : {}),
+      ...(status ? { status: (event) => latest.current.status?.(event) } : {}),
+    }
+    return Object.keys(some).length === 0 ? undefined : events?.listen(some, after)
+  }, [events, calls, sealed, escalations, status])
 }
 
 export function useConnection(): EventsConnection {
