@@ -5,10 +5,21 @@ import { Agent, type IncomingMessage, request } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import type { Client } from '@modelcontextprotocol/sdk/client/index.js'
+import type { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js'
+import {
+  CreateMessageRequestSchema,
+  ToolListChangedNotificationSchema,
+} from '@modelcontextprotocol/sdk/types.js'
 import { generateKeyFile } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import { Running } from '../../support/gateway-process.js'
 import { until } from '../../support/redis.js'
+import { type RoundRobin, startRoundRobin } from '../../support/round-robin.js'
+import { connect1 } from '../../support/sdk-clients.js'
+import { signalled } from '../../support/signalled.js'
+import { type SessionServer, startSessionServer } from '../../support/tool-servers.js'
+import { capabilities, done, sessionTools } from '../federation/session-tools.js'
 
 const scripted = fileURLToPath(new URL('../../support/scripted-server.js', import.meta.url))
 
@@ -85,16 +96,35 @@ describe('a session with several workers', function () {
   let home: string
   let gateway: Running
   let url: string
-  let owner: number
+  /** The process ids by number. */
+  const workers = new Map<number, number>()
+  let notes: SessionServer
+  let began: ReturnType<typeof signalled<void>>
+  let cancelled: ReturnType<typeof signalled<void>>
+  /** Each request on a connection of its own, and so at the next worker. */
+  let inTurn: RoundRobin
 
   before(async () => {
+    const register = (server: McpServer): void => {
+      sessionTools('notes')(server)
+      server.registerTool('hold', {}, ({ signal }) => {
+        began.resolve()
+        return new Promise((resolve) =>
+          signal.addEventListener('abort', () => {
+            cancelled.resolve()
+            resolve(done)
+          }),
+        )
+      })
+    }
+    notes = await startSessionServer('notes', register, capabilities)
     home = mkdtempSync(join(tmpdir(), 'svc-test-'))
     generateKeyFile(join(home, 'key'))
     writeFileSync(
       join(home, 'policy.yaml'),
       `tenant: acme
 port: 0
-targets: { files: { command: "${process.execPath}", args: ["${scripted}", ""] } }
+targets: { files: { command: "${process.execPath}", args: ["${scripted}", ""] }, notes: "${notes.url}" }
 audit: { gatewayName: gw, gatewayVersion: 1.0.0, signer: { keyRef: file://./key } }
 entitlements: open
 quotas: { adapter: lmdb }
@@ -103,15 +133,18 @@ authn: { allowUnauthenticated: true }
     )
     gateway = new Running(['--policy', join(home, 'policy.yaml'), '--workers', '2'])
     for (let i = 0; i < 2; i++) {
-      const { worker, pid = 0 } = await gateway.line('worker started')
-      if (worker === 0) owner = pid
+      const { worker = 0, pid = 0 } = await gateway.line('worker started')
+      workers.set(worker, pid)
     }
     url = String((await gateway.line('listening')).url)
+    inTurn = await startRoundRobin([url])
   })
 
   after(async () => {
     gateway.child.kill('SIGTERM')
     await gateway.exit
+    await inTurn[Symbol.asyncDispose]()
+    await notes[Symbol.asyncDispose]()
     rmSync(home, { recursive: true, force: true })
   })
 
@@ -164,6 +197,90 @@ authn: { allowUnauthenticated: true }
     })
   }
 
+  for (const [path, prefix] of [
+    ['/mcp/notes', ''],
+    ['/mcp', 'notes__'],
+  ] as const) {
+    it(`at ${path} has all that a client of the SDK asks of a server over HTTP, at any worker`, async () => {
+      const changed = [signalled(), signalled()]
+      let changes = 0
+      const prepare = (client: Client): void => {
+        client.setRequestHandler(CreateMessageRequestSchema, () => ({
+          model: 'm',
+          role: 'assistant' as const,
+          content: { type: 'text' as const, text: 'sampled' },
+        }))
+        client.setNotificationHandler(ToolListChangedNotificationSchema, () => changed[changes++]?.resolve())
+      }
+      const before = new Set(notes.sessions.keys())
+      const gets = notes.methods.filter((method) => method === 'GET').length
+      const client = await connect1(`${inTurn.url}${path}`, { capabilities: { sampling: {} }, prepare })
+      const call = (name: string, options = {}) =>
+        client.callTool({ name: `${prefix}${name}`, arguments: {} }, undefined, options)
+      // Each twice, so that each worker gets one of them.
+      for (let i = 0; i < 2; i++) {
+        expect(await call('read')).to.deep.include(done)
+        expect(JSON.stringify(await call('ask'))).to.include('sampled')
+        const progress: number[] = []
+        await call('progress', { onprogress: (event: { progress: number }) => progress.push(event.progress) })
+        expect(progress).to.deep.equal([1, 2])
+      }
+      const begun = [...notes.sessions.keys()].filter((id) => !before.has(id))
+      expect(begun).to.have.length(1)
+      await until(async () => notes.methods.filter((method) => method === 'GET').length > gets)
+      for (const [i, signal] of changed.entries()) {
+        notes.sessions.get(begun[0] ?? '')?.registerTool(`new-${i}`, {}, () => done)
+        await signal.happened
+        for (let worker = 0; worker < 2; worker++) {
+          const names = (await client.listTools()).tools.map(({ name }) => name)
+          expect(names).to.include(`${prefix}new-${i}`)
+        }
+      }
+      for (let i = 0; i < 2; i++) {
+        began = signalled()
+        cancelled = signalled()
+        const giveUp = new AbortController()
+        const held = call('hold', { signal: giveUp.signal }).catch((error: Error) => error)
+        await began.happened
+        giveUp.abort()
+        await cancelled.happened
+        expect(await held).to.be.instanceOf(Error)
+      }
+      await (client.transport as unknown as { terminateSession(): Promise<void> }).terminateSession()
+      await until(async () => !notes.sessions.has(begun[0] ?? ''))
+      await client.close()
+    })
+  }
+
+  for (const [path, prefix] of [
+    ['/mcp/notes', ''],
+    ['/mcp', 'notes__'],
+  ] as const) {
+    it(`at ${path} of a server over HTTP goes on after the death of each worker`, async () => {
+      let changed = signalled()
+      const prepare = (client: Client): void =>
+        client.setNotificationHandler(ToolListChangedNotificationSchema, () => changed.resolve())
+      const before = new Set(notes.sessions.keys())
+      const client = await connect1(`${inTurn.url}${path}`, { prepare })
+      expect(await client.callTool({ name: `${prefix}read`, arguments: {} })).to.deep.include(done)
+      const [session = ''] = [...notes.sessions.keys()].filter((id) => !before.has(id))
+      for (const worker of [1, 0]) {
+        process.kill(workers.get(worker) ?? 0, 'SIGKILL')
+        const { pid = 0 } = await gateway.line('worker started')
+        workers.set(worker, pid)
+        for (let i = 0; i < 2; i++)
+          expect(await client.callTool({ name: `${prefix}read`, arguments: {} })).to.deep.include(done)
+        expect([...notes.sessions.keys()].filter((id) => !before.has(id))).to.deep.equal([session])
+        changed = signalled()
+        // The client opens its stream again, and the gateway that of the server.
+        const change = setInterval(() => notes.sessions.get(session)?.sendToolListChanged(), 50)
+        await changed.happened
+        clearInterval(change)
+      }
+      await client.close()
+    })
+  }
+
   it('is refused at every worker with an id that none has given', async () => {
     const statuses = await Promise.all(
       [1, 2].map((id) => post(`${url}/mcp/files`, calling(id, 'pid'), 'not-a-session')),
@@ -174,7 +291,7 @@ authn: { allowUnauthenticated: true }
   it('ends with the worker that has the processes, and begins anew', async () => {
     const { session } = await post(`${url}/mcp/files`, initialize)
     const before = textIn(await post(`${url}/mcp/files`, calling(1, 'pid'), session))
-    process.kill(owner, 'SIGKILL')
+    process.kill(workers.get(0) ?? 0, 'SIGKILL')
     await gateway.line('worker started')
     expect((await post(`${url}/mcp/files`, calling(2, 'pid'), session)).status).to.equal(404)
     const next = await post(`${url}/mcp/files`, initialize)
