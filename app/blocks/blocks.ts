@@ -4,6 +4,7 @@ import { randomBytes, randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
 import { type Board, type BoardState, type Clock, type Identity, type Logger, Refusal } from '@svc/core'
 import { messageOf } from '@svc/core/json'
+import { elapsed, type HostInstant, thisBoot } from '@svc/core/store'
 import { type Block, BlockList, blockSchema, describeEnd } from './block.js'
 import type { BlocksFile } from './kept-blocks.js'
 import { ENDED, epochOf, type Spread, spreadOf } from './spread.js'
@@ -70,10 +71,11 @@ export class Blocks {
     this.#parts = parts
     const kept = parts.file.read()
     this.#isKnown = kept !== undefined
-    const { version, blocks } = kept ?? { version: '', blocks: [] }
-    const now = parts.clock.now()
-    for (const { block, end } of blocks) this.#hold(block, end - now)
-    this.#version = version
+    if (kept !== undefined) {
+      const passedMs = elapsed(kept.at, this.#instant)
+      for (const { block, leftMs } of kept.blocks) this.#hold(block, leftMs - passedMs)
+      this.#version = kept.version
+    }
     this.#list = this.#listOf()
   }
 
@@ -249,6 +251,11 @@ export class Blocks {
     if (left > 0) this.#held.set(block.id, { block, end: this.#parts.clock.monotonic() + left })
   }
 
+  get #instant(): HostInstant {
+    const { clock } = this.#parts
+    return { wall: clock.now(), steady: clock.monotonic(), boot: thisBoot }
+  }
+
   #leftOf({ end }: Held): number {
     return end - this.#parts.clock.monotonic()
   }
@@ -271,13 +278,12 @@ export class Blocks {
   #apply(): void {
     this.#list = this.#listOf()
     this.#parts.changed(this.#list)
-    const now = this.#parts.clock.now()
     const blocks = [...this.#held.values()].map((held) => ({
       block: held.block,
-      end: now + this.#leftOf(held),
+      leftMs: this.#leftOf(held),
     }))
     try {
-      this.#parts.file.write({ version: this.#version, blocks })
+      this.#parts.file.write({ version: this.#version, at: this.#instant, blocks })
     } catch (err) {
       this.#parts.logger.error(
         { err },

@@ -3,19 +3,23 @@ import { randomBytes } from 'node:crypto'
 import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { messageOf } from '@svc/core/json'
+import type { HostInstant } from '@svc/core/store'
 import { z } from 'zod'
 import { type Block, blockSchema } from './block.js'
 
 const fileSchema = z.strictObject({
   /** The version of the board. */
   version: z.string(),
-  /** `end`: milliseconds since the epoch. */
-  blocks: z.array(z.strictObject({ block: blockSchema, end: z.number() })),
+  /** When it was written: a wall clock that is set meanwhile must not end a block. */
+  at: z.strictObject({ wall: z.number(), steady: z.number(), boot: z.number() }),
+  /** `leftMs`: milliseconds from then to its end. */
+  blocks: z.array(z.strictObject({ block: blockSchema, leftMs: z.number() })),
 })
 
 interface KeptBlocks {
   readonly version: string
-  readonly blocks: readonly { readonly block: Block; readonly end: number }[]
+  readonly at: HostInstant
+  readonly blocks: readonly { readonly block: Block; readonly leftMs: number }[]
 }
 
 export class BlocksFile {

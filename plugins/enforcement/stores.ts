@@ -20,9 +20,9 @@ export function escalationStore(
           const { LmdbEscalationStore } = await import('./store/lmdb/store.js')
           return new LmdbEscalationStore(dir, clock)
         },
-        async redis({ redis }) {
+        async redis({ redis, clock }) {
           const { RedisEscalationStore } = await import('./store/redis/store.js')
-          return new RedisEscalationStore({ ...redis, keyPrefix: config.redis?.keyPrefix })
+          return new RedisEscalationStore({ ...redis, keyPrefix: config.redis?.keyPrefix, clock })
         },
       },
       settings: config,

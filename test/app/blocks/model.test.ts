@@ -10,6 +10,9 @@ import { FakeClock } from 'svc-sdk/testing'
 import { keepingLogger } from '../../support/logger.js'
 import { propertyRuns } from '../../support/property-runs.js'
 
+/** When a file without blocks was written. */
+const NOWHEN = { wall: 0, steady: 0, boot: 0 }
+
 /** A store that can be cut off from one gateway, and lose what it has. */
 class Deployment {
   readonly clock = new FakeClock()
@@ -32,7 +35,8 @@ class Deployment {
       clock: this.clock,
       logger: keepingLogger(),
       file: {
-        read: () => this.files[index] ?? (this.isFirstStart ? undefined : { version: '', blocks: [] }),
+        read: () =>
+          this.files[index] ?? (this.isFirstStart ? undefined : { version: '', at: NOWHEN, blocks: [] }),
         write: (kept: object) => {
           if (this.isDiskFull) throw Object.assign(new Error('ENOSPC'), { code: 'ENOSPC' })
           this.files[index] = kept
@@ -67,6 +71,7 @@ class Deployment {
   }
 }
 
+const DAY = 86_400_000
 const given = { kind: 'server', pattern: 'billing', reason: 'r', by: 'ops' } as const
 const idsOf = (gateway: Blocks | undefined) => (gateway?.list.blocks ?? []).map(({ id }) => id).sort()
 
@@ -81,6 +86,11 @@ describe('blocks of several gateways', () => {
       }),
       fc.record({ do: fc.constant('lift' as const), at, which: fc.nat(5) }),
       fc.record({ do: fc.constant('wait' as const), at, ms: fc.integer({ min: 1, max: 5_000 }) }),
+      fc.record({
+        do: fc.constant('jump' as const),
+        at,
+        ms: fc.constantFrom(20_000, -20_000, 400 * DAY, -400 * DAY),
+      }),
       fc.record({
         do: fc.constantFrom(
           'cut' as const,
@@ -119,6 +129,9 @@ describe('blocks of several gateways', () => {
             }
             case 'wait':
               all.clock.advance(one.ms)
+              break
+            case 'jump':
+              all.clock.set(all.clock.now() + one.ms)
               break
             case 'cut':
               all.down.add(one.at)

@@ -1,6 +1,6 @@
 // Escalations in Redis or Valkey, shared by all gateways that use the same server.
-import type { EscalationEntry, EscalationStore, OpenConditions } from '@svc/core'
-import { RedisConnection, type RedisConnectionOptions, type Script } from '@svc/core/redis'
+import type { Clock, EscalationEntry, EscalationStore, OpenConditions } from '@svc/core'
+import { RedisConnection, type RedisConnectionOptions, RedisTime, type Script } from '@svc/core/redis'
 import { decodeEntry, encodeEntry } from '../entry.js'
 import {
   dueEntries,
@@ -17,21 +17,31 @@ import {
 interface RedisEscalationOptions extends RedisConnectionOptions {
   /** Prefix of every key; `svc:escalations:` by default. */
   readonly keyPrefix?: string | undefined
+  /** Without it, the store has no time of its own. */
+  readonly clock?: Pick<Clock, 'now' | 'monotonic'> | undefined
 }
 
 export class RedisEscalationStore implements EscalationStore {
+  /** That of the server, so that an approval ends at once for all gateways. */
+  readonly now?: () => number
   #connection: RedisConnection
   #prefix: string
+  #time: RedisTime | undefined
 
-  constructor({ keyPrefix = 'svc:escalations:', ...connection }: RedisEscalationOptions) {
+  constructor({ keyPrefix = 'svc:escalations:', clock, ...connection }: RedisEscalationOptions) {
     // One hash tag for all entries: people decide them one by one, so one node is enough.
     this.#prefix = `${keyPrefix}{all}`
     this.#connection = new RedisConnection(connection)
+    if (clock === undefined) return
+    const time = new RedisTime(this.#connection, clock)
+    this.#time = time
+    this.now = () => time.now()
   }
 
   /** Keeps trying to connect after it has rejected. */
-  connect(signal: AbortSignal): Promise<void> {
-    return this.#connection.connect(signal)
+  async connect(signal: AbortSignal): Promise<void> {
+    await this.#connection.connect(signal)
+    await this.#time?.read(this.#prefix)
   }
 
   ready(): string | undefined {
@@ -75,6 +85,7 @@ export class RedisEscalationStore implements EscalationStore {
   }
 
   async due(now: number, limit: number) {
+    await this.#time?.read(this.#prefix)
     return entriesIn(await this.#run(dueEntries, [now, limit]))
   }
 

@@ -1,8 +1,10 @@
 import { RedisEscalationStore } from '@svc/plugin-enforcement/redis'
 import { expect } from 'chai'
+import { FakeClock } from 'svc-sdk/testing'
 import { type RedisServer, startRedis } from '../../../support/redis.js'
 import { entry, escalationStoreSuite } from './suite.js'
 
+const DAY = 86_400_000
 const { signal } = new AbortController()
 const none = { replaces: undefined, maxPending: 20, maxInputBytes: 100, now: entry('').createdAt }
 
@@ -46,6 +48,30 @@ describe('redis', () => {
       await store.due(none.now + 1, 9)
       expect(await server.send('KEYS', '*')).to.deep.equal([])
       await store.close()
+    })
+
+    it('has the time of the server, whatever the wall clocks of the gateways show', async () => {
+      const serverTime = async () => {
+        const [seconds = 0, micros = 0] = ((await server.send('TIME')) as string[]).map(Number)
+        return seconds * 1_000 + micros / 1_000
+      }
+      const clocks = [0, 1, 2].map((n) => new FakeClock(none.now + n * DAY))
+      const stores = clocks.map((clock) => new RedisEscalationStore({ url: server.url, clock }))
+      await Promise.all(stores.map((store) => store.connect(signal)))
+      const now = await serverTime()
+      for (const [n, store] of stores.entries()) {
+        expect(store.now?.()).to.be.closeTo(now, 5_000)
+        const before = store.now?.() ?? 0
+        clocks[n]?.set(0)
+        expect(store.now?.()).to.equal(before)
+        clocks[n]?.advance(1_000)
+        expect(store.now?.()).to.equal(before + 1_000)
+        // After a suspension, or on another server, the next reading counts.
+        clocks[n]?.advance(DAY)
+        await store.due(before, 1)
+        expect(store.now?.()).to.be.closeTo(await serverTime(), 5_000)
+        await store.close()
+      }
     })
 
     it('rejects and reports it while Redis cannot be reached', async () => {
