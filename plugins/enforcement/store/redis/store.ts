@@ -41,7 +41,8 @@ export class RedisEscalationStore implements EscalationStore {
   /** Keeps trying to connect after it has rejected. */
   async connect(signal: AbortSignal): Promise<void> {
     await this.#connection.connect(signal)
-    await this.#time?.read(this.#prefix)
+    // A server that refuses this refuses the sweep too, which says so, and each escalation.
+    await Promise.allSettled([this.#time?.read(this.#prefix)])
   }
 
   ready(): string | undefined {
