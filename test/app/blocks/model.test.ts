@@ -181,6 +181,21 @@ describe('blocks of several gateways', () => {
     expect(all.ended).to.deep.equal([block.id])
   })
 
+  for (const jump of [DAY, -DAY]) {
+    it(`last as long after a restart without the store if the wall clock was set by ${jump / DAY} day`, () => {
+      const all = new Deployment(1)
+      all.down.add(0)
+      const { block } = all.gateways[0]!.set(given, 60_000)
+      all.clock.advance(20_000)
+      all.clock.set(all.clock.now() + jump)
+      const restarted = all.start(0)
+      all.clock.advance(39_999)
+      expect(idsOf(restarted)).to.deep.equal([block.id])
+      all.clock.advance(1)
+      expect(idsOf(restarted)).to.deep.equal([])
+    })
+  }
+
   it('are read four times a second from a store that cannot be written, which is tried every ten seconds', async () => {
     const all = new Deployment(1)
     all.isDiskFull = true
