@@ -1,6 +1,7 @@
 // Holds calls that wait for a person: the client of a session is asked on the stream of its call, and the gateway repeats the
 // call once it is decided. Each repetition is a call of its own, judged anew under the policy in force: what has changed since
 // the first is not sent.
+import { setMaxListeners } from 'node:events'
 import {
   type Call,
   type Denied,
@@ -71,10 +72,12 @@ export class HeldCalls {
   #parts: HeldCallsParts
   #held = new Map<string, number>()
   #writing = new InFlight<true>()
+  #closing = new AbortController()
   #count = 0
 
   constructor(parts: HeldCallsParts) {
     this.#parts = parts
+    setMaxListeners(0, this.#closing.signal)
   }
 
   /** Whether the response waits: the person at the client can be asked for what the call lacks. */
@@ -82,8 +85,9 @@ export class HeldCalls {
     return this.#elicitationOf(call, outcome) !== undefined
   }
 
-  /** Resolves when every held call has its response, which a shutdown brings about, or after `withinMs`. */
-  idle(withinMs: number): Promise<void> {
+  /** Ends every wait; resolves when each held call has its response, or after `withinMs`. */
+  close(withinMs: number): Promise<void> {
+    this.#closing.abort()
     return this.#writing.idle(withinMs)
   }
 
@@ -97,8 +101,10 @@ export class HeldCalls {
     const end = (): void => ended.abort()
     const timer = setTimeout(end, this.#parts.maxHoldMs)
     const stopListening = client.exchange.onDisconnect(end)
-    client.cancelled.addEventListener('abort', end)
-    if (client.exchange.isDisconnected || client.cancelled.aborted || release === undefined) end()
+    const { signal: closing } = this.#closing
+    for (const signal of [client.cancelled, closing]) signal.addEventListener('abort', end)
+    const isOver = (): boolean => client.cancelled.aborted || closing.aborted
+    if (client.exchange.isDisconnected || isOver() || release === undefined) end()
     try {
       let attempt: Attempt | undefined = first
       while (attempt !== undefined) {
@@ -106,13 +112,13 @@ export class HeldCalls {
         if (client.exchange.isDisconnected) return
         if (elicited === 'asked') return
         // A call that its client has cancelled is not repeated, even if it was decided at the same moment.
-        if (elicited === undefined || client.cancelled.aborted) return await attempt.write()
+        if (elicited === undefined || isOver()) return await attempt.write()
         attempt = await repeat(elicited)
       }
     } finally {
       clearTimeout(timer)
       stopListening()
-      client.cancelled.removeEventListener('abort', end)
+      for (const signal of [client.cancelled, closing]) signal.removeEventListener('abort', end)
       release?.()
       this.#writing.delete(place)
     }

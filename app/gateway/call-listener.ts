@@ -112,7 +112,7 @@ export async function openCallListener(host: HostConfig, parts: CallListenerPart
     refresh: async () => certificates?.refresh(),
     stopListening: () => http.stopListening(),
     async close() {
-      await router.idle(closeMs)
+      await router.endHeld(closeMs)
       await http.close(closeMs)
     },
   }

@@ -5,6 +5,7 @@ import type { DependencyContainer } from 'tsyringe'
 import { GatewayBuilder, withoutListener } from '../gateway/builder.js'
 import type { GatewaySettings, PipelineOptions } from '../gateway/options.js'
 import { Policies } from '../gateway/policies.js'
+import type { ActivePolicy } from '../policy/active-policy.js'
 import { dispatch } from '../upstream/dispatch-slot.js'
 import { limitOutcome } from '../upstream/response-limit.js'
 import { callOf, type ToolCall } from './tool-call.js'
@@ -44,9 +45,12 @@ export function createPipeline(config: GatewaySettings): EmbeddedPipeline {
 
 export class InProcessPipeline implements EmbeddedPipeline {
   readonly container: DependencyContainer
+  /** Runs before the pipeline closes. */
+  onClose: (() => Promise<void>) | undefined
   /** The bindings and the host's part of the policy, for the code that uses this class. */
   readonly builder: GatewayBuilder
   #policies: Promise<Policies> | undefined
+  #running: Policies | undefined
   #closing: Promise<void> | undefined
 
   constructor(config: GatewaySettings) {
@@ -65,6 +69,16 @@ export class InProcessPipeline implements EmbeddedPipeline {
       limitOutcome(await forward(sent, running), current.maxResponseBytes)
     control.call.set(dispatch, limited)
     return current.run(control)
+  }
+
+  /** The policy in force; to be read once a call has run. */
+  get current(): ActivePolicy {
+    if (this.#running === undefined) throw new Error('the pipeline has not started')
+    return this.#running.current
+  }
+
+  get isClosing(): boolean {
+    return this.#closing !== undefined
   }
 
   async reload(policy: string | Record<string, unknown>): Promise<void> {
@@ -87,6 +101,7 @@ export class InProcessPipeline implements EmbeddedPipeline {
     const policy = await this.builder.policy()
     const policies = new Policies(this.builder, policy.host.server.drainMs, undefined)
     await policies.activate(policy)
+    this.#running = policies
     return policies
   }
 
@@ -94,6 +109,7 @@ export class InProcessPipeline implements EmbeddedPipeline {
     try {
       // A pipeline that did not start has nothing to close. Its error is not lost: ready() and run() reject with it.
       const policies = await this.#policies?.catch(() => undefined)
+      await this.onClose?.()
       await policies?.drain()
       await policies?.stop()
     } finally {

@@ -69,7 +69,11 @@ export function isForGateway({ id }: RpcResponse): boolean {
   return typeof id === 'string' && id.startsWith(prefix)
 }
 
-/** Nobody but the caller responds, and in the session that was asked alone. */
-function groupOf(call: Call, { headers }: McpExchange): string {
-  return JSON.stringify([callerKey(call), call.target.server, headers[SESSION_ID_HEADER] ?? null])
+/** Nobody but the caller responds, and in the session or on the connection that was asked alone. */
+function groupOf(call: Call, { headers, connection }: McpExchange): string {
+  return JSON.stringify([
+    callerKey(call),
+    call.target.server,
+    headers[SESSION_ID_HEADER] ?? connection ?? null,
+  ])
 }

@@ -1,5 +1,5 @@
 // The forms of elicitation that a client has declared: in `initialize`, or from 2026-07-28 on in each request.
-import { isJsonObject, type JsonValue } from '@svc/core/json'
+import { isJsonObject } from '@svc/core/json'
 import { EVENT_STREAM_TYPE, mediaType } from '../http/media-type.js'
 import { isStatelessExchange, type McpExchange, revisionOf } from './exchange.js'
 import { metaOf } from './meta.js'
@@ -17,7 +17,7 @@ const formSince = '2025-06-18'
 const urlSince = '2025-11-25'
 
 /** What capabilities declare: an empty `elicitation` stands for forms (2025-11-25, "Elicitation", "Capabilities"). */
-export function declaredModes(capabilities: JsonValue | undefined, revision: string): ElicitationModes {
+export function declaredModes(capabilities: unknown, revision: string): ElicitationModes {
   const declared = isJsonObject(capabilities) ? capabilities['elicitation'] : undefined
   if (!isJsonObject(declared)) return noModes
   const form = isJsonObject(declared['form']) || declared['url'] === undefined
@@ -35,8 +35,8 @@ export function modesTag({ form, url }: ElicitationModes): string {
 
 /** How the person at the client can be asked during the request. */
 export function modesOf(exchange: McpExchange): ElicitationModes {
-  const { message, isInBatch, connection, headers, modes, sessionTag = '' } = exchange
-  if (message?.type !== 'request' || isInBatch === true || connection !== undefined) return noModes
+  const { message, isInBatch, headers, modes, sessionTag = '' } = exchange
+  if (message?.type !== 'request' || isInBatch === true) return noModes
   if (modes !== undefined) return modes
   const revision = revisionOf(exchange) ?? ''
   if (isStatelessExchange(exchange)) {

@@ -113,9 +113,9 @@ export class Router {
     )
   }
 
-  /** Resolves when the calls that wait for a person have their responses, or after `withinMs`. */
-  idle(withinMs: number): Promise<void> {
-    return this.#heldCalls.idle(withinMs)
+  /** Ends the waits for people; resolves when their calls have their responses, or after `withinMs`. */
+  endHeld(withinMs: number): Promise<void> {
+    return this.#heldCalls.close(withinMs)
   }
 
   /** Runs a call of one server, and holds it while the person at its client is asked. */

@@ -1,6 +1,7 @@
 // One connection of a governed MCP server: each message of the client becomes a call of the pipeline, and the server's
 // response becomes the response of the call.
 import { randomUUID } from 'node:crypto'
+import { setMaxListeners } from 'node:events'
 import {
   abortable,
   attempt,
@@ -11,15 +12,21 @@ import {
   type Logger,
   type MaybePromise,
 } from '@svc/core'
-import { type JsonObject, messageOf } from '@svc/core/json'
+import { isJsonObject, type JsonObject, messageOf } from '@svc/core/json'
 import { CallControl } from '@svc/core/pipeline'
+import type { Attempt, HeldCalls } from '../../elicitation/held-calls.js'
 import { agentOf, traceOf } from '../../http/call-headers.js'
+import type { ClientExchange } from '../../http/client-exchange.js'
 import { withTrace } from '../../mcp/call-meta.js'
+import type { ElicitationResponse } from '../../mcp/elicitation.js'
+import { declaredModes, type ElicitationModes, noModes } from '../../mcp/elicitation-modes.js'
 import { rpcErrorResponse } from '../../mcp/encode-refusal.js'
 import { attachExchange, type McpExchange, openExchange } from '../../mcp/exchange.js'
 import type { RequestId } from '../../mcp/message.js'
 import type { McpProxy } from '../../mcp/proxy.js'
 import { UNVERSIONED } from '../../mcp/server-versions.js'
+import { shownEvent } from '../../mcp/shown-messages.js'
+import { LineExchange } from '../../stdio-gateway/line-exchange.js'
 import type { CallContext } from '../governed.js'
 import type { InProcessPipeline } from '../pipeline.js'
 import { trustCaller } from '../tool-call.js'
@@ -30,6 +37,10 @@ import { completedForRecord, requestForRecord } from './unjudged.js'
 export interface ConnectionParts {
   readonly pipeline: InProcessPipeline
   readonly proxy: McpProxy
+  /** Calls that wait for the person at the client. */
+  readonly heldCalls: HeldCalls
+  /** Whether clients are asked at all. */
+  readonly asksClients: boolean
   readonly deliveries: Deliveries
   /** The server's name in references and records. */
   readonly server: string
@@ -54,10 +65,15 @@ export class GovernedConnection implements Interceptor {
   #waiting = new Map<unknown, { readonly call: Call; response(message: RpcMessage): void }>()
   /** Calls that have not settled. */
   #calls = new Set<Call>()
+  /** What the client declared of elicitation in its handshake. */
+  #modes: ElicitationModes | undefined
+  #closed = new AbortController()
 
   constructor(parts: ConnectionParts, send: Transport['send']) {
     this.#parts = parts
     this.#send = send
+    if (!parts.asksClients) this.#modes = noModes
+    setMaxListeners(0, this.#closed.signal)
   }
 
   received(
@@ -65,6 +81,7 @@ export class GovernedConnection implements Interceptor {
     extra: MessageExtra | undefined,
     deliver: (message: RpcMessage, extra?: MessageExtra) => void,
   ): void {
+    if (message['method'] === 'initialize') this.#modes ??= modesIn(message)
     this.#run(message, extra, (judged) => deliver(judged, extra)).catch((err: unknown) =>
       this.#parts.logger.error({ err }, 'a message could not be handled'),
     )
@@ -81,6 +98,7 @@ export class GovernedConnection implements Interceptor {
   }
 
   closed(): void {
+    this.#closed.abort()
     for (const call of this.#calls) call.abort('CANCELLED', 'The connection closed before the response.')
     this.#waiting.clear()
   }
@@ -90,18 +108,59 @@ export class GovernedConnection implements Interceptor {
     extra: MessageExtra | undefined,
     deliver: (message: RpcMessage) => void,
   ): Promise<void> {
-    const { pipeline, proxy, deliveries } = this.#parts
-    const { control, exchange } = this.#callOf(message, extra)
+    const { proxy, heldCalls, recordsOnly } = this.#parts
+    if (recordsOnly) return this.#record(this.#callOf(message, extra).control, message, deliver)
+    const run = (elicited?: ElicitationResponse) => this.#attempt(message, extra, deliver, elicited)
+    const waiting = await run()
+    if (waiting === undefined) return
+    const client = proxy.askedClient(waiting.control.call, this.#clientOf(message))
+    try {
+      await heldCalls.hold(client, waiting, run)
+    } finally {
+      client.release()
+    }
+  }
+
+  /** Resolves to the call if it waits for the person at the client, and has no response yet. */
+  async #attempt(
+    message: RpcMessage,
+    extra: MessageExtra | undefined,
+    deliver: (message: RpcMessage) => void,
+    elicited: ElicitationResponse | undefined,
+  ): Promise<Attempt | undefined> {
+    const { pipeline, proxy, deliveries, heldCalls } = this.#parts
+    const { control, exchange } = this.#callOf(message, extra, elicited)
     const { call } = control
-    if (this.#parts.recordsOnly) return this.#record(control, message, deliver)
     deliveries.expect(call.abortState, (judged) => this.#exchange(call, judged, deliver))
     const outcome = await pipeline.run(control, (_call, running) => proxy.dispatch(running))
     // A client does not wait for the response to a request that it has cancelled (2025-11-25, "Cancellation").
-    if (!isRequest(message) || (outcome.kind !== 'completed' && outcome.code === 'CANCELLED')) return
+    if (!isRequest(message) || (outcome.kind !== 'completed' && outcome.code === 'CANCELLED'))
+      return undefined
     const { id } = message
-    const { response } = await proxy.readOutcome(exchange, outcome, call)
-    // A refused message may have an id that the protocol does not know.
-    if (response !== undefined) await this.#send({ ...response.message, id }, { relatedRequestId: id })
+    const respond = (response: object): Promise<void> =>
+      this.#send({ ...response, jsonrpc: '2.0', id }, { relatedRequestId: id })
+    const write = async (): Promise<void> => {
+      const { response } = await proxy.readOutcome(exchange, outcome, call)
+      // A refused message may have an id that the protocol does not know.
+      if (response !== undefined) await respond(response.message)
+    }
+    const writeResult = (result: object): Promise<void> => respond({ result })
+    if (heldCalls.asks(call, outcome)) return { control, outcome, write, writeResult }
+    await write()
+    return undefined
+  }
+
+  /** The client of a request, which gets the gateway's own messages on the stream of the request. */
+  #clientOf({ id }: RpcMessage): ClientExchange {
+    return new LineExchange({
+      method: 'POST',
+      headers: {},
+      signal: this.#closed.signal,
+      onEvent: (bytes) => {
+        const { message } = shownEvent(bytes)
+        return message === undefined ? undefined : this.#send(message, { relatedRequestId: id })
+      },
+    })
   }
 
   /** Hands the message to the server unchanged, but for the trace, and the response to the client unchanged. */
@@ -132,6 +191,7 @@ export class GovernedConnection implements Interceptor {
   #callOf(
     message: RpcMessage,
     extra: MessageExtra | undefined,
+    elicited?: ElicitationResponse,
   ): { control: CallControl; exchange: McpExchange } {
     const { proxy, server, version, recordsOnly, upstream, ids, clock } = this.#parts
     const { headers, identity, error } = this.#contextOf(extra)
@@ -142,6 +202,8 @@ export class GovernedConnection implements Interceptor {
       upstream: () => upstream,
       isHeaderless: true,
       connection: this.#id,
+      modes: this.#modes,
+      elicited,
       sessionTag: undefined,
     })
     const { agent, refusal } = agentOf(headers)
@@ -229,6 +291,11 @@ export class GovernedConnection implements Interceptor {
     this.#waiting.delete(id)
     waiting?.call.abort('CANCELLED', 'The caller cancelled the request.')
   }
+}
+
+function modesIn({ params }: RpcMessage): ElicitationModes {
+  if (!isJsonObject(params)) return noModes
+  return declaredModes(params['capabilities'], String(params['protocolVersion']))
 }
 
 const judgedHeaders = ['authorization', 'x-tenant', 'idempotency-key', 'x-idempotency-key']

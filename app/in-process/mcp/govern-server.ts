@@ -2,6 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import { type Appender, bind, resolve, tokens } from '@svc/core'
 import type { DependencyContainer } from 'tsyringe'
+import { HeldCalls } from '../../elicitation/held-calls.js'
 import type { PipelineOptions } from '../../gateway/options.js'
 import { createMcpProxy } from '../../gateway/upstreams.js'
 import { UNVERSIONED } from '../../mcp/server-versions.js'
@@ -68,11 +69,23 @@ function interceptServer(
   const sessions = new SessionBinding(randomBytes(32).toString('base64'))
   const state = new SharedState(() => undefined, clock, pipeline.builder.logger)
   const proxy = createMcpProxy(bindings, host.server, deliveries, { state, sessions: () => sessions })
+  const { elicit_ms: maxHoldMs, keep_alive_ms: keepAliveMs } = host.server.mcp
+  const heldCalls = new HeldCalls({
+    rounds: proxy.rounds,
+    // A server that is only recorded asks nothing of its clients.
+    maxHoldMs: recordsOnly ? 0 : maxHoldMs,
+    keepAliveMs,
+    activePolicy: () => pipeline.current,
+    draining: () => pipeline.isClosing,
+  })
+  pipeline.onClose = () => heldCalls.close(host.server.drainMs)
   const contextOf = options.contextOf ?? ((extra) => authenticatedClient(extra, host.tenant))
   interceptConnections(server, (send) => {
     const parts = {
       pipeline,
       proxy,
+      heldCalls,
+      asksClients: !recordsOnly && maxHoldMs > 0,
       deliveries,
       server: name,
       version: info.version ?? UNVERSIONED,
