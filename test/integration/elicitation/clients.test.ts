@@ -1,0 +1,136 @@
+// Which clients are asked, beside those of the present SDKs, and what they are asked while the policy or the gateway ends.
+
+import { createServer } from 'node:http'
+import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js'
+import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js'
+import { expect } from 'chai'
+import { listenOnLoopback } from '../../support/loopback.js'
+import { sdkOf } from '../../support/mcp-sdks.js'
+import { startHandClient } from './hand-client.js'
+import { type Billing, bothModes, connect, idIn, startBilling, startGateway, waiting } from './rig.js'
+
+const yes = { action: 'accept', content: { confirm: true } }
+const rule = { name: 'large', tools: ['*/*'], then: 'confirm', ask: 'Go on?' } as const
+const pending = /Escalation esc_[0-9a-f]+.*[Rr]epeat/
+
+describe('a call that waits for a person', function () {
+  this.timeout(60_000)
+  let billing: Billing
+
+  before(async () => {
+    billing = await startBilling()
+  })
+  after(() => billing[Symbol.asyncDispose]())
+  beforeEach(() => {
+    billing.refunds.length = 0
+  })
+
+  for (const path of ['/mcp/billing', '/mcp'] as const) {
+    const name = path === '/mcp' ? 'billing__refund' : 'refund'
+
+    it(`is confirmed by a client of the SDK of 2025-06-18, which shows no pages: ${path}`, async () => {
+      const sdk = await sdkOf('2025-06-18')
+      const messages: string[] = []
+      for (const [settings, expected] of [
+        [{ rules: [rule] }, /refunded 1/],
+        [waiting, pending],
+      ] as const) {
+        await using gateway = await startGateway(path, billing.urls.handshake, settings)
+        const client = new sdk.Client(
+          { name: 'test', version: '1' },
+          { capabilities: { elicitation: { form: {}, url: {} } } as never },
+        )
+        if (sdk.ElicitRequestSchema === undefined) throw new Error('no elicitation')
+        client.setRequestHandler(sdk.ElicitRequestSchema, ({ params }) => {
+          messages.push(params.message)
+          return yes as never
+        })
+        await client.connect(new sdk.StreamableHTTPClientTransport(new URL(gateway.url)) as never)
+        const text = await client.callTool({ name, arguments: { amount: 1 } }).then(
+          (result) => JSON.stringify(result),
+          ({ message }: Error) => message,
+        )
+        expect(text).to.match(expected)
+        await client.close()
+      }
+      expect(messages).to.have.length(1)
+      expect(billing.refunds).to.deep.equal([1])
+    })
+
+    it(`goes on under the policy that a reload puts in force: ${path}`, async () => {
+      await using gateway = await startGateway(path, billing.urls.handshake)
+      const client = await startHandClient(gateway.url, {}, bothModes)
+      const held = await Promise.all([1, 2].map((amount) => client.call(name, { amount })))
+      const [first, second] = await Promise.all(held.map((call) => call.request('elicitation/create')))
+      await gateway.reload(gateway.policy)
+      await gateway.vote(idIn(first?.params ?? { message: '' }), 'approve')
+      expect(JSON.stringify(await held[0]?.response())).to.contain('refunded 1')
+      const tools = ['*/refund']
+      await gateway.reload({ ...gateway.policy, rules: [{ name: 'never', tools, then: 'deny' }] })
+      await gateway.vote(idIn(second?.params ?? { message: '' }), 'approve')
+      expect(JSON.stringify(await held[1]?.response())).to.contain('rule:never')
+      expect(billing.refunds).to.deep.equal([1])
+    })
+
+    for (const [kind, settings] of [
+      ['a form', { rules: [rule] }],
+      ['a page', waiting],
+    ] as const) {
+      it(`gets its response when the gateway shuts down while ${kind} is open: ${path}`, async () => {
+        await using gateway = await startGateway(path, billing.urls.handshake, settings)
+        const client = await startHandClient(gateway.url, {}, bothModes)
+        const call = await client.call(name, { amount: 1 })
+        await call.request('elicitation/create')
+        const since = performance.now()
+        await gateway.close()
+        expect((await call.response()).error?.message).to.match(/which was not sent/)
+        expect(performance.now() - since).to.be.below(3_000)
+        expect(billing.refunds).to.deep.equal([])
+      })
+    }
+  }
+
+  it('is asked about in no batch, which gets the text', async () => {
+    const settings = { ...waiting, rules: [{ ...rule, else: 'escalate' }] }
+    await using gateway = await startGateway('/mcp/billing', billing.urls.handshake, settings)
+    const client = await startHandClient(gateway.url, {}, bothModes, '2025-03-26')
+    const call = {
+      jsonrpc: '2.0',
+      id: 7,
+      method: 'tools/call',
+      params: { name: 'refund', arguments: { amount: 1 } },
+    }
+    const response = await fetch(gateway.url, {
+      method: 'POST',
+      headers: {
+        'content-type': 'application/json',
+        accept: 'application/json, text/event-stream',
+        'mcp-session-id': client.sessionId,
+      },
+      body: JSON.stringify([call, { ...call, id: 8 }]),
+    })
+    const text = await response.text()
+    expect(text).to.match(pending).and.not.to.contain('elicitation/create')
+    expect(billing.refunds).to.deep.equal([])
+  })
+
+  it('is asked about at /mcp, not at /mcp/<server>, if its server has no sessions', async () => {
+    const http = createServer(async (message, response) => {
+      const server = new McpServer({ name: 'billing', version: '1.0.0' })
+      server.registerTool('refund', {}, () => ({ content: [{ type: 'text', text: 'refunded 1' }] }))
+      const transport = new StreamableHTTPServerTransport()
+      await server.connect(transport as never)
+      await transport.handleRequest(message, response)
+    })
+    await using listening = await listenOnLoopback(http)
+    const url = `${listening.url}/mcp`
+    for (const [path, name, expected] of [
+      ['/mcp/billing', 'refund', /Denied: rule:large/],
+      ['/mcp', 'billing__refund', /refunded 1/],
+    ] as const) {
+      await using gateway = await startGateway(path, url, { rules: [rule] })
+      await using one = await connect(gateway.url, name, () => yes)
+      expect(await one.refund(1)).to.match(expected)
+    }
+  })
+})
