@@ -30,7 +30,9 @@ const MAX_STATES = 20_000
  * @throws {PatternError} for an invalid pattern
  * @throws {NotComparableError}
  */
-export function findReference({ inside, outside }: ReferenceSearch): string | undefined {
+export function findReference({ inside: all, outside }: ReferenceSearch): string | undefined {
+  const inside = all.map((list) => withoutExcluded(list, outside))
+  if (inside.some(({ patterns }) => patterns.length === 0)) return undefined
   const [first] = inside
   const relevant = (list: MatchedList): MatchedList =>
     first?.patterns.length === 1
@@ -40,6 +42,13 @@ export function findReference({ inside, outside }: ReferenceSearch): string | un
     inside.map((list) => readersOf(relevant(list))),
     outside.map((list) => readersOf(relevant(list))),
   ).run()
+}
+
+/** What a pattern matches that is outside too is not looked for: of two lists that are nearly the same little is left. */
+function withoutExcluded(list: MatchedList, outside: readonly MatchedList[]): MatchedList {
+  const excluding = outside.filter(({ isFolded }) => isFolded === true || list.isFolded !== true)
+  const excluded = new Set(excluding.flatMap(({ patterns }) => patterns))
+  return { ...list, patterns: list.patterns.filter((pattern) => !excluded.has(pattern)) }
 }
 
 /** False only if no reference matches both patterns, even with its names folded. */

@@ -51,6 +51,19 @@ describe('the search for a reference that some lists match and others do not', (
     })
   }
 
+  it('finds what two long lists that are nearly the same differ in, with work for the difference alone', function () {
+    this.timeout(5_000)
+    const patterns = Array.from({ length: 2_000 }, (_, index) => `s${index % 20}/t${index}*`)
+    for (const isFolded of [false, true]) {
+      const search = {
+        inside: [{ patterns: [...patterns, 's1/zz'], isFolded }],
+        outside: [{ patterns, isFolded }],
+      }
+      expect(findReference(search)).to.equal('mcp://s1/zz@x')
+      expect(findReference({ inside: search.outside, outside: search.inside })).to.equal(undefined)
+    }
+  })
+
   it('says that it cannot tell if a fold depends on neighbours', () => {
     expect(() => findReference({ inside: [deny('e\u0300\u0301x')], outside: [] })).to.throw(
       NotComparableError,
