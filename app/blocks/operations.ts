@@ -1,8 +1,8 @@
 // Blocks over the admin listener: each step is in force, then a record and a notice.
-import { type GatewayEvent, type Notices, Refusal, type Reviewer } from '@svc/core'
+import { type GatewayEvent, type Notices, Refusal, type Reviewer, withinLimit } from '@svc/core'
 import { compilePattern, foldName, PatternError } from '@svc/core/match'
 import { z } from 'zod'
-import { type Operation, operation } from '../admin/operation.js'
+import { type Operation, type OperationRequest, operation } from '../admin/operation.js'
 import { type Block, blockKinds, blockSchema } from './block.js'
 import type { Blocks, Changed } from './blocks.js'
 
@@ -29,6 +29,7 @@ export const changedSchema = z.object({
   silent: z.array(z.object({ gateway: z.string(), silent_ms: z.number() })),
   store_error: z.string().optional(),
   recorded: z.boolean(),
+  warning: z.string().optional().describe('The block is on nothing that the gateway knows.'),
 })
 
 const listSchema = z.object({ blocks: z.array(blockSchema) })
@@ -95,8 +96,14 @@ export interface BlockingGateway {
   readonly journal: BlockJournal
 }
 
+/** Resolves to a warning if the block is on nothing that is known. */
+type FindUnmatched = (block: Block, request: OperationRequest) => Promise<string | undefined>
+
+/** The response does not wait longer for a warning. */
+const WARNING_MS = 1_500
+
 /** `gateway` is used when an operation runs, and not before. */
-export function blockOperations(gateway: () => BlockingGateway): Operation[] {
+export function blockOperations(gateway: () => BlockingGateway, findUnmatched: FindUnmatched): Operation[] {
   return [
     operation({
       method: 'GET',
@@ -116,10 +123,21 @@ export function blockOperations(gateway: () => BlockingGateway): Operation[] {
       isUnrecorded: true,
       body: setSchema,
       response: changedSchema,
-      async run({ client, body: { kind, pattern, reason, for_sec } }) {
+      async run(request) {
+        const {
+          client,
+          body: { kind, pattern, reason, for_sec },
+        } = request
         checkPattern(kind, pattern)
         const given = { kind, pattern, reason, by: operatorName(client) }
-        return finishedStep('set', gateway().blocks.set(given, for_sec * 1000), gateway().journal, client)
+        const changed = gateway().blocks.set(given, for_sec * 1000)
+        const [result, warning] = await Promise.all([
+          finishedStep('set', changed, gateway().journal, client),
+          withinLimit('the warning', findUnmatched(changed.block, request), WARNING_MS).catch(
+            () => undefined,
+          ),
+        ])
+        return { ...result, ...(warning === undefined ? {} : { warning }) }
       },
     }),
     operation({

@@ -24,6 +24,7 @@ const changedSchema = z.object({
   silent: z.array(z.object({ gateway: z.string(), silent_ms: z.number() })),
   store_error: z.string().optional(),
   recorded: z.boolean(),
+  warning: z.string().optional(),
 })
 
 const listSchema = z.object({ blocks: z.array(blockSchema) })
@@ -107,7 +108,10 @@ async function list(flags: AdminFlags, io: CliIo, env: Environment): Promise<voi
 }
 
 async function report(done: string, response: unknown, flags: AdminFlags, io: CliIo): Promise<void> {
-  const { block, acknowledged, silent, store_error, recorded } = parseAdminResponse(changedSchema, response)
+  const { block, acknowledged, silent, store_error, recorded, warning } = parseAdminResponse(
+    changedSchema,
+    response,
+  )
   if (silent.length > 0 || store_error !== undefined || !recorded) io.exit(1)
   if (flags.json === true) return io.out(`${JSON.stringify(response)}\n`)
   const { id, kind, pattern, until } = block
@@ -121,6 +125,7 @@ async function report(done: string, response: unknown, flags: AdminFlags, io: Cl
     ...(store_error === undefined
       ? []
       : [`NOT SHARED: ${store_error}; other gateways apply it when the store is back`]),
+    ...(warning === undefined ? [] : [`WARNING: ${warning}`]),
     ...(recorded ? [] : ['NOT RECORDED: the log cannot be written; the change is in force']),
   ]
   await io.out(lines.map((line) => `${visibleInLine(line)}\n`).join(''))

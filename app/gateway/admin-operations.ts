@@ -14,6 +14,7 @@ import { clientsOperation, serversOperation } from '../console/server-operations
 import { ServerTools } from '../console/server-tools.js'
 import { statusOperation } from '../console/status-operation.js'
 import { switchOperations } from '../console/switch-operations.js'
+import { unmatchedBlock } from '../console/unmatched-block.js'
 import type { ListedTools } from '../doctor/tool-access.js'
 import { escalationOperations } from '../escalations/operations.js'
 import { passkeyOperations } from '../escalations/passkey-operations.js'
@@ -59,7 +60,15 @@ export function gatewayOperations(gateway: OperatedGateway): Operation[] {
     ...logOperations,
     activityOperation(activity),
     ...policyOperations(() => gateway.inForce(), knownServers),
-    ...blockOperations(() => gateway.blocking()),
+    ...blockOperations(
+      () => gateway.blocking(),
+      (block, request) =>
+        unmatchedBlock(block, request, {
+          inForce: () => gateway.inForce(),
+          serversOf: knownServers,
+          activity,
+        }),
+    ),
     ...switchOperations({
       inForce: () => gateway.inForce(),
       blocking: () => gateway.blocking(),

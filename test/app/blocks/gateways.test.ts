@@ -289,6 +289,43 @@ describe('svc block', () => {
     expect((await gateway.invoke('/mcp/files/list@1', {}, mallory)).status).to.equal(403)
   })
 
+  it('says that a block is on nothing that the gateway knows', async () => {
+    await using gateway = await start({
+      authn: {
+        oidc: { issuer: 'https://id.example.com/', audience: 'gw', jwks_uri: 'https://id.example.com/k' },
+      },
+      entitlements: {
+        default_plan: 'p',
+        plans: { p: {} },
+        tenants: {
+          acme: {
+            plan: 'p',
+            allowlist: ['files/read'],
+            roles: { support: { allowlist: ['*'] } },
+            users: { 'ann@acme.example': { allowlist: ['*'] } },
+          },
+        },
+      },
+    })
+    for (const [kind, pattern, warning] of [
+      ['--server', 'fils', 'the policy has no such server; did you mean "files"?'],
+      ['--server', 'FILES', undefined],
+      ['--tool', 'files/raed', 'no tool of this name is known; did you mean "files/read"?'],
+      ['--tool', '*/read', undefined],
+      ['--principal', 'support', 'this is the name of a role; blocks are of users, subjects and clients'],
+      ['--principal', 'ann@*', undefined],
+      [
+        '--principal',
+        'anna@acme.example',
+        'the policy names nobody like this, and nobody like this called in the last 24 hours',
+      ],
+    ] as const) {
+      const { out, code } = await block(gateway, kind, pattern, ...forTwoHours)
+      expect(code, out).to.equal(0)
+      expect(/^WARNING: (.*)$/m.exec(out)?.[1], pattern).to.equal(warning)
+    }
+  })
+
   for (const [args, message] of [
     [['--tool', 'a', '--server', 'b', ...forTwoHours], 'give one of --principal, --tool and --server'],
     [[...forTwoHours], 'give one of --principal, --tool and --server'],
