@@ -47,24 +47,27 @@ export class ServerTools {
     const { policy } = inForce
     const named = this.#named.get(policy) ?? namedTools(inForce)
     this.#named.set(policy, named)
+    const targets = Object.entries(addressesOf(policy.host.targets))
     return Promise.all(
-      Object.entries(addressesOf(policy.host.targets)).map(
-        async ([server, address]): Promise<KnownServer> => {
-          const listed = await this.#listOf(server, address)
-          const own = routes.filter((one) => one.server === server && one.kind === 'tool')
-          const tools: Versions = new Map([
-            ...((await named).get(server) ?? []).map((name) => [name, UNVERSIONED] as const),
-            ...own.map(({ tool, version }) => [tool, version] as const),
-            ...(listed ?? []),
-          ])
-          const sorted = [...tools].sort(([a], [b]) => (a < b ? -1 : 1)).slice(0, MAX_TOOLS)
-          return {
-            server,
-            tools: sorted.map(([name, version]) => ({ name, version })),
-            isListed: listed !== undefined,
-          }
-        },
-      ),
+      targets.map(async ([server, address]): Promise<KnownServer> => {
+        const calls = routes.filter((one) => one.server === server)
+        // One that has responded to a method of MCP may be asked for a list too.
+        const speaksMcp = calls.some(({ kind, allowed, failed }) => kind === 'protocol' && allowed > failed)
+        const mayAsk = speaksMcp || isCommand(address) || targetOf(address).isMcp
+        const listed = mayAsk ? await this.#listOf(server, address) : undefined
+        const called = calls.filter(({ kind }) => kind === 'tool')
+        const tools: Versions = new Map([
+          ...((await named).get(server) ?? []).map((name) => [name, UNVERSIONED] as const),
+          ...called.map(({ tool, version }) => [tool, version] as const),
+          ...(listed ?? []),
+        ])
+        const sorted = [...tools].sort(([a], [b]) => (a < b ? -1 : 1)).slice(0, MAX_TOOLS)
+        return {
+          server,
+          tools: sorted.map(([name, version]) => ({ name, version })),
+          isListed: listed !== undefined,
+        }
+      }),
     )
   }
 
@@ -80,12 +83,9 @@ export class ServerTools {
   }
 
   async #ask(server: string, address: string): Promise<Versions | undefined> {
-    const { isMcp, url } = targetOf(address)
     const found = isCommand(address)
       ? await this.#parts.listCommand(server, address)
-      : isMcp && /^https?:$/.test(url.protocol)
-        ? await (await import('../doctor/listed-tools.js')).listHttpTools(server, address)
-        : undefined
+      : await (await import('../doctor/listed-tools.js')).listHttpTools(server, address)
     return found && new Map(found.names.map((name) => [name, found.version]))
   }
 }

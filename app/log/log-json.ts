@@ -33,6 +33,7 @@ const limitText = (max: number) =>
 
 export const recordsQuery = z.strictObject({
   ...filterShape,
+  kind: z.enum(['call', 'event']).optional().describe('Calls, or events of the gateway such as votes.'),
   before: leafText.transform(Number).optional(),
   limit: limitText(maxListed).default(50),
 })

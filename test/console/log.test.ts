@@ -65,7 +65,7 @@ describe('the view of the log', () => {
       await readKeys(join(rig.gateway.dir, 'public-keys')),
     )
     expect(judged).to.include({ valid: true, records: 4 })
-    await page.getByLabel('Decision').fill('deny')
+    await page.getByLabel('Decision').selectOption('deny')
     await page.getByRole('button', { name: 'Filter', exact: true }).click()
     await page.waitForURL(/decision=deny/)
     await page.getByText('No record matches.').waitFor()

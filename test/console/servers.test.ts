@@ -107,6 +107,11 @@ describe('the servers in the console', () => {
     await screenshot(page, 'server')
     await accept()
     expect(await listed()).to.have.length(1)
+    await page.reload()
+    const tools = page.locator('.tools')
+    await tools.getByText('As the server lists them').waitFor()
+    // A list was asked for three times, and is no tool.
+    expect(await tools.locator('tbody').innerText()).to.match(/^search\t[^\n]*$/)
     const steps = rig.gateway.records().filter(({ tool }) => tool === 'definitions/accept@1')
     expect(steps).to.have.length(2)
   })
@@ -129,17 +134,17 @@ describe('the servers in the console', () => {
     })
   })
 
-  it('shows names of callers and tools as text, and at most 12 callers', async () => {
+  it('shows names of callers and tools as text, and at most 20 callers', async () => {
     const hostile = '<script>alert(1)</script>\u202e'
     await using rig = await startConsole(browser, {
       targets: { [`${'s'.repeat(150)}`]: upstream.url },
     })
-    for (let caller = 0; caller < 14; caller++)
+    for (let caller = 0; caller < 22; caller++)
       await rig.gateway.invoke(`/mcp/${'s'.repeat(150)}/t@1.0.0`, {}, { 'x-agent-ref': `agent-${caller}` })
     await rig.gateway.invoke(`/mcp/${'s'.repeat(150)}/${encodeURIComponent(hostile)}@1.0.0`)
     const page = await rig.page('/console/servers')
     await page.locator('.nodes').getByText('4 other callers').waitFor()
-    expect(await page.locator('.column').first().locator('li').count()).to.equal(12)
+    expect(await page.locator('.column').first().locator('li').count()).to.equal(20)
     expect(await accessibilityViolations(page)).to.deep.equal([])
   })
 })

@@ -1,7 +1,7 @@
 import { definePlugin, denied, type Plugin, slot } from '@svc/core'
 import { checkOrder, defaultOrder } from '@svc/core/policy'
 import { expect } from 'chai'
-import { builtinPlugins } from 'svc-sdk/internal/gateway/plugins'
+import { builtinPlugins } from 'svc-sdk/internal/policy/plugins'
 import { z } from 'zod'
 
 const who = slot<string>('who')

@@ -33,6 +33,8 @@ export function DayStrip({ days }: { readonly days: LogJson['days'] }): JSX.Elem
         <svg
           width={days.length * CELL}
           height={HEIGHT}
+          viewBox={`0 0 ${days.length * CELL} ${HEIGHT}`}
+          preserveAspectRatio="none"
           role="img"
           aria-label={`Days from ${first.day} to ${last.day}`}
         >

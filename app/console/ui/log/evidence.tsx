@@ -33,14 +33,32 @@ export function EvidenceForm({ query }: { readonly query: string }): JSX.Element
   }
   return (
     <form class="log-filter panel" aria-label="Filter" onSubmit={filter}>
-      {filterFields.map(([name, label, hint]) => (
-        <label key={name}>
-          {label}
-          <input name={name} placeholder={hint} defaultValue={given.get(name) ?? ''} maxLength={200} />
-        </label>
+      {filterFields.map(({ name, label, hint, options }) => (
+        <div key={name} class="field">
+          <label for={`filter-${name}`}>{label}</label>
+          {options === undefined ? (
+            <input
+              id={`filter-${name}`}
+              name={name}
+              placeholder={hint}
+              defaultValue={given.get(name) ?? ''}
+              maxLength={200}
+            />
+          ) : (
+            <select id={`filter-${name}`} name={name}>
+              {options.map(([value, text]) => (
+                <option key={value} value={value} selected={value === (given.get(name) ?? '')}>
+                  {text}
+                </option>
+              ))}
+            </select>
+          )}
+        </div>
       ))}
       <div class="actions">
-        <button type="submit">Filter</button>
+        <button type="submit" class="primary">
+          Filter
+        </button>
         <button type="button" onClick={() => void measure()} disabled={isBusy}>
           Evidence for this filter
         </button>

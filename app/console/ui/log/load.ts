@@ -11,23 +11,49 @@ export interface LogData {
   readonly shown: RecordJson | undefined
 }
 
+interface FilterField {
+  readonly name: string
+  readonly label: string
+  readonly hint?: string
+  /** Values and their names; the first is the default. */
+  readonly options?: readonly (readonly [value: string, name: string])[]
+}
+
 /** The filters of the form, in its order. */
-export const filterFields = [
-  ['since', 'From', '2026-11-01'],
-  ['until', 'To, before', '2026-12-01'],
-  ['tenant', 'Tenant', ''],
-  ['principal', 'Caller', ''],
-  ['tool', 'Tool', ''],
-  ['server', 'Server', ''],
-  ['decision', 'Decision', 'allow or deny'],
-  ['trace_id', 'Trace', ''],
-] as const
+export const filterFields: readonly FilterField[] = [
+  { name: 'since', label: 'From', hint: '2026-11-01' },
+  { name: 'until', label: 'To, before', hint: '2026-12-01' },
+  { name: 'tenant', label: 'Tenant' },
+  { name: 'principal', label: 'Caller' },
+  { name: 'server', label: 'Server' },
+  { name: 'tool', label: 'Tool' },
+  {
+    name: 'decision',
+    label: 'Decision',
+    options: [
+      ['', 'any'],
+      ['allow', 'allowed'],
+      ['deny', 'denied'],
+    ],
+  },
+  { name: 'trace_id', label: 'Trace' },
+]
+
+/** What the table has. Of a trace everything, else calls by default. */
+export const recordKinds = ['calls', 'events', 'all'] as const
+export type RecordKind = (typeof recordKinds)[number]
+
+export function recordKindOf(query: string): RecordKind {
+  const given = new URLSearchParams(query)
+  const named = recordKinds.find((kind) => kind === given.get('show'))
+  return named ?? (given.has('trace_id') ? 'all' : 'calls')
+}
 
 /** The query of the API for the filter in the query of the page; `extra` for all but what the filter has. */
 export function filterQuery(query: string, extra: Readonly<Record<string, string>> = {}): string {
   const given = new URLSearchParams(query)
   const wanted = new URLSearchParams(extra)
-  for (const [name] of filterFields) {
+  for (const { name } of filterFields) {
     const value = given.get(name)?.trim()
     if (value !== undefined && value !== '') wanted.set(name, value)
   }
@@ -37,7 +63,8 @@ export function filterQuery(query: string, extra: Readonly<Record<string, string
 export async function loadLog(api: Pick<Api, 'get'>, { path, query }: Location): Promise<LogData> {
   const [, , leaf] = path.split('/')
   const before = new URLSearchParams(query).get('before')
-  const asked = filterQuery(query, before === null ? {} : { before })
+  const kind = { calls: { kind: 'call' }, events: { kind: 'event' }, all: {} }[recordKindOf(query)]
+  const asked = filterQuery(query, { ...kind, ...(before === null ? {} : { before }) })
   const [log, records, shown] = await Promise.all([
     api.get<LogJson>('/api/log'),
     leaf === undefined ? recordsOf(api, asked) : undefined,

@@ -1,10 +1,11 @@
 // Records, the newest first. A row opens the record, where it is verified.
 import type { JSX } from 'preact'
 import type { RecordJson, RecordsJson } from '../../../log/log-json.js'
+import { CallDecisionBadge } from '../kit/decision.js'
 import { type Column, Table, useRowKeys } from '../kit/table.js'
 import { Time } from '../kit/time.js'
 import { Untrusted } from '../kit/untrusted.js'
-import { filterQuery } from './load.js'
+import { filterQuery, recordKindOf, recordKinds } from './load.js'
 import { recordCaller, recordMember } from './record-text.js'
 
 interface RecordTableProps {
@@ -12,22 +13,40 @@ interface RecordTableProps {
   readonly query: string
 }
 
+const kindNames = { calls: 'Calls', events: 'Events of the gateway', all: 'All' } as const
+
 export function RecordTable({ records: { records, next }, query }: RecordTableProps): JSX.Element {
   const body = useRowKeys<HTMLTableSectionElement>()
-  if (records.length === 0 && next === null) return <p class="empty">No record matches.</p>
   return (
     <>
-      <Table
-        class="log-records"
-        caption="Records, the newest first"
-        columns={columns}
-        rows={records}
-        keyOf={({ leaf, record }) => `${leaf} ${recordMember(record, 'seq') ?? ''}`}
-        bodyRef={body}
-      />
+      <nav class="log-kinds" aria-label="Records">
+        {recordKinds.map((kind) => (
+          <a
+            key={kind}
+            href={`/console/log?${filterQuery(query, { show: kind })}`}
+            aria-current={kind === recordKindOf(query) ? 'page' : undefined}
+          >
+            {kindNames[kind]}
+          </a>
+        ))}
+      </nav>
+      {records.length === 0 ? (
+        <p class="empty">{next === null ? 'No record matches.' : 'No record matches as far as was read.'}</p>
+      ) : (
+        <Table
+          class="log-records"
+          caption="Records, the newest first"
+          columns={columns}
+          rows={records}
+          keyOf={({ leaf, record }) => `${leaf} ${recordMember(record, 'seq') ?? ''}`}
+          bodyRef={body}
+        />
+      )}
       {next !== null && (
         <p>
-          <a href={`/console/log?${filterQuery(query, { before: String(next) })}`}>Older records</a>
+          <a href={`/console/log?${filterQuery(query, { show: recordKindOf(query), before: String(next) })}`}>
+            Older records
+          </a>
         </p>
       )}
     </>
@@ -43,11 +62,11 @@ const columns: readonly Column<RecordJson>[] = [
   {
     name: 'Tool',
     class: 'mono',
-    cell: ({ record }) => <Untrusted text={recordMember(record, 'tool') ?? ''} cut={60} />,
+    cell: ({ record }) => <Untrusted text={nameOfCalled(record)} cut={60} />,
   },
   {
     name: 'Decision',
-    cell: ({ record }) => <Decision isDenied={recordMember(record, 'policy', 'decision') === 'deny'} />,
+    cell: ({ record }) => <Decision record={record} />,
   },
   {
     name: 'Outcome',
@@ -55,7 +74,7 @@ const columns: readonly Column<RecordJson>[] = [
       <Untrusted text={recordMember(record, 'error') ?? recordMember(record, 'status') ?? ''} cut={60} />
     ),
   },
-  { name: 'ms', class: 'number', cell: ({ record }) => recordMember(record, 'latency_ms') },
+  { name: 'ms', class: 'number', cell: ({ record }) => inMilliseconds(recordMember(record, 'latency_ms')) },
   { name: 'Leaf', cell: ({ leaf }) => <Leaf leaf={leaf} /> },
 ]
 
@@ -63,8 +82,32 @@ function Caller({ name }: { readonly name: string }): JSX.Element {
   return name === '' ? <span class="soft">no name</span> : <Untrusted text={name} cut={40} />
 }
 
-function Decision({ isDenied }: { readonly isDenied: boolean }): JSX.Element {
-  return <span class={`badge ${isDenied ? 'bad' : 'good'}`}>{isDenied ? 'denied' : 'allowed'}</span>
+function Decision({ record }: Pick<RecordJson, 'record'>): JSX.Element {
+  if (isEvent(record)) return <span class="badge">event</span>
+  const isDenied = recordMember(record, 'policy', 'decision') === 'deny'
+  const call = {
+    decision: isDenied ? 'deny' : 'allow',
+    status: recordMember(record, 'status') === 'ok' ? 'ok' : 'error',
+    error: recordMember(record, 'error'),
+  } as const
+  return <CallDecisionBadge call={call} />
+}
+
+function isEvent({ server, gateway, tool }: RecordJson['record']): boolean {
+  return server === gateway && String(tool).includes('/')
+}
+
+/** `server/tool`; of an event its own name. Versions are in the record. */
+function nameOfCalled(record: RecordJson['record']): string {
+  const [server = '', tool = ''] = ['server', 'tool'].map((name) =>
+    (recordMember(record, name) ?? '').replace(/(?<=.)@[^@]*$/, ''),
+  )
+  return isEvent(record) ? tool : `${server}/${tool}`
+}
+
+function inMilliseconds(text: string | undefined): string {
+  const ms = Number(text)
+  return ms < 10 ? String(Number(ms.toFixed(1))) : Math.round(ms).toLocaleString('en')
 }
 
 function Leaf({ leaf }: { readonly leaf: number | null }): JSX.Element {

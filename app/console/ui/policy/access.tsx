@@ -196,8 +196,10 @@ function keyOf({ tenant, kind, name }: Caller): string {
   return JSON.stringify([tenant, kind, name])
 }
 
-export function nameOf({ tenant, kind, name }: Caller): string {
-  return kind === 'anyone' ? `anyone of ${tenant}` : `${kind.replace('_', ' ')} ${name} of ${tenant}`
+/** `role support of acme`; without the tenant if there is only one. */
+export function nameOf({ tenant, kind, name }: Caller, isOneTenant = false): string {
+  const who = kind === 'anyone' ? 'anyone' : `${kind.replace('_', ' ')} ${name}`
+  return isOneTenant ? who : `${who} of ${tenant}`
 }
 
 export function hrefOfTool({ server, tool }: Pick<AccessJson['tools'][number], 'server' | 'tool'>): string {

@@ -1,7 +1,9 @@
 // The graph of callers and servers: its nodes, the most used first, and the calls between them.
 import type { ServersData } from './load.js'
 
-const MAX_CALLERS = 12
+/** The caller of an escalation whose token names nobody. */
+const NAMELESS = 'nobody known'
+const MAX_CALLERS = 20
 const MAX_SERVERS = 20
 
 export interface Counts {
@@ -54,7 +56,10 @@ export function graphOf({ servers, routes = [], waiting }: ServersData): Graph {
   for (const { tenant, caller, server, allowed, denied, failed } of routes)
     count(tenant, caller, server, { sent: allowed, denied, failed, waiting: 0 })
   for (const { tenant, principal, server } of waiting)
-    count(tenant, principal, server.replace(/(?!^)@[^@]*$/, ''), { ...none(), waiting: 1 })
+    count(tenant, principal === NAMELESS ? '' : principal, server.replace(/(?!^)@[^@]*$/, ''), {
+      ...none(),
+      waiting: 1,
+    })
   const [left, callerOf] = foremost([...callers.values()], MAX_CALLERS)
   const [right, serverOf] = foremost([...targets.values()], MAX_SERVERS)
   const drawn = new Map<string, GraphEdge>()
@@ -81,8 +86,9 @@ function foremost(
   return [[...sorted.slice(0, limit - 1), others], (key) => (hidden.has(key) ? OTHERS : key)]
 }
 
+/** Those with calls that wait for a person come first, as somebody must act. */
 function byCalls(one: Counts, other: Counts): number {
-  return callsOf(other) - callsOf(one)
+  return other.waiting - one.waiting || callsOf(other) - callsOf(one)
 }
 
 function callsOf({ sent, denied, waiting }: Counts): number {

@@ -6,11 +6,20 @@ import { type Counts, type Graph, type GraphNode, graphOf } from './graph-model.
 import { hrefOfServer, type ServersData } from './load.js'
 import { StateBadge } from './state-badge.js'
 
-/** Height of a node, as in the stylesheet. */
-const ROW = 60
-/** Distance of the ends of edges at the gateway. */
+interface Layout {
+  /** Height of a node, and of the ends of all edges at the gateway, as in the stylesheet. */
+  readonly row: number
+  readonly fan: number
+  /** The widest edge, and the distance between two of one caller. */
+  readonly width: number
+  readonly shift: number
+}
+
+const roomy: Layout = { row: 60, fan: 98, width: 7, shift: 4 }
+/** For many nodes: a name and its numbers are in one line. */
+const compact: Layout = { row: 32, fan: 300, width: 4, shift: 3 }
+const MAX_ROOMY = 7
 const MAX_STEP = 14
-const MAX_WIDTH = 7
 
 export interface GraphProps {
   readonly data: ServersData
@@ -28,7 +37,10 @@ export function ServerGraph({ data, beats }: GraphProps): JSX.Element {
   const [chosen, setChosen] = useState<Chosen | undefined>()
   const graph = graphOf(data)
   const linked = linkedTo(graph, chosen)
-  const height = Math.max(graph.callers.length, graph.servers.length, 3) * ROW
+  const rows = Math.max(graph.callers.length, graph.servers.length, 3)
+  const layout = rows > MAX_ROOMY ? compact : roomy
+  const height = rows * layout.row
+  const edges = { graph, height, layout, linked, beats }
   const nodeProps = (side: Side, { key }: GraphNode) => ({
     isDim: linked !== undefined && !linked[side].has(key),
     on: {
@@ -39,7 +51,7 @@ export function ServerGraph({ data, beats }: GraphProps): JSX.Element {
     },
   })
   return (
-    <figure class="graph panel">
+    <figure class={layout === compact ? 'graph compact panel' : 'graph panel'}>
       <div class="graph-columns">
         <div class="column">
           <h2>Callers</h2>
@@ -55,7 +67,7 @@ export function ServerGraph({ data, beats }: GraphProps): JSX.Element {
             {graph.callers.length === 0 && <li class="none">Nobody called in the last 24 hours.</li>}
           </ul>
         </div>
-        <Edges side="callers" graph={graph} height={height} linked={linked} beats={beats} />
+        <Edges side="callers" {...edges} />
         <div class="hub">
           <span class="mark">svc</span>
           <strong>
@@ -63,7 +75,7 @@ export function ServerGraph({ data, beats }: GraphProps): JSX.Element {
           </strong>
           <Numbers counts={graph.total} />
         </div>
-        <Edges side="servers" graph={graph} height={height} linked={linked} beats={beats} />
+        <Edges side="servers" {...edges} />
         <div class="column">
           <h2>Servers</h2>
           <ul class="nodes">
@@ -181,14 +193,16 @@ interface EdgesProps extends Pick<GraphProps, 'beats'> {
   readonly side: Side
   readonly graph: Graph
   readonly height: number
+  readonly layout: Layout
   readonly linked: Linked | undefined
 }
 
 /** The lines between a column and the gateway. They are as wide as the place between them, in a unit of a hundredth. */
-function Edges({ side, graph, height, linked, beats }: EdgesProps): JSX.Element {
+function Edges({ side, graph, height, layout, linked, beats }: EdgesProps): JSX.Element {
   const nodes = graph[side]
   const isLeft = side === 'callers'
-  const step = Math.min(MAX_STEP, (height - ROW) / Math.max(1, nodes.length))
+  const { row, fan, width, shift: gap } = layout
+  const step = Math.min(MAX_STEP, fan / Math.max(1, nodes.length))
   const most = Math.max(1, ...nodes.flatMap(({ sent, denied }) => [sent, denied]))
   return (
     <svg
@@ -200,7 +214,7 @@ function Edges({ side, graph, height, linked, beats }: EdgesProps): JSX.Element 
     >
       {nodes.map((node, index) => {
         const { key, sent, denied, waiting } = node
-        const outer = (height - nodes.length * ROW) / 2 + (index + 0.5) * ROW
+        const outer = (height - nodes.length * row) / 2 + (index + 0.5) * row
         const inner = height / 2 + (index - (nodes.length - 1) / 2) * step
         const isDim = linked !== undefined && !linked[side].has(key)
         const strands = [
@@ -208,12 +222,12 @@ function Edges({ side, graph, height, linked, beats }: EdgesProps): JSX.Element 
             tone: 'accent',
             count: sent,
             end: isLeft ? 100 : 0,
-            shift: isLeft && denied + waiting > 0 ? -4 : 0,
+            shift: isLeft && denied + waiting > 0 ? -gap : 0,
           },
           ...(isLeft
             ? [
-                { tone: 'bad', count: denied, end: 96, shift: 4 },
-                { tone: 'warn', count: waiting, end: 96, shift: denied > 0 ? 9 : 4 },
+                { tone: 'bad', count: denied, end: 96, shift: gap },
+                { tone: 'warn', count: waiting, end: 96, shift: denied > 0 ? 2 * gap + 1 : gap },
               ]
             : []),
         ].filter(({ count }) => count > 0)
@@ -227,11 +241,14 @@ function Edges({ side, graph, height, linked, beats }: EdgesProps): JSX.Element 
               <g key={tone}>
                 <path
                   class={`strand ${tone}`}
-                  stroke-width={widthOf(count, most)}
+                  stroke-width={widthOf(count, most, width)}
                   d={curve(isLeft, outer + shift, inner + shift, end)}
                 />
                 {end === 96 && (
-                  <path class={`strand stop ${tone}`} d={`M96 ${inner + shift - 4}V${inner + shift + 4}`} />
+                  <path
+                    class={`strand stop ${tone}`}
+                    d={`M96 ${inner + shift - gap}V${inner + shift + gap}`}
+                  />
                 )}
               </g>
             ))}
@@ -239,7 +256,7 @@ function Edges({ side, graph, height, linked, beats }: EdgesProps): JSX.Element 
               <path
                 key={beat}
                 class="strand beat"
-                stroke-width={MAX_WIDTH}
+                stroke-width={width}
                 d={curve(isLeft, outer, inner, isLeft ? 100 : 0)}
               />
             )}
@@ -258,6 +275,6 @@ function curve(isLeft: boolean, outer: number, inner: number, end: number): stri
 }
 
 /** By the logarithm, so that few calls are seen beside many. */
-function widthOf(count: number, most: number): string {
-  return (1.5 + (MAX_WIDTH - 1.5) * (Math.log1p(count) / Math.log1p(most))).toFixed(1)
+function widthOf(count: number, most: number, max: number): string {
+  return (1.5 + (max - 1.5) * (Math.log1p(count) / Math.log1p(most))).toFixed(1)
 }

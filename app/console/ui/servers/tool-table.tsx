@@ -25,6 +25,8 @@ export function ToolTable({ data, server, onChanged }: ToolTableProps): JSX.Elem
     if (route.server !== server || route.kind !== 'tool') continue
     tools.set(route.tool, [...(tools.get(route.tool) ?? []), route])
   }
+  const isOneTenant = new Set(policy?.callers.map(({ tenant }) => tenant)).size < 2
+  const callerName = (caller: (typeof access)[number]['caller']) => nameOf(caller, isOneTenant)
   const canSwitch = policy?.edit === true && session?.may.operate === true
   return (
     <section class="panel tools">
@@ -66,7 +68,7 @@ export function ToolTable({ data, server, onChanged }: ToolTableProps): JSX.Elem
                     {block === undefined && (
                       <Callers
                         names={access.flatMap((one) =>
-                          one.tool === tool && one.refused === null ? [nameOf(one.caller)] : [],
+                          one.tool === tool && one.refused === null ? [callerName(one.caller)] : [],
                         )}
                         href={hrefOfTool({ server, tool })}
                       />
@@ -80,12 +82,14 @@ export function ToolTable({ data, server, onChanged }: ToolTableProps): JSX.Elem
                     </td>
                   ))}
                   <td class="callers">
-                    {own.slice(0, 3).map(({ tenant, caller }) => (
-                      <span key={`${tenant} ${caller}`} class="badge">
-                        <Untrusted text={caller === '' ? `nameless, of ${tenant}` : caller} cut={40} />
-                      </span>
-                    ))}
-                    {own.length > 3 && `and ${own.length - 3} more`}
+                    <Untrusted
+                      text={own
+                        .slice(0, 2)
+                        .map(({ tenant, caller }) => (caller === '' ? `nameless, of ${tenant}` : caller))
+                        .join(', ')}
+                      cut={80}
+                    />
+                    {own.length > 2 && ` and ${own.length - 2} more`}
                   </td>
                   {canSwitch && (
                     <td>

@@ -3,6 +3,7 @@
 import type { SignedEnvelope } from '../../format/envelope.js'
 import { AuditError } from '../../format/errors.js'
 import { type Selection, selectionRule, type TimeBound, timeBound } from '../../format/selection.js'
+import { isGatewayEvent } from './outcome.js'
 
 export interface LogFilter {
   /** A day or an ISO 8601 instant, inclusive. */
@@ -30,6 +31,8 @@ export interface LogFilter {
   error?: string
   /** Id of an escalation. */
   escalation?: string
+  /** Calls, or events of the gateway such as votes. It does not select evidence. */
+  kind?: 'call' | 'event'
   /** `policy_sha256`, or its first digits. */
   policySha256?: string
   /** Maximum number of records, the first ones. */
@@ -81,7 +84,8 @@ export function compileFilter(filter: LogFilter): CompiledFilter {
     record: (record) =>
       isSelected?.(record) === true &&
       isOfTraces(filter.traces, record) &&
-      (filter.readableBy === undefined || isReadableBy(filter.readableBy, record)),
+      (filter.readableBy === undefined || isReadableBy(filter.readableBy, record)) &&
+      (filter.kind === undefined || (filter.kind === 'event') === isGatewayEvent(record)),
   }
 }
 
