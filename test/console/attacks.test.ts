@@ -181,6 +181,18 @@ describe('an attack on the console', () => {
         )
         if (theirs && missing && withoutTrace(theirs) !== withoutTrace(missing))
           found.push(`${name} ${at}: ${theirs.text} differs from ${missing.text}`)
+        const view = { escalation: 'approvals', call: 'live', leaf: 'log' }[kind]
+        const [theirPage, missingPage] = await Promise.all(
+          [ids[other][kind], ids.missing[kind]].map(async (id) => {
+            const headers = { cookie: session.cookie }
+            const { status, text } = await ask(origin, `/console/${view}/${id}`, { headers })
+            // What the page says of itself: its path, and its clock.
+            return `${status} ${text.replaceAll(`/${id}`, '/ID').replaceAll(/"(?:now|at|trace_id)":("[^"]*"|\d+)|"(?:csrf|sha256)":"[^"]*"|<title>.*?<\/title>/g, '')}`
+          }),
+        )
+        count += 4
+        if (theirPage !== missingPage)
+          found.push(`${name} /console/${view}: the page differs from that of no ${kind}`)
       }
     }
     expect(found.join('\n')).to.equal('')

@@ -1,9 +1,13 @@
+import { join } from 'node:path'
 import { expect } from 'chai'
+import type { Page } from 'playwright-core'
 import { ask } from '../app/admin/rig.js'
 import { accessibilityViolations, type Chromium, needsChromium, startChromium } from '../support/chromium.js'
+import { TestIssuer } from '../support/issuer.js'
+import { startUpstream } from '../support/upstream.js'
 import { hiddenControls, hostileName, hostileText, longText } from './hostile.js'
 import { startPayments } from './payments.js'
-import { ready } from './rig.js'
+import { ready, signIn, startConsole } from './rig.js'
 
 /** What a page may weigh, whatever others call themselves. */
 const MAX_TEXT = 150_000
@@ -35,6 +39,112 @@ describe('every view of the console', () => {
       body: JSON.stringify({ vote: 'reject', comment: hostileText }),
     })
     const page = await rig.pageOf('bo@example.com', '/console', {}, ['approver', 'ops'])
+    const hash = encodeURIComponent(hostileText)
+    const views = ['approvals', 'live', 'servers', 'policy', 'log', 'overview']
+    await showsText(page, [
+      `/console/approvals/${id}`,
+      `/console/approvals/${rejected}`,
+      ...views.map((view) => `/console/${view}/${hash}?q=${hash}`),
+    ])
+  })
+
+  it('shows names of servers, tools, tenants, roles, sets and rules as text', async () => {
+    const issuer = await TestIssuer.start()
+    await using upstream = await startUpstream()
+    // A name of a policy may be as long as one likes; those that come with a call fit into its headers.
+    // Claims of tokens have no control characters; tenants, servers and tools no slashes either.
+    const name = hostileText.replaceAll(/[/\p{Cc}]/gu, '')
+    const [server, tool, role, set] = [
+      `s${name}`,
+      `delete_${name}`,
+      `r${hostileText.replaceAll(/\p{Cc}/gu, '')}`,
+      `f${hostileText}`,
+    ]
+    const lists = { allowlist: ['*/*'] }
+    const policy = {
+      tenant: name,
+      targets: {
+        [server]: upstream.url,
+        [longText.replaceAll('/', '')]: upstream.url,
+        billing: upstream.url,
+      },
+      authn: { oidc: { issuer: issuer.issuer, audience: issuer.audience, jwks_uri: issuer.jwksUri } },
+      entitlements: {
+        default_plan: hostileText,
+        plans: { [hostileText]: { ...lists, calls_per_day: 1000 } },
+        tenants: {
+          [name]: {
+            plan: hostileText,
+            ...lists,
+            roles: { [role]: lists, [longText]: lists },
+            users: { [name]: lists },
+          },
+        },
+      },
+      rules: [
+        {
+          name: 'refunds',
+          tools: ['*/refund_*'],
+          when: `args.note != ${JSON.stringify(hostileText)}`,
+          then: 'escalate',
+          message: hostileText,
+          approval_set_id: set,
+        },
+      ],
+      security: { side_effects: { approve_high_risk: true, human_escalation: { min_approvals: 2 } } },
+      admin: {
+        port: 0,
+        tokenRef: 'env:SVC_ADMIN',
+        console: { edit: true },
+        roles: { operator: [role], reviewer: [longText] },
+        approval_sets: { [set]: { users: [name], reviewer_roles: [`q${role}`] } },
+      },
+    }
+    await using rig = await startConsole(browser, (home) => ({
+      policyYaml: JSON.stringify(policy),
+      audit: {
+        gatewayName: hostileText,
+        gatewayVersion: '1.0.0',
+        dir: join(home, 'audit'),
+        signer: { keyRef: `file://${join(home, 'key')}` },
+      },
+    }))
+    const caller = { email: name, sub: name, org: name, roles: [role] }
+    const authorization = `Bearer ${await issuer.sign(caller)}`
+    const call = async (of: string, name: string) => {
+      const response = await rig.gateway.invoke(
+        `/mcp/${encodeURIComponent(of)}/${encodeURIComponent(name)}@1.0.0`,
+        { note: hostileText.length },
+        { authorization },
+      )
+      return (await response.json()) as { escalation_id?: string }
+    }
+    for (const of of [server, 'billing']) await call(of, tool)
+    const { escalation_id: id } = await call(server, `refund_${name}`)
+    expect(id).to.be.a('string')
+    const bo = { ...caller, email: 'bo@example.com', sub: 'bo' }
+    const reviewer = await issuer.sign({ ...bo, roles: [`q${role}`] })
+    const vote = await ask(rig.origin, `/api/escalations/${id}/votes`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${reviewer}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ vote: 'approve', comment: hostileText }),
+    })
+    expect(vote.status, vote.text).to.equal(200)
+    const page = await browser.open({ baseURL: rig.origin })
+    await page.goto('/console')
+    await signIn(page, await issuer.sign(bo))
+    const named = [server, tool].map((one) => `/console/servers/${encodeURIComponent(one)}`)
+    await showsText(page, [
+      `/console/approvals/${id}`,
+      ...named,
+      '/console/policy/access',
+      '/console/policy/try',
+    ])
+    await issuer[Symbol.asyncDispose]()
+  })
+
+  /** Visits every view of the rail, and `more`, of which the first shows a hidden character by its name. */
+  async function showsText(page: Page, more: readonly string[]): Promise<void> {
     page.on('dialog', (dialog) => {
       throw new Error(`a page opened a dialog: ${dialog.message()}`)
     })
@@ -42,18 +152,16 @@ describe('every view of the console', () => {
       .locator('.rail li a')
       .evaluateAll((links) => links.map((link) => link.getAttribute('href') ?? ''))
     expect(rail).to.include('/console/approvals')
-    const hash = encodeURIComponent(hostileText)
-    const paths = [...rail, ...rail.map((path) => `${path}/${hash}?q=${hash}`)]
-    for (const path of [...paths, `/console/approvals/${id}`, `/console/approvals/${rejected}`]) {
+    for (const path of [...rail, ...more]) {
       await page.goto(path)
       await ready(page)
       // biome-ignore lint/performance/useDomNodeTextContent: what is on the screen, without the state of the page
       const text = await page.locator('body').innerText()
       expect(hiddenControls.exec(text)?.[0], `${path} shows a hidden character`).to.equal(undefined)
-      if (path.endsWith(id)) expect(text).to.include('RLO')
+      if (path === more[0]) expect(text).to.include('RLO')
       expect(text.length, path).to.be.below(MAX_TEXT)
       expect(await page.evaluate(() => 'wasRun' in globalThis), path).to.equal(false)
       expect(await accessibilityViolations(page), path).to.deep.equal([])
     }
-  })
+  }
 })
