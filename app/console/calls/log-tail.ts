@@ -17,6 +17,8 @@ export interface TailPlace {
 }
 
 const CHUNK = 1_048_576
+/** What is read backward at once: lines for about a millisecond of work. */
+const TURN = 65_536
 const idForm = /^(\d{4}-\d{2}-\d{2}):(\d{1,15})$/
 
 export function placeOfId(id: string): TailPlace | undefined {
@@ -24,16 +26,30 @@ export function placeOfId(id: string): TailPlace | undefined {
   return day === undefined ? undefined : { day, offset: Number(offset) }
 }
 
-/** The lines from the newest backward, of at most `maxBytes` at the end of the log. */
+/** The lines from the newest backward, of at most `maxBytes` at the end of the log. Calls have their turn in between. */
 export async function* linesBackward(dir: string, maxBytes: number): AsyncGenerator<TailLine, void, void> {
   let left = maxBytes
   for (const day of (await days(dir)).reverse()) {
     if (left <= 0) return
     const size = await sizeOf(dir, day)
-    const start = Math.max(0, size - left)
-    left -= size - start
-    const lines = linesIn(await bytesOf(dir, day, start, size), { day, offset: start }, start > 0)
-    yield* lines.reverse()
+    const floor = Math.max(0, size - left)
+    left -= size - floor
+    let end = size
+    let length = TURN
+    while (end > floor) {
+      const start = Math.max(floor, end - length)
+      const bytes = await bytesOf(dir, day, start, end)
+      // The line in which it begins is read with what is before.
+      const first = start === 0 ? 0 : bytes.indexOf(0x0a) + 1
+      if (start > 0 && (first === 0 || first === bytes.length)) {
+        if (start === floor) break
+        length *= 2
+        continue
+      }
+      yield* linesIn(bytes.subarray(first), { day, offset: start + first }).reverse()
+      end = start + first
+      length = TURN
+    }
   }
 }
 
@@ -46,7 +62,7 @@ export async function linesAfter(
   const size = await sizeOf(dir, day)
   const end = Math.min(size, offset + maxBytes)
   const bytes = end > offset ? await bytesOf(dir, day, offset, end) : Buffer.alloc(0)
-  const lines = linesIn(bytes, { day, offset }, false)
+  const lines = linesIn(bytes, { day, offset })
   const read = bytes.lastIndexOf(0x0a) + 1
   if (read > 0) return { lines, next: { day, offset: offset + read }, isMore: end < size }
   // A line that is longer than what is read is no record of a call; it is passed over.
@@ -66,9 +82,9 @@ export async function endOf(dir: string): Promise<TailPlace> {
   return { day, offset: start + last }
 }
 
-function linesIn(bytes: Buffer, { day, offset }: TailPlace, isCut: boolean): TailLine[] {
+function linesIn(bytes: Buffer, { day, offset }: TailPlace): TailLine[] {
   const lines: TailLine[] = []
-  let from = isCut ? bytes.indexOf(0x0a) + 1 : 0
+  let from = 0
   for (let end = bytes.indexOf(0x0a, from); end >= 0; end = bytes.indexOf(0x0a, from)) {
     lines.push({ id: `${day}:${offset + end + 1}`, text: bytes.toString('utf8', from, end) })
     from = end + 1
