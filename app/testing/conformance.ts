@@ -6,25 +6,21 @@ import { join } from 'node:path'
 import {
   type Call,
   CORE_VERSION,
-  denied,
   failed,
   identity,
-  isStream,
   limits,
-  type MaybePromise,
-  type Next,
   type Outcome,
   type Plugin,
-  type ResponseChunk,
   type Slot,
   type Stage,
   verdict,
   withinLimit,
 } from '@svc/core'
-import { type CallControl, Pipeline } from '@svc/core/pipeline'
+import type { CallControl } from '@svc/core/pipeline'
 import { satisfies, valid, validRange } from 'semver'
 import { fakeCallControl } from './call.js'
 import { createStage, type FakeContext, fakeContext, parseSection } from './context.js'
+import { attemptCall, endings, type StageAttempt, served } from './stage-attempt.js'
 
 /** A test for any framework. */
 export interface ConformanceTest {
@@ -178,7 +174,7 @@ function calls(plugin: Plugin, options: ConformanceOptions): ConformanceTest[] {
             resolve(failed('CANCELLED', 'The call was aborted.')),
           )
         })
-        const running = attemptOf(stage, control, () => aborted, options)
+        const running = attemptCall(stage, control, () => aborted, limitOf(options))
         call.abort('CANCELLED', 'The call was aborted.')
         await withinLimit('handle()', running, limitOf(options))
       })),
@@ -187,7 +183,7 @@ function calls(plugin: Plugin, options: ConformanceOptions): ConformanceTest[] {
         await start(stage)
         for (const control of everyKindOfCall()) {
           const set = recordSlots(fillSlots(plugin, options, control).call)
-          const { stageError } = await attemptOf(stage, control, () => served, options)
+          const { stageError } = await attemptCall(stage, control, () => served, limitOf(options))
           assert.equal(stageError, undefined, stageError)
           assert.deepEqual(undeclaredSlots(plugin, set), [], 'set, and not in provides')
         }
@@ -240,107 +236,24 @@ function namesOf(slots: readonly Slot<unknown>[]): string[] {
   return slots.map(({ name }) => name)
 }
 
-const headers = { 'content-type': 'application/json' }
-const served: Outcome = { kind: 'completed', status: 200, headers, body: new TextEncoder().encode('{}') }
-
-/** Outcomes that the rest of a pipeline may return. */
-const endings: readonly (() => Outcome)[] = [
-  () => served,
-  () => ({ ...served, body: streamedBody() }),
-  () => ({ ...served, status: 500, error: 'UPSTREAM' }),
-  () => denied('RATE_LIMITED', 'Denied in a test.'),
-  () => failed('UPSTREAM_UNREACHABLE', 'Failed in a test.'),
-  () => failed('INTERNAL', 'Failed in a test.'),
-]
-
-async function* streamedBody(): AsyncGenerator<ResponseChunk> {
-  yield { bytes: new TextEncoder().encode('{}') }
-}
-
-/** A call through the stage alone, as a gateway runs it. */
-interface Attempt {
-  readonly call: Call
-  readonly outcome: Outcome
-  /** The result of `next()`; undefined if it was not called. */
-  readonly inside: Outcome | undefined
-  /** Number of the stage's calls of `next()`. */
-  readonly nextCalls: number
-  /** Whether the stage returned before `next()` had ended. */
-  readonly isInside: boolean
-  /** An error of the stage that breaks the contract. */
-  readonly stageError: string | undefined
-}
-
 /** Every kind of call with every ending. */
 function tryEndings(
   plugin: Plugin,
   options: ConformanceOptions,
-  check: (attempt: Attempt) => Promise<void>,
+  check: (attempt: StageAttempt) => Promise<void>,
 ): Promise<void> {
   return withStage(plugin, options, async (stage) => {
     await start(stage)
     for (const ending of endings) {
       for (const call of everyKindOfCall()) {
-        await check(await attemptOf(stage, fillSlots(plugin, options, call), ending, options))
+        await check(await attemptCall(stage, fillSlots(plugin, options, call), ending, limitOf(options)))
       }
     }
   })
 }
 
-async function attemptOf(
-  stage: Stage,
-  control: CallControl,
-  ending: () => MaybePromise<Outcome>,
-  options: ConformanceOptions,
-): Promise<Attempt> {
-  const { call } = control
-  let nextCalls = 0
-  let isRunning = false
-  let isInside = false
-  let inside: Outcome | undefined
-  const watched: Stage = {
-    async handle(given, next) {
-      const counted: Next = async () => {
-        nextCalls++
-        isRunning = true
-        inside = await next()
-        isRunning = false
-        return inside
-      }
-      try {
-        return await stage.handle(given, counted)
-      } finally {
-        isInside = isRunning
-      }
-    },
-  }
-  const dispatch = async (): Promise<Outcome> => {
-    const outcome = await ending()
-    return outcome.kind === 'denied' ? outcome : ((await control.commitHolds()) ?? outcome)
-  }
-  const pipeline = new Pipeline([{ name: 'under test', stage: watched }], dispatch)
-  const outcome = await withinLimit('handle()', pipeline.run(control), limitOf(options))
-  if (outcome.kind === 'completed' && isStream(outcome.body)) {
-    for await (const { bytes } of outcome.body) assert.ok(bytes instanceof Uint8Array, 'a chunk has no bytes')
-  }
-  const isError = outcome.kind === 'failed' && outcome.code === 'INTERNAL' && outcome !== inside
-  return {
-    call,
-    outcome,
-    inside,
-    nextCalls,
-    isInside,
-    stageError: isError ? describeCause(outcome.cause) : undefined,
-  }
-}
-
 function limitOf({ timeoutMs = 5_000 }: ConformanceOptions): number {
   return timeoutMs
-}
-
-function describeCause(cause: unknown): string {
-  if (!(cause instanceof Error)) return String(cause)
-  return cause.cause === undefined ? cause.message : `${cause.message}: ${describeCause(cause.cause)}`
 }
 
 function test(title: string, run: () => Promise<void> | void): ConformanceTest {

@@ -18,44 +18,24 @@ import { type KeptPages, maxKeptFindings } from '../shared/kept-pages.js'
 import { definitionFindings } from '../text/definitions.js'
 import type { DefinitionsConfig } from './config.js'
 import type { Definition, Digested, Digests } from './digest.js'
+import {
+  type JudgedDefinition,
+  maxNamed,
+  pagesOf,
+  type Unknown,
+  unknownFindingOf,
+  unknownIn,
+  unknownReasonOf,
+  withNamesakes,
+} from './judged.js'
 import { type KnownDefinitions, withEntries, withNew } from './known-document.js'
 import type { LockedDefinitions } from './lock-file.js'
 import { Pins } from './pins.js'
 import type { DefinitionRegistry } from './registry.js'
-import {
-  type NotedAgain,
-  overLimit,
-  pageKey,
-  roomFor,
-  type ServedDefinitions,
-  type ServedPage,
-  withheldText,
-} from './served.js'
-
-/** Why a definition is not known. */
-const unknownReasons = [
-  'tool_definition_changed',
-  'tool_definition_unknown',
-  'tool_definition_over_limit',
-] as const
-export type UnknownReason = (typeof unknownReasons)[number]
+import { type NotedAgain, pageKey, roomFor, type ServedDefinitions } from './served.js'
 
 /** Definitions after which other calls have their turn. */
 const judgedAtOnce = 250
-const maxNamed = 5
-
-interface Judged extends Digested {
-  readonly reason: UnknownReason | undefined
-  /** The definition for which its name is refused, which may be a namesake. */
-  readonly named: string | undefined
-}
-
-/** Definitions that have one reason. */
-interface Unknown {
-  readonly reason: UnknownReason
-  readonly count: number
-  readonly detail: string
-}
 
 /** What is found in a page whose definitions are on record, for all callers who get it. */
 export interface PageVerdict {
@@ -133,9 +113,9 @@ export class CallDefinitions {
     const known = await this.#known(server, digested, before)
     const pins = new Pins(server, known, locked)
     const judged = withNamesakes(
-      digested.map((one) => ({ ...one, reason: reasonOf(one, known, pins), named: one.sha256 })),
+      digested.map((one) => ({ ...one, reason: unknownReasonOf(one, known, pins), named: one.sha256 })),
     )
-    const isShown = ({ received: one, reason }: Judged): boolean =>
+    const isShown = ({ received: one, reason }: JudgedDefinition): boolean =>
       !attacks.has(one) && (reason === undefined || !isWithholding)
     await this.#record(server, judged.filter(isShown), known)
     const unjudged = received.slice(judged.length)
@@ -216,7 +196,11 @@ export class CallDefinitions {
   }
 
   /** Records each definition that callers are served, once for its content, before the first of them gets it. */
-  async #record(server: string, delivered: readonly Judged[], known: KnownDefinitions): Promise<void> {
+  async #record(
+    server: string,
+    delivered: readonly JudgedDefinition[],
+    known: KnownDefinitions,
+  ): Promise<void> {
     const { record, registry } = this.#parts
     const unrecorded = new Map(
       delivered.flatMap(({ received, sha256 }) =>
@@ -259,8 +243,8 @@ export class CallDefinitions {
     const changed = waiting.filter(({ kind, name }) => pins.of(kind, name).length > 0)
     meter?.count('svc_definitions_changed_total', changed.length)
     const findings = [
-      findingOf('tool_definition_changed', changed),
-      findingOf(
+      unknownFindingOf('tool_definition_changed', changed),
+      unknownFindingOf(
         'tool_definition_unknown',
         waiting.filter((one) => !changed.includes(one)),
       ),
@@ -308,64 +292,6 @@ async function harmlessOf(
   for (const { sha256, value } of added)
     if ((await definitionFindings(value)).summary === '') harmless.add(sha256)
   return harmless
-}
-
-function findingOf(reason: UnknownReason, found: readonly Definition[]) {
-  if (found.length === 0) return undefined
-  return { reason, stage: 'protections', detail: detailOf(found) }
-}
-
-function detailOf(found: readonly Definition[]): string {
-  const names = found.slice(0, maxNamed).map(({ kind, name }) => (name === '' ? kind : `${kind} ${name}`))
-  const more = found.length > maxNamed ? ` and ${found.length - maxNamed} more` : ''
-  return `${names.join(', ')}${more}`
-}
-
-function unknownIn(judged: readonly Judged[], unjudged: readonly Definition[]): Unknown[] {
-  return unknownReasons.flatMap((reason) => {
-    const found = judged.filter((one) => one.reason === reason).map(({ received }) => received)
-    if (reason === 'tool_definition_over_limit') found.push(...unjudged)
-    return found.length === 0 ? [] : [{ reason, count: found.length, detail: detailOf(found) }]
-  })
-}
-
-function reasonOf(
-  { received: { kind, name }, sha256 }: Digested,
-  known: KnownDefinitions,
-  pins: Pins,
-): UnknownReason | undefined {
-  if (sha256 === undefined || known.entry(sha256) === undefined) return 'tool_definition_over_limit'
-  if (pins.has(kind, sha256)) return undefined
-  return pins.of(kind, name).length > 0 ? 'tool_definition_changed' : 'tool_definition_unknown'
-}
-
-/** If a response has a name twice, neither is shown unless both are known: the server may run either. */
-function withNamesakes(judged: readonly Judged[]): readonly Judged[] {
-  const refused = new Map<string, Pick<Judged, 'reason' | 'named'>>()
-  for (const { received, reason, named } of judged) {
-    if (reason !== undefined) refused.set(pageKey(received), { reason, named })
-  }
-  return refused.size === 0
-    ? judged
-    : judged.map((one) => ({ ...one, ...refused.get(pageKey(one.received)) }))
-}
-
-function pagesOf(
-  judged: readonly Judged[],
-  attacks: ReadonlySet<ReceivedDefinition>,
-  isShown: (one: Judged) => boolean,
-): { readonly served: ServedPage; readonly withheld: ServedPage } {
-  const served: [string, string][] = []
-  const withheld: [string, string][] = []
-  for (const one of judged) {
-    const { received, named, reason } = one
-    if (received.kind !== 'tool' && received.kind !== 'prompt') continue
-    const isOver = reason === 'tool_definition_over_limit' || named === undefined
-    const entry: [string, string] = [pageKey(received), isOver ? overLimit : named]
-    if (isShown(one)) served.push(entry)
-    else withheld.push(attacks.has(received) ? [entry[0], withheldText] : entry)
-  }
-  return { served: Object.fromEntries(served), withheld: Object.fromEntries(withheld) }
 }
 
 export function callerKeyOf(call: Call, tenant: string): string {

@@ -7,6 +7,8 @@ import { TemporaryDir } from '../../support/temporary-dir.js'
 import { base, generatedCalls, loadPolicyText, policyPairs } from '../policy/generated-policies.js'
 import { recordsOf } from './recorded.js'
 
+type LoadedPolicy = NonNullable<Awaited<ReturnType<typeof loadPolicyText>>>
+
 describe('svc policy suggest', () => {
   const names = [
     'get',
@@ -55,29 +57,11 @@ describe('svc policy suggest', () => {
       }
       let judged = 0
       for (const name of names) {
-        const policy = await loadPolicyText(folder.path, text)
-        if (policy === undefined) throw new Error('the policy does not load')
         const records = await recordsOf(text, [{ ...call, name }] as never)
         if (records.length === 0) continue
-        let narrow = policy
-        await suggestPolicy({
-          policy,
-          text,
-          async load(suggested) {
-            const loaded = await loadPolicyText(folder.path, suggested)
-            if (loaded === undefined) throw new Error(`does not load: ${suggested}`)
-            narrow = loaded
-            return loaded
-          },
-          records: () => records,
-          place,
-          from: undefined,
-          headroom: 3,
-          minDays: 0,
-        }).catch((error: unknown) => {
+        const narrow = await suggested(folder.path, text, records).catch((error: unknown) => {
           // A call that was refused teaches nothing.
           if (!String(error).includes('no call can be learned from')) throw error
-          narrow = undefined as never
         })
         if (narrow === undefined) continue
         judged++
@@ -116,22 +100,7 @@ describe('svc policy suggest', () => {
         const records = await recordsOf(text, used)
         const isUsed = records.some(({ sent, findings = [] }) => sent !== 'no' && findings.length === 0)
         if (!isUsed) return
-        let narrow = policy
-        await suggestPolicy({
-          policy,
-          text,
-          async load(suggested) {
-            const loaded = await loadPolicyText(folder.path, suggested)
-            if (loaded === undefined) throw new Error(`does not load: ${suggested}`)
-            narrow = loaded
-            return loaded
-          },
-          records: () => records,
-          place,
-          from: undefined,
-          headroom: 3,
-          minDays: 0,
-        })
+        const narrow = await suggested(folder.path, text, records)
         counts.policies++
         const run = { ...place, applied: () => undefined }
         await using old = await CaseRunner.start({ ...run, policy })
@@ -166,3 +135,32 @@ describe('svc policy suggest', () => {
     expect(counts.lost).to.be.above(propertyRuns(5))
   })
 })
+
+/** The policy that is suggested for these records, as it loads. */
+async function suggested(
+  baseDir: string,
+  text: string,
+  records: Awaited<ReturnType<typeof recordsOf>>,
+): Promise<LoadedPolicy> {
+  const load = async (yaml: string): Promise<LoadedPolicy> => {
+    const loaded = await loadPolicyText(baseDir, yaml)
+    if (loaded === undefined) throw new Error(`does not load: ${yaml}`)
+    return loaded
+  }
+  const policy = await load(text)
+  let narrow = policy
+  await suggestPolicy({
+    policy,
+    text,
+    load: async (yaml) => {
+      narrow = await load(yaml)
+      return narrow
+    },
+    records: () => records,
+    place: { baseDir, env: {} },
+    from: undefined,
+    headroom: 3,
+    minDays: 0,
+  })
+  return narrow
+}
