@@ -190,6 +190,7 @@ export const callerViewSchema = escalationSchema
     reference: true,
     reason: true,
     severity: true,
+    timeout_action: true,
     created_at: true,
     expires_at: true,
     decided_at: true,
@@ -202,8 +203,9 @@ export type CallerView = z.output<typeof callerViewSchema>
 
 /** The view for callers: without reviewers and principals, as every caller of the tenant may read it. */
 export function callerView(escalation: Escalation): CallerView {
-  const { id, status, reference, reason, severity } = escalation
-  return { escalation_id: id, escalation_status: status, reference, reason, severity, ...outcome(escalation) }
+  const { id, status, reference, reason, severity, timeoutAction } = escalation
+  const call = { reference, reason, severity, timeout_action: timeoutAction }
+  return { escalation_id: id, escalation_status: status, ...call, ...outcome(escalation) }
 }
 
 function outcome({ createdAt, expiresAt, decidedAt, decidedBy, isUsed }: ShownEscalation) {

@@ -197,8 +197,11 @@ describe('the view of approvals', () => {
     const page = await rig.pageOf('bo@example.com', '/console', phone)
     await rowOf(page, 'refund_payment').waitFor()
     expect(await page.getByRole('heading', { name: /amount 240/ }).isVisible()).to.equal(false)
+    // The buttons appear where the row was: a second tap must not hit them.
+    await page.locator('.ballot .reject:enabled').waitFor({ state: 'attached' })
     await rowOf(page, 'refund_payment').click()
     await page.getByRole('heading', { name: /amount 240/ }).waitFor()
+    expect(await page.locator('.ballot .reject').isEnabled()).to.equal(false)
     expect(page.url()).to.equal(`${rig.origin}/console/approvals/${id}`)
     await page
       .getByRole('button', { name: /^Approve/ })
@@ -217,6 +220,7 @@ describe('the view of approvals', () => {
     const id = await rig.waits('billing/refund_payment', { amount: 240 })
     const bob = await rig.pageOf('bob@example.com', `/console/approvals/${id}`, {}, [])
     await bob.getByText('It waits for a decision.').waitFor()
+    await bob.getByText(/left, then rejected$/).waitFor()
     expect(await bob.getByRole('button', { name: /Approve/ }).count()).to.equal(0)
     const asked: string[] = []
     bob.on('request', (request) => asked.push(new URL(request.url()).pathname))

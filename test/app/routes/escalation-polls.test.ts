@@ -22,6 +22,7 @@ describe("GET /escalations/<id> on the gateway's own port", () => {
       reference: 'mcp://billing/refund_payment@1.0.0',
       reason: 'high_risk_side_effect',
       severity: 'high',
+      timeout_action: 'auto_reject',
       created_at: '2026-01-02T03:04:05.000Z',
       expires_at: '2026-01-02T03:19:05.000Z',
       decided_at: '2026-01-02T03:05:00.000Z',

@@ -6,7 +6,7 @@ import { ErrorBanner, useLoaded } from '../kit/error-banner.js'
 import { useIsLive, usePage } from '../kit/page.js'
 import { Time } from '../kit/time.js'
 import { Untrusted } from '../kit/untrusted.js'
-import { Left } from './waiting-list.js'
+import { atTimeout, Left } from './waiting-list.js'
 
 const ASK_AGAIN_MS = 3_000
 
@@ -35,7 +35,7 @@ export function CallerPage({ initial }: { readonly initial: CallerView }): JSX.E
             {isPending && (
               <>
                 {' · '}
-                <Left until={data.expires_at} />
+                <Left until={data.expires_at} then={`, then ${atTimeout(data)}`} />
               </>
             )}
           </p>

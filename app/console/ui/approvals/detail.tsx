@@ -13,7 +13,7 @@ import { Names, Values } from './names.js'
 import { EnrolmentPanel } from './passkey-panel.js'
 import { indented, valuesIn } from './sentence.js'
 import { Votes } from './votes.js'
-import { Left, ruleOf } from './waiting-list.js'
+import { atTimeout, Left, ruleOf } from './waiting-list.js'
 
 interface DetailProps {
   readonly detail: ApprovalDetail
@@ -149,12 +149,6 @@ function Headline({ detail: { escalation, input } }: { readonly detail: Approval
       </ul>
     </header>
   )
-}
-
-export function atTimeout({
-  timeout_action: action,
-}: Pick<ApprovalDetail['escalation'], 'timeout_action'>): string {
-  return action === 'auto_approve' ? 'approved' : 'rejected'
 }
 
 function Why({ detail: { escalation, context } }: { readonly detail: ApprovalDetail }): JSX.Element {

@@ -1,6 +1,7 @@
 // The list of what waits: tool, input, caller, rule, time left; the oldest first.
 import type { JSX } from 'preact'
 import { useEffect } from 'preact/hooks'
+import type { EscalationJson } from '../../../escalations/escalation-json.js'
 import { useNow } from '../kit/page.js'
 import { useRowKeys } from '../kit/table.js'
 import { countdown } from '../kit/time.js'
@@ -96,4 +97,9 @@ export function Left({ until, then = '' }: LeftProps): JSX.Element {
       {countdown(left)} left{then}
     </span>
   )
+}
+
+/** What becomes of it if nobody decides. */
+export function atTimeout({ timeout_action: action }: Pick<EscalationJson, 'timeout_action'>): string {
+  return action === 'auto_approve' ? 'approved' : 'rejected'
 }
