@@ -1,13 +1,16 @@
 // `svc audit verify`: the report for a person.
-import { visibleInLine } from '@svc/core/json'
+import { messageOf, visibleInLine } from '@svc/core/json'
 import { AuditError } from '@svc/plugin-audit/log'
 import {
+  type ReviewerPasskey,
+  readInput,
   readKeys,
   readWitnessKeys,
   type VerifyFailure,
   type VerifyReport,
   verifyLog,
 } from '@svc/plugin-audit/tools'
+import { z } from 'zod'
 import { writeText } from './audit-files.js'
 import type { CliIo } from './io.js'
 import { progressDisplay } from './progress.js'
@@ -20,6 +23,7 @@ export interface VerifyArguments {
   fast?: boolean
   agents?: boolean
   allowUnsealed?: boolean
+  passkeys?: string
   witnessKeys?: string
   quorum?: number
   json?: boolean
@@ -31,13 +35,14 @@ export interface VerifyArguments {
 export const VERDICT_EXIT = { intact: 0, not_intact: 1, cannot_be_judged: 2 } as const
 
 export async function verify(dir: string, options: VerifyArguments, io: CliIo): Promise<void> {
-  const { keys, witnessKeys, quorum, json = false, quiet, writeKeys, ...rest } = options
+  const { keys, witnessKeys, quorum, passkeys, json = false, quiet, writeKeys, ...rest } = options
   const witnesses = await witnessPolicy(witnessKeys, quorum)
   const progress = progressDisplay(io, 'audit verify', quiet)
   const report = await verifyLog(dir, {
     ...rest,
     ...(keys === undefined ? {} : { keys: await readKeys(keys) }),
     ...(witnesses === undefined ? {} : { witnesses }),
+    ...(passkeys === undefined ? {} : { passkeys: await passkeysIn(passkeys) }),
     onFailure(failure) {
       if (json) return
       progress.clear()
@@ -49,6 +54,35 @@ export async function verify(dir: string, options: VerifyArguments, io: CliIo): 
   if (writeKeys !== undefined && report.verdict === 'intact') await writeTrusted(writeKeys, report)
   await io.out(json ? `${JSON.stringify(report, null, 2)}\n` : summary(report, rest.fast === true))
   io.exit(VERDICT_EXIT[report.verdict])
+}
+
+const passkeysFile = z.object({
+  admin: z.object({
+    passkeys: z
+      .array(z.strictObject({ user: z.string(), id: z.string(), public_key: z.string() }).partial())
+      .min(1),
+  }),
+})
+
+/** Those of a policy, or of a file that has this part of one. Rejects with `AuditError`. */
+async function passkeysIn(file: string): Promise<ReviewerPasskey[]> {
+  const [text, { policyValue }, { publicKeyOf }] = await Promise.all([
+    readInput(file, 'passkeys'),
+    import('@svc/core/policy'),
+    import('@svc/core/passkey'),
+  ])
+  const found = passkeysFile.safeParse(policyValue(String(text)))
+  if (!found.success)
+    throw new AuditError('bad_config', `${file} does not list passkeys under admin.passkeys`)
+  const { passkeys } = found.data.admin
+  for (const [at, { public_key: key }] of passkeys.entries()) {
+    try {
+      if (key !== undefined) publicKeyOf(key)
+    } catch (error) {
+      throw new AuditError('bad_config', `${file}: admin.passkeys.${at}.public_key: ${messageOf(error)}`)
+    }
+  }
+  return passkeys
 }
 
 export async function witnessPolicy(file: string | undefined, quorum: number | undefined) {
@@ -97,6 +131,8 @@ function summary(report: VerifyReport, fast: boolean): string {
       `audit.journal:${failureLine}: the clock was set back from ${from} to ${to}; by witnesses, times before: ${before}, after: ${after}`,
     )
   }
+  if (report.provenVotes !== undefined)
+    lines.push(`${report.provenVotes} votes proven by passkeys of their reviewers`)
   if (report.removedDays.length > 0) {
     const [first, last] = [report.removedDays[0], report.removedDays.at(-1)]
     lines.push(
@@ -112,7 +148,8 @@ function summary(report: VerifyReport, fast: boolean): string {
 }
 
 /** The manipulations that this verification cannot detect. */
-function limits({ selfVouched, compared, pinned, cosigned, keys, verdict }: VerifyReport): string[] {
+function limits(report: VerifyReport): string[] {
+  const { selfVouched, compared, pinned, cosigned, keys, verdict, provenVotes } = report
   if (verdict === 'cannot_be_judged') return []
   const lines: string[] = []
   if (selfVouched && keys.length > 0) {
@@ -121,6 +158,10 @@ function limits({ selfVouched, compared, pinned, cosigned, keys, verdict }: Veri
   if (!pinned && !compared) {
     lines.push('not detectable without --origin: another log of the same key in place of this one')
   }
+  if (provenVotes !== undefined)
+    lines.push(
+      'not detectable: a vote to reject, a revocation or a whole escalation that the holder of the key left out',
+    )
   if (cosigned !== undefined) {
     lines.push(
       'not detectable: what the holder of the key rewrote after the cosigned leaves, and a rollback to an older cosigned checkpoint (--against, or ask a witness for its newest)',

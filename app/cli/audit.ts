@@ -42,6 +42,10 @@ function judging(io: CliIo): Command[] {
       'a file with a checkpoint kept elsewhere, to which the log must still lead',
     )
     .option('--origin <origin>', 'the origin that the log must have')
+    .option(
+      '--passkeys <file>',
+      'a policy that lists the passkeys of reviewers: every vote must be proven by one',
+    )
     .option('--write-keys <file>', 'if it is intact, write its keys there with the leaves that each may sign')
     .option('--strict', 'check every signature, even those that others cover')
     .option('--fast', 'check the journal, the tree and its roots, not the signature of each record')

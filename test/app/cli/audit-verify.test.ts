@@ -4,7 +4,7 @@ import { generateKeyFile } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import { auditCommand } from 'svc-sdk/internal/cli/audit'
 import { appenderIn, DAY, envelope, signer } from '../../plugins/audit/log/writer/records.js'
-
+import { testPasskey } from '../../support/authenticator.js'
 import { audit, file, threeRecords } from './audit-rig.js'
 
 describe('svc audit', () => {
@@ -41,6 +41,31 @@ describe('svc audit', () => {
       const other = join(dir.path, 'other')
       generateKeyFile(other)
       expect((await audit('verify', dir.path, '--keys', other)).code).to.equal(1)
+    })
+
+    it('takes the passkeys that a policy lists, and names every vote that none of them proves', async () => {
+      const policy = join(dir.path, 'policy.yaml')
+      const listed = (key: string) => `admin:\n  passkeys:\n    - { user: ann, public_key: ${key} }\n`
+      writeFileSync(policy, listed(testPasskey().publicKey))
+      const verify = () => audit('verify', dir.path, '--passkeys', policy)
+      const intact = await verify()
+      expect([intact.err, intact.code]).to.deep.equal(['', 0])
+      expect(intact.out).to.include('0 votes proven by passkeys of their reviewers\n')
+      const appender = appenderIn(dir.path)
+      const event = { vote: 'approve', reviewer: 'ann of acme', proof: 'user_token' }
+      await appender.append(envelope({ tool: 'escalations/vote@1', event }))
+      await appender.close()
+      const { err, code } = await verify()
+      expect(err).to.match(/:4: bad_vote: no passkey proves the vote of "ann of acme"\n$/)
+      expect(code).to.equal(1)
+      for (const [text, reason] of [
+        ['server: {}', 'does not list passkeys under admin.passkeys'],
+        [listed('AAAA'), 'admin.passkeys.0.public_key: '],
+      ] as const) {
+        writeFileSync(policy, text)
+        const bad = await verify()
+        expect([bad.err.includes(reason), bad.code], bad.err).to.deep.equal([true, 2])
+      }
     })
 
     it('exits 2 when the keys cannot be read', async () => {

@@ -124,6 +124,10 @@ describe('a vote that needs a passkey', () => {
     expect((await office.call()).status).to.equal(403)
     await approve(office, own)
     expect((await office.call()).status).to.equal(200)
+    const verdictWith = ({ publicKey }: TestPasskey) =>
+      verifyLog(office.gateway.dir, { passkeys: [{ public_key: publicKey }] })
+    expect(await verdictWith(own)).to.include({ verdict: 'intact', provenVotes: 1 })
+    expect((await verdictWith(forged)).failureCounts).to.deep.equal({ bad_vote: 2 })
   })
 
   it('is red in a log that is signed again with any of its members changed', async () => {

@@ -177,8 +177,12 @@ class Day {
     }
   }
 
-  #takeLines(before: number, { lines, failures, runs, lost }: ChunkResult, isSealed: boolean): void {
-    const { judged, findings } = this.#context
+  #takeLines(before: number, scan: ChunkResult, isSealed: boolean): void {
+    const { lines, failures, runs, lost } = scan
+    const { judged, findings, votes } = this.#context
+    const failed = new Set(failures.map(({ index }) => index))
+    for (const { index, record } of votes === undefined ? [] : scan.votes)
+      if (!failed.has(index)) votes?.take(this.#file, before + index + 1, record)
     findings.checked(lines, judged ? lines - failures.length : 0)
     for (const { index, kind, message } of failures)
       findings.fail(this.#file, before + index + 1, kind, message)

@@ -18,6 +18,7 @@ import { HASH_BYTES, HASHES_PER_FILE, parseTreePath } from '../../tree/tree-layo
 import type { Findings } from './findings.js'
 import type { JournalFacts } from './journal-facts.js'
 import type { ScanPool } from './scan-pool.js'
+import type { VoteCheck } from './vote-check.js'
 
 /** Files over this size are not read as a whole; no writer makes one. */
 const MAX_WHOLE_BYTES = 268_435_456
@@ -44,6 +45,8 @@ export interface Context extends Inventory {
   /** Whether each record is checked by itself. */
   readonly judged: boolean
   readonly findings: Findings
+  /** Undefined if the passkeys of reviewers are not known. */
+  readonly votes: VoteCheck | undefined
   readonly onBytes: (bytes: number) => void
 }
 

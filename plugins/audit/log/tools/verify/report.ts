@@ -14,7 +14,7 @@ export type FailureKind =
   | 'foreign'
   /** The sequence number is missing or malformed. */
   | 'bad_sequence'
-  /** A vote that its passkey does not prove. */
+  /** A vote that its passkey, or none of its reviewer, proves; a decision without the votes that it states. */
   | 'bad_vote'
   /** Sequence numbers before this line are missing; their records were never sealed. */
   | 'missing'
@@ -126,6 +126,8 @@ export interface VerifyReport {
   readonly keys: readonly string[]
   /** The same keys with the leaves for which they were trusted. */
   readonly keySpans: readonly KeySpan[]
+  /** Votes that a passkey of their reviewer proves; absent if the passkeys were not given. */
+  readonly provenVotes?: number
   readonly files: number
   readonly records: number
   /** Records with valid form and signature; 0 if only the tree was checked. */

@@ -2,7 +2,6 @@
 // several threads can read chunks of one file.
 
 import { closeSync, openSync } from 'node:fs'
-import { isVote } from '../../browser/recorded-vote.js'
 import { MAX_LINE_BYTES, tooLong } from '../../files/lines.js'
 import { ReadAhead } from '../../files/read-ahead.js'
 import { objectIn } from '../../format/stored-record.js'
@@ -12,6 +11,7 @@ import type { KeyHistory } from '../../tree/key-history.js'
 import type { PlacedRange } from '../../tree/seal-ranges.js'
 import { checkLine, type LineFailure } from './check-line.js'
 import { type NumberRun, RunCollector } from './sequences.js'
+import { isOfVotes } from './vote-check.js'
 
 const NEWLINE = 0x0a
 
@@ -47,7 +47,7 @@ export interface ChunkResult {
   /** The subtrees of a range; undefined if it does not consist of exactly its lines. */
   readonly subtrees: readonly SubtreeRoot[] | undefined
   readonly failures: readonly IndexedFailure[]
-  /** Votes whose lines are valid; what they state is still to be checked. */
+  /** Votes whose lines are valid, and what belongs to them; what they state is still to be checked. */
   readonly votes: readonly IndexedVote[]
   /** Sequence numbers, if records are checked. */
   readonly runs: readonly NumberRun[]
@@ -116,7 +116,7 @@ function scanChunk(file: ReadAhead, chunk: Chunk, { keys, logId }: ScanContext):
       const misplaced = isOwn ? sequences.addRecord(record) : undefined
       const first = failure ?? misplaced
       if (first !== undefined) failures.push({ index: count, ...first })
-      else if (record !== undefined && isVote(record)) votes.push({ index: count, record })
+      else if (record !== undefined && isOfVotes(record)) votes.push({ index: count, record })
     }
     const leaf = leafHashWithin(bytes, start, end)
     if (tree === undefined) leaves.push(leaf)

@@ -2,6 +2,7 @@
 
 import { availableParallelism } from 'node:os'
 import { startWorker, Thread } from '@svc/core/thread'
+import { isVote } from '../../browser/recorded-vote.js'
 import { lineStartFrom } from '../../files/lines.js'
 import type { KeySpan } from '../../tree/journal-line.js'
 import { checkVote } from './check-line.js'
@@ -82,7 +83,9 @@ function withVotes(results: readonly ChunkResult[]): Promise<ChunkResult[]> {
     results.map(async (result) => {
       if (result.votes.length === 0) return result
       const checked = await Promise.all(
-        result.votes.map(async ({ index, record }) => ({ index, failure: await checkVote(record) })),
+        result.votes
+          .filter(({ record }) => isVote(record))
+          .map(async ({ index, record }) => ({ index, failure: await checkVote(record) })),
       )
       const bad = checked.flatMap(({ index, failure }) =>
         failure === undefined ? [] : [{ index, ...failure }],

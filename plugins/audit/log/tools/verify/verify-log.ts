@@ -4,7 +4,7 @@
 import { join } from 'node:path'
 import { messageOf } from '@svc/core/json'
 import { nodeFileSystem } from '../../files/file-system.js'
-import { systemCode } from '../../format/errors.js'
+import { AuditError, systemCode } from '../../format/errors.js'
 import { JOURNAL_FILE } from '../../format/paths.js'
 import type { TrustedKey } from '../../keys/public-key.js'
 import { keysOfLog } from '../../keys/read-keys.js'
@@ -21,6 +21,7 @@ import { type JournalFacts, journalFacts } from './journal-facts.js'
 import { LogCheck } from './log-check.js'
 import type { VerifyFailure, VerifyReport } from './report.js'
 import { scanPool } from './scan-pool.js'
+import { type ReviewerPasskey, VoteCheck } from './vote-check.js'
 import { ClockCheck, CosignedHeadSearch, type WitnessPolicy } from './witnesses.js'
 
 // Retention may remove a day while it is read; then everything is read again.
@@ -43,6 +44,8 @@ export interface VerifyOptions {
   origin?: string
   /** Witnesses whose cosignatures the newest checkpoint must have. */
   witnesses?: WitnessPolicy
+  /** The passkeys of reviewers: every vote must be proven by one of them. */
+  passkeys?: readonly ReviewerPasskey[]
   /** Checks every signature, those that a later checkpoint covers too. */
   strict?: boolean
   /** Checks the journal, the tree and its roots, not each record by itself. */
@@ -93,6 +96,8 @@ export async function verifyFiles(
   options: VerifyOptions,
   heads: readonly KeptCheckpoint[] = [],
 ): Promise<VerifyReport> {
+  if (options.passkeys !== undefined && options.fast === true)
+    throw new AuditError('bad_config', 'passkeys are checked with the records, which fast leaves out')
   const findings = new Findings(options.onFailure)
   const [compared, selfVouched] = [options.against !== undefined, options.keys === undefined]
   const stated = { selfVouched, compared, pinned: options.origin !== undefined, keys: [], keySpans: [] }
@@ -111,13 +116,16 @@ export async function verifyFiles(
   const judged = options.fast !== true
   const onBytes = progressOver(totalBytes, options.onProgress)
   try {
-    const context = { ...inventory, dir, keys, facts, pool, judged, findings, onBytes }
+    const votes =
+      options.passkeys && new VoteCheck(options.passkeys, (facts?.removals.size ?? 0) > 0, findings)
+    const context = { ...inventory, dir, keys, facts, pool, judged, findings, votes, onBytes }
     const result =
       facts === undefined
         ? await checkUnsealed(context, options)
         : await check(context, facts, options, heads)
     const identity = { ...stated, keys: keys.ids, keySpans: keys.spans() }
-    return findings.report(findings.verdict(judged), { ...identity, ...result })
+    const proven = votes === undefined ? {} : { provenVotes: votes.proven }
+    return findings.report(findings.verdict(judged), { ...identity, ...proven, ...result })
   } finally {
     await pool.close()
   }

@@ -43,6 +43,8 @@ interface Cast {
   readonly roles?: readonly string[]
   /** What the record says of the roles. */
   readonly saidRoles?: unknown
+  readonly escalation?: string
+  readonly input?: string
   /** The list that is signed, by the challenge of the vote. */
   readonly batch?: (own: string) => readonly string[]
 }
@@ -50,16 +52,16 @@ interface Cast {
 const AT = Date.parse(`${DAY}T10:00:00.000Z`)
 const ROLES = ['approver', 'beta', '\u{1f600}x', '\ufb33']
 
-/** The record of an approval of ann's. */
-function voteRecord(cast: Cast = {}): Json {
+/** The record of an approval, of ann's unless the cast says otherwise. */
+export function voteRecord(cast: Cast = {}): Json {
   const { by = passkeys.ec, origin = ORIGIN, flags, odd, signed, passkey } = cast
   const { reviewer = 'ann of acme', user = 'ann', age = 30, batch } = cast
   const roles = user === '' ? [] : (cast.roles ?? ROLES)
   const saidRoles = 'saidRoles' in cast ? cast.saidRoles : roles
   const vote: SignedVote = {
-    escalation: 'esc_1',
+    escalation: cast.escalation ?? 'esc_1',
     fingerprint: 'f1',
-    input_sha256: 'a1',
+    input_sha256: cast.input ?? 'a1',
     vote: 'approve',
     comment: 'seen',
     reviewer,
