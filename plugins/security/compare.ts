@@ -20,11 +20,8 @@ export function compareSecurity(before: SecurityConfig, after: SecurityConfig): 
     ...approvals(old.approve_high_risk === true, now.approve_high_risk === true),
     ...same('side_effects.tools', old.tools, now.tools),
     ...same('side_effects.trust_annotations', old.trust_annotations === true, now.trust_annotations === true),
-    ...same(
-      'side_effects.human_escalation',
-      withoutEmergency(old.human_escalation),
-      withoutEmergency(now.human_escalation),
-    ),
+    ...same('side_effects.human_escalation', notNamed(old.human_escalation), notNamed(now.human_escalation)),
+    ...passkeys(old.human_escalation?.require, now.human_escalation?.require),
     ...emergencies(old.human_escalation?.emergency, now.human_escalation?.emergency),
   ]
 }
@@ -57,10 +54,21 @@ function approvals(was: boolean, is: boolean): PolicyChange[] {
 type HumanEscalation = NonNullable<SecurityConfig['side_effects']>['human_escalation']
 type Emergency = NonNullable<HumanEscalation>['emergency']
 
-/** A section that is absent has the defaults. */
-function withoutEmergency(section: HumanEscalation = humanEscalationSchema.parse({})): object {
-  const { emergency: _, ...rest } = section
+/** What is not compared by itself. A section that is absent has the defaults. */
+function notNamed(section: HumanEscalation = humanEscalationSchema.parse({})): object {
+  const { emergency: _, require: __, ...rest } = section
   return rest
+}
+
+function passkeys(was: 'passkey' | undefined, is: 'passkey' | undefined): PolicyChange[] {
+  if (was === is) return []
+  const [needs, enough] = ['each vote needs a passkey', 'a token or a session is enough']
+  const key = 'side_effects.human_escalation.require'
+  return [
+    is === undefined
+      ? changeOf('wider', key, `${needs} -> ${enough}`)
+      : changeOf('narrower', key, `${enough} -> ${needs}`),
+  ]
 }
 
 function emergencies(was: Emergency, is: Emergency): PolicyChange[] {

@@ -51,7 +51,9 @@ export const humanEscalationSchema = z
     require: z
       .literal('passkey')
       .optional()
-      .describe('Each vote has to be signed by a passkey of the reviewer that `admin.passkeys` lists.'),
+      .describe(
+        'Each vote has to be signed by a passkey of the reviewer: one that `admin.passkeys` lists, or that others confirmed.',
+      ),
     emergency: z
       .strictObject({
         roles: roles.min(1).describe("Roles whose users may do so, of the caller's token."),
@@ -90,9 +92,13 @@ export const humanEscalationSchema = z
     }
     if (section.approval_strategy === 'auto_allow') {
       const message = 'applies only if somebody votes; auto_allow ignores it'
-      for (const key of ['remind_after_sec', 'second_set', 'emergency'] as const) {
+      for (const key of ['remind_after_sec', 'second_set', 'require', 'emergency'] as const) {
         if (section[key] !== undefined) context.addIssue({ code: 'custom', path: [key], message })
       }
+    }
+    if (section.require !== undefined && section.timeout_action === 'auto_approve') {
+      const message = 'approves what no passkey has signed; with `require` it must be auto_reject'
+      context.addIssue({ code: 'custom', path: ['timeout_action'], message })
     }
     if (section.approval_strategy === 'human_quorum') return
     const quorumKeys = {

@@ -25,6 +25,7 @@ import {
   appliesTo,
   approvalStateOf,
   coverageOf,
+  coverageOfRule,
   covers,
   decided,
   type StoredEscalation,
@@ -63,6 +64,7 @@ export class EscalationHandler {
     }
     const { idempotencyKey } = request
     const key = idempotencyKey === null ? null : sha256Hex(idempotencyKey)
+    const decision = coverageOfRule(this.#parts.rule)
     const escalated = this.#bySet(findings).map(([setId, ofSet]): EscalatedCall => {
       const isOwnSet = setId !== this.#parts.rule.approvalSetId
       return {
@@ -72,7 +74,7 @@ export class EscalationHandler {
         fingerprint: fingerprintOf(call, request, caller, isOwnSet ? setId : undefined),
         findings: ofSet,
         reasons: [...new Set(ofSet.map(({ reason }) => reason))],
-        wanted: [...new Set(ofSet.map(coverageOf))],
+        wanted: [...new Set(ofSet.map(coverageOf)), decision],
         setId,
         key,
         emergency,

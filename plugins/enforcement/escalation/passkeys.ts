@@ -115,7 +115,10 @@ export class Passkeys {
     const listed = this.listed.filter(({ user }) => isOf(user, reviewer))
     if (reviewer.kind === 'admin') return listed
     const enrolled = await this.enrolled(
-      (one) => isFor(one, value) && one.enrolment?.reviewer === vote.reviewer,
+      (one) =>
+        isFor(one, value) &&
+        one.tenant === reviewer.identity.tenant &&
+        one.enrolment?.reviewer === vote.reviewer,
     )
     return [
       ...listed,

@@ -1,6 +1,12 @@
 // An escalation as the store keeps it, and how votes and time decide it: pure functions of the escalation, the vote and the time.
-import { type Escalation, type EscalationEntry, type Finding, VoteError } from '@svc/core'
-import { messageOf } from '@svc/core/json'
+import {
+  type Escalation,
+  type EscalationEntry,
+  type EscalationRule,
+  type Finding,
+  VoteError,
+} from '@svc/core'
+import { canonicalize, messageOf, sha256Hex } from '@svc/core/json'
 import { z } from 'zod'
 
 /** Milliseconds that a decided escalation is kept: an idempotency key should not outlive the approval it used. */
@@ -323,7 +329,15 @@ export function coverageOf({ reason, approval }: Finding): string {
   return approval === undefined ? reason : `${reason}#${approval.digest}`
 }
 
-/** Whether the reviewers saw all of these findings, by `coverageOf`. */
+/** How the approval was decided: one by fewer people, or without their passkeys, does not cover what now needs them. */
+export function coverageOfRule(rule: EscalationRule): string {
+  const { strategy, timeoutAction, minApprovals, minRejections, requiredRoles, vetoRoles } = rule
+  const { approvalSetId = null, requiresPasskey = false } = rule
+  const people = { approvalSetId, minApprovals, minRejections, requiredRoles, vetoRoles, requiresPasskey }
+  return `decided by ${sha256Hex(canonicalize({ strategy, timeoutAction, ...people }))}`
+}
+
+/** Whether the reviewers saw all of these findings, by `coverageOf`, under this rule. */
 export function covers(value: StoredEscalation, wanted: readonly string[]): boolean {
   const seen = value.covers ?? value.reasons
   return wanted.every((one) => seen.includes(one))

@@ -1,6 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'
+import { testPasskey } from '../../support/authenticator.js'
 import { type Printed, runPolicy } from '../../support/policy-command.js'
 import { TemporaryDir } from '../../support/temporary-dir.js'
 
@@ -30,6 +31,8 @@ rules:
   - { name: large, tools: [billing/refund], require: args.amount <= 100, then: deny }
   - { name: writes, tools: ["*/write_*"], then: escalate }
 `
+
+const passkey = testPasskey()
 
 describe('svc policy diff', () => {
   async function diff(changes: readonly (readonly [string, string])[], ...more: string[]): Promise<Printed> {
@@ -152,18 +155,22 @@ describe('svc policy diff', () => {
       1,
     ],
     [
-      'shows who may run a call before it is approved, and how often',
+      'shows who may run a call before it is approved, and what votes need',
       [
         [
           'security: {',
-          'security: { side_effects: { approve_high_risk: true, human_escalation: { emergency: { roles: [oncall] } } },',
+          'security: { side_effects: { approve_high_risk: true, human_escalation: { require: passkey, emergency: { roles: [oncall] } } },',
         ],
-        ['quotas:', 'admin: { port: 0, roles: { reviewer: [r] } }\nquotas:'],
+        [
+          'quotas:',
+          `admin: { port: 0, roles: { reviewer: [r] }, passkeys: [{ user: ann, id: ${passkey.id}, public_key: ${passkey.publicKey} }] }\nquotas:`,
+        ],
       ],
       [
         'every tenant',
         '  ? admin  changed, not compared',
         '  ~ security.side_effects.approve_high_risk  false -> true  wider',
+        '  ~ security.side_effects.human_escalation.require  a token or a session is enough -> each vote needs a passkey  narrower',
         '  ~ security.side_effects.human_escalation.emergency.roles  allows oncall  wider',
       ],
       1,

@@ -101,6 +101,20 @@ describe('security: human escalation', () => {
     }
   })
 
+  it('rejects passkeys where what nobody signed would be approved', () => {
+    const unsigned = 'approves what no passkey has signed; with `require` it must be auto_reject'
+    for (const [given, expected] of [
+      [{ require: 'passkey' }, []],
+      [{ require: 'passkey', timeout_action: 'auto_approve' }, [`timeout_action: ${unsigned}`]],
+      [
+        { require: 'passkey', approval_strategy: 'auto_allow' },
+        ['require: applies only if somebody votes; auto_allow ignores it'],
+      ],
+    ] as const) {
+      expect(issues(given)).to.deep.equal(expected)
+    }
+  })
+
   it('is in the JSON Schema for editors', () => {
     const schema = JSON.stringify(policySchema(z.strictObject({}), [securityPlugin]))
     expect(schema).to.include('human_escalation').and.include('approval_set_id')

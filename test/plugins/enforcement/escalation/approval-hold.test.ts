@@ -1,8 +1,9 @@
 import { type Call, denied, type EscalationStore, type Outcome } from '@svc/core'
 import { MemoryEscalationStore } from '@svc/plugin-enforcement'
 import { expect } from 'chai'
+import { testPasskey } from '../../../support/authenticator.js'
 import { controlOf } from '../../../support/call.js'
-import { type EscalationRig, idOf, reviewer, startRig, summaryOf } from './rig.js'
+import { type EscalationRig, idOf, reviewer, startRig, summaryOf, TTL } from './rig.js'
 
 const notSent = async (): Promise<Outcome> => denied('RATE_LIMITED', 'too many')
 
@@ -155,4 +156,32 @@ describe('an approval', () => {
       expect(rig.sent).to.have.length(1)
     })
   })
+})
+
+/** The policy is reloaded between the vote and the call's repetition. */
+describe('an approval under another rule', () => {
+  const passkeys = [{ user: 'ann@acme.example', id: 'YW5u', publicKey: testPasskey().publicKey }]
+  const approvalSets = { treasury: { users: ['ann@acme.example'], roles: [] } }
+  const policy = { host: { reviewers: { roles: ['reviewer'], approvalSets, passkeys } } }
+
+  for (const [what, rule, isSent] of [
+    ['lets its call through if only times have changed', { ttlMs: 2 * TTL, remindAfterMs: 60_000 }, true],
+    ['sends nothing that now needs a passkey', { requiresPasskey: true }, false],
+    ['sends nothing that now needs more people', { minApprovals: 2 }, false],
+    ['sends nothing that now needs a role', { requiredRoles: ['treasurer'] }, false],
+    ['sends nothing that others decide now', { approvalSetId: 'treasury' }, false],
+    ['sends nothing that somebody may veto now', { vetoRoles: ['legal'] }, false],
+  ] as const) {
+    it(what, async () => {
+      const store = new MemoryEscalationStore()
+      await using before = await startRig({ store, policy })
+      const id = idOf(await before.call())
+      await before.service.vote(id, reviewer('ann'), { vote: 'approve' })
+      await using after = await startRig({ store, policy, rule })
+      const outcome = summaryOf(await after.call())
+      expect(outcome.code).to.equal(isSent ? 'sent' : 'ESCALATION_PENDING')
+      expect(after.sent).to.have.length(isSent ? 1 : 0)
+      if (!isSent) expect(outcome.id).to.not.equal(id)
+    })
+  }
 })
