@@ -95,6 +95,11 @@ describe('the policy in the console', () => {
       .waitFor()
     const refused = await rig.gateway.invoke('/mcp/billing/get_invoice@1.2.0')
     expect(refused.status).to.equal(403)
+    await page.goto('/console/live')
+    await page.locator('tr.denied a').first().click()
+    await page
+      .getByText(/the admin token blocked the tool billing\/get_invoice.*the invoices are wrong/)
+      .waitFor()
     await page.goto('/console/policy/try')
     await page.getByLabel('Tool', { exact: true }).fill('billing/get_invoice')
     await page.getByRole('button', { name: 'Try it' }).click()

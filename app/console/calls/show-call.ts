@@ -2,6 +2,8 @@
 import { Refusal } from '@svc/core'
 import { z } from 'zod'
 import { type Operation, type OperationRequest, operation } from '../../admin/operation.js'
+import { blockSchema } from '../../blocks/block.js'
+import { MAX_BLOCKS } from '../../blocks/blocks.js'
 import type { AskProcesses, ProcessFacts } from '../process-facts.js'
 import { type CallRow, callRowOf, callRowSchema, readRecord } from './call-row.js'
 import { logDirectoryOf, ruleSchema } from './operations.js'
@@ -34,6 +36,7 @@ const callSchema = z.object({
     })
     .optional()
     .describe('The definition that the caller was last served, from its record.'),
+  block: blockSchema.optional().describe('What operators had blocked, if that refused the call.'),
   siblings: z.array(callRowSchema).describe('Calls of the same trace, the newest first.'),
 })
 
@@ -62,6 +65,8 @@ export function showCall(ask: AskProcesses<ProcessFacts>): Operation {
       const place = new Explainer(dir).placeOf(record)
       const recent = (await ask('recentCall', spanId)).find((one) => one !== null)
       const definition = await definitionOf(dir, record)
+      // Reviewers of a tenant do not see what operators do.
+      const block = access.readsAll ? await blockOf(dir, record.decided_by?.rule) : undefined
       return {
         leaf,
         call,
@@ -72,6 +77,7 @@ export function showCall(ask: AskProcesses<ProcessFacts>): Operation {
           : { stages: recent.waits.map(({ stage, from, to }) => ({ stage, from_ms: from, to_ms: to })) }),
         ...(recent?.told === undefined ? {} : { told: recent.told }),
         ...(definition === undefined ? {} : { definition }),
+        ...(block === undefined ? {} : { block }),
         siblings: await findCalls(dir, isSibling, MAX_SIBLINGS, traceId),
       }
     },
@@ -96,6 +102,17 @@ async function findCall({ access, policy, id = '' }: CallRequest) {
     throw new Refusal('TARGET_NOT_FOUND', 'There is no such call, or retention removed it.')
   const call = callRowOf(read, day === undefined ? '' : `${day}:${byte}`)
   return { ...found, dir, call }
+}
+
+/** From the record of when it was set; it may be lifted since. */
+async function blockOf(dir: string, rule = ''): Promise<CallJson['block']> {
+  const [, id] = /^blocked:(.+)$/.exec(rule) ?? []
+  if (id === undefined) return undefined
+  const { logBrowser } = await import('@svc/plugin-audit/tools')
+  const { records } = await logBrowser.call('records', dir, { tool: 'blocks/set' }, { limit: MAX_BLOCKS })
+  return records
+    .map(({ record }) => blockSchema.safeParse(record.event).data)
+    .find((block) => block?.id === id)
 }
 
 /** Each definition has one record, of the first time that somebody was served it. */

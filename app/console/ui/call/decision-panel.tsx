@@ -1,6 +1,7 @@
 // What decided a call: the entry of the policy, the findings, and the values that were read.
 import type { JSX } from 'preact'
 import type { CallJson } from '../../calls/show-call.js'
+import { Time } from '../kit/time.js'
 import { Untrusted } from '../kit/untrusted.js'
 
 interface DecidedBy {
@@ -17,7 +18,7 @@ export function recordedDecision(record: CallJson['record']): DecidedBy {
 }
 
 export function DecisionPanel({ shown }: { readonly shown: CallJson }): JSX.Element {
-  const { record, rule } = shown
+  const { record, rule, block } = shown
   const findings = listIn(record['findings'])
   const decided = Object.entries(textsIn(record['decided_by']))
   return (
@@ -46,7 +47,27 @@ export function DecisionPanel({ shown }: { readonly shown: CallJson }): JSX.Elem
           </pre>
         </>
       )}
-      {rule === undefined && decided.length > 0 && (
+      {block !== undefined && (
+        <>
+          <h3>Turned off by an operator</h3>
+          <p>
+            <Untrusted text={block.by} cut={80} /> blocked the {block.kind}{' '}
+            <span class="mono">
+              <Untrusted text={block.pattern} cut={120} />
+            </span>{' '}
+            at <Time at={block.at} show="day and time" />,{' '}
+            {block.until === null ? (
+              'without an end'
+            ) : (
+              <>
+                until <Time at={block.until} show="day and time" />
+              </>
+            )}
+            : “<Untrusted text={block.reason} cut={400} />”
+          </p>
+        </>
+      )}
+      {rule === undefined && block === undefined && decided.length > 0 && (
         <p class="hint">The policy of that time is not kept here, or does not mention it.</p>
       )}
       <Values kept={record['kept']} hasRule={recordedDecision(record).rule?.startsWith('rule:') === true} />

@@ -14,6 +14,10 @@ interface AccessProps {
   readonly onChanged: () => void
 }
 
+const MAX_ROWS = 300
+/** Fewer are seen at once. */
+const MIN_FILTERED = 12
+
 export function Access({ data, location, onChanged }: AccessProps): JSX.Element {
   const { session } = usePage()
   const { policy, access, blocks } = data
@@ -31,10 +35,22 @@ export function Access({ data, location, onChanged }: AccessProps): JSX.Element 
       />
     )
   }
-  const rows = access?.tools ?? []
+  const [wanted, setWanted] = useState('')
+  const found = (access?.tools ?? []).filter(({ server: of, tool: name, caller }) =>
+    `${of}/${name} ${nameOf(caller)}`.toLowerCase().includes(wanted.trim().toLowerCase()),
+  )
+  const rows = found.slice(0, MAX_ROWS)
   return (
     <>
-      <Choice policy={policy} chosen={access?.caller} />
+      <div class="choices">
+        <Choice policy={policy} chosen={access?.caller} />
+        {(access?.tools ?? []).length > MIN_FILTERED && (
+          <label>
+            Filter{' '}
+            <input type="search" value={wanted} onInput={(event) => setWanted(event.currentTarget.value)} />
+          </label>
+        )}
+      </div>
       {tool !== null && (
         <div class="lead tool-head">
           <h2>
@@ -78,7 +94,13 @@ export function Access({ data, location, onChanged }: AccessProps): JSX.Element 
             ))}
           </tbody>
         </table>
-        {rows.length === 0 && (
+        {found.length > rows.length && (
+          <p class="note" role="status">
+            {rows.length} of {found.length.toLocaleString('en')} rows; the filter finds others.
+          </p>
+        )}
+        {rows.length === 0 && wanted !== '' && <p class="none">Nothing matches the filter.</p>}
+        {rows.length === 0 && wanted === '' && (
           <p class="none">
             No tool is known: no server lists its tools without a credential, the policy names none, and none
             was called.
