@@ -22,6 +22,8 @@ interface BlockReplaySettings {
   load(): Promise<Policy>
   /** One that was in force earlier; undefined if it no longer loads. */
   loadKept(text: string): Promise<Policy | undefined>
+  /** Time after which the rest is not read. */
+  readonly maxMs?: number
 }
 
 export interface BlockReplay
@@ -43,7 +45,7 @@ const SLICE_MS = 10
 const MAX_CALLERS = 5
 
 export async function replayBlock(settings: BlockReplaySettings): Promise<BlockReplay> {
-  const { dir, since, until, place, inserted, isOn } = settings
+  const { dir, since, until, place, inserted, isOn, maxMs = MAX_MS } = settings
   const judges: PolicyJudge[] = []
   const judgeOf = async (policy: Policy, stage?: InsertedStage) => {
     const judge = await PolicyJudge.start(policy, place, stage)
@@ -52,10 +54,10 @@ export async function replayBlock(settings: BlockReplaySettings): Promise<BlockR
   }
   try {
     const current = await settings.load()
-    const now = await judgeOf(current, inserted)
+    const judge = await judgeOf(current, inserted)
     const callers = new Map<string, number>()
     const replay = new Replay({
-      now,
+      now: judge,
       inForce: async (sha256) => {
         if (sha256 === current.sha256) return judgeOf(await settings.load())
         const text = keptPolicyIn([dir], sha256)
@@ -70,17 +72,18 @@ export async function replayBlock(settings: BlockReplaySettings): Promise<BlockR
     let read = 0
     let stoppedAt: string | undefined
     for await (const record of recordsOf([dir], filter)) {
-      if (performance.now() - slice > SLICE_MS) {
-        if (performance.now() - began > MAX_MS) {
-          stoppedAt = record.ts
-          break
-        }
+      const now = performance.now()
+      if (now - began > maxMs) {
+        stoppedAt = record.ts
+        break
+      }
+      if (now - slice > SLICE_MS) {
         await new Promise((resolve) => setImmediate(resolve))
         slice = performance.now()
       }
       if (!isCall(record)) continue
       read++
-      const request = now.requestOf(record)
+      const request = judge.requestOf(record)
       if (request !== undefined && isOn(request)) await replay.add(record)
     }
     const { judged, same, groups, notJudged, fidelity } = await replay.finish()

@@ -1,0 +1,123 @@
+// What the switch of a tool says before it is used: who loses or regains the tool, and the calls of a day judged again.
+import { mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { identity } from '@svc/core'
+import { generateKeyFile } from '@svc/plugin-audit/log'
+import { expect } from 'chai'
+import { BlockList } from 'svc-sdk/internal/blocks/block'
+import { blockStage } from 'svc-sdk/internal/blocks/stage'
+import { replayBlock } from 'svc-sdk/internal/policy-replay/replay-block'
+import { type AdminRig, adminToken, startAdminRig } from '../app/admin/rig.js'
+import { loadPolicyText } from '../app/policy/generated-policies.js'
+import { temporaryDir } from '../support/temporary-dir.js'
+import { startUpstream } from '../support/upstream.js'
+
+interface Preview {
+  readonly access: readonly { readonly before: string | null; readonly after: string | null }[]
+  readonly replay: {
+    readonly read: number
+    readonly judged: number
+    readonly same: number
+    readonly groups: readonly { readonly change: string; readonly calls: number; readonly why: string }[]
+    readonly repeated: number
+    readonly decided: number
+  }
+}
+
+describe('the preview of a switch', () => {
+  const home = temporaryDir()
+  let dir: string
+
+  const policy = (url: string, extra = '') => `
+tenant: acme
+port: 0
+targets: { billing: ${url}, crm: ${url} }
+audit: { gatewayName: gw, gatewayVersion: 1.0.0, dir: ${dir}, signer: { keyRef: "file://${join(dir, '../key')}" } }
+entitlements: open
+quotas: { adapter: memory }
+admin: { port: 0, tokenRef: env:SVC_ADMIN, console: { edit: true } }
+rules: [{ name: large, tools: [billing/refund], require: args.amount <= 10, then: deny }]
+${extra}`
+
+  beforeEach(() => {
+    mkdirSync(join(home.path, 'state'), { recursive: true })
+    dir = join(home.path, 'audit')
+    generateKeyFile(join(home.path, 'key'))
+  })
+
+  const start = (policyYaml: string) => startAdminRig({ policyYaml, plugins: [] } as never)
+
+  const post = async (rig: AdminRig, path: string, body: object) => {
+    const headers = { authorization: `Bearer ${adminToken}`, 'content-type': 'application/json' }
+    const response = await rig.admin(path, { method: 'POST', headers, body: JSON.stringify(body) })
+    expect(response.status, response.text).to.equal(200)
+    return response.json as unknown as { readonly block: { readonly id: string } }
+  }
+
+  const preview = async (rig: AdminRig, query: string) =>
+    (await rig.admin(`/api/policy/switch?${query}`)).json as unknown as Preview
+
+  it('judges the calls of the tool again by the policy in force, and what was refused while it was off', async () => {
+    await using upstream = await startUpstream()
+    await using rig = await start(policy(upstream.url))
+    const call = async (tool: string, args: object) =>
+      (await rig.gateway.invoke(`/mcp/${tool}@1.0.0`, args)).status
+    for (const amount of [1, 2, 50]) await call('billing/refund', { amount })
+    await call('billing/REFUND', { amount: 1 })
+    for (let id = 0; id < 3; id++) await call('crm/find', { id })
+
+    const off = await preview(rig, 'server=billing&tool=refund')
+    expect(off.access).to.have.length(1)
+    expect(off.replay).to.include({ read: 7, judged: 4, same: 1, repeated: 4, decided: 4 })
+    expect(off.replay.groups.map(({ change, calls }) => [change, calls])).to.deep.equal([
+      ['now denied', 2],
+      ['now denied', 1],
+    ])
+
+    const wide = await post(rig, '/api/blocks', {
+      kind: 'tool',
+      pattern: '*/refund',
+      for_sec: 60,
+      reason: 'r',
+    })
+    const { policy_sha256 } = (await rig.admin('/api/policy/switch?server=crm&tool=find')).json as never
+    const own = await post(rig, '/api/policy/switch', {
+      ...{ server: 'billing', tool: 'refund', reason: 'r', policy_sha256 },
+    })
+    expect(await call('billing/refund', { amount: 1 })).to.equal(403)
+    const still = await preview(rig, `server=billing&tool=refund&lift=${own.block.id}`)
+    expect(still.access, 'another block is on it').to.deep.equal([])
+    await post(rig, `/api/blocks/${wide.block.id}/lift`, {})
+    const on = await preview(rig, `server=billing&tool=refund&lift=${own.block.id}`)
+    expect(on.access).to.containSubset([{ before: `blocked:${own.block.id}`, after: null }])
+    expect(on.replay.judged).to.equal(5)
+    const allowed = on.replay.groups.filter(({ change }) => change.endsWith('allowed'))
+    expect(allowed.reduce((sum, { calls }) => sum + calls, 0)).to.equal(1)
+  })
+
+  it('says from when on it read no further, if it takes too long', async () => {
+    await using upstream = await startUpstream()
+    {
+      await using rig = await start(policy(upstream.url))
+      for (let id = 0; id < 5; id++) await rig.gateway.invoke('/mcp/crm/find@1.0.0', { id })
+    }
+    const load = async () => {
+      const loaded = await loadPolicyText(home.path, policy(upstream.url))
+      if (loaded === undefined) throw new Error('the policy does not load')
+      return loaded
+    }
+    const replay = await replayBlock({
+      dir,
+      since: 0,
+      until: Date.now() + 1_000,
+      place: { baseDir: home.path, env: { SVC_ADMIN: adminToken } },
+      inserted: { name: 'blocks', stage: blockStage(() => new BlockList([])), within: identity },
+      isOn: () => true,
+      load,
+      loadKept: load,
+      maxMs: -1,
+    })
+    expect(replay.read).to.equal(0)
+    expect(replay.stoppedAt).to.match(/^\d{4}-/)
+  })
+})
