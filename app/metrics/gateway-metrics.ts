@@ -27,10 +27,10 @@ export class GatewayMetrics implements Meter {
     processMetrics()
   }
 
-  /** Registers the metrics of a policy's stages, counters with the value 0; a registered name stays as it is. */
+  /** Registers the metrics of a policy's stages with the value 0; a registered name stays as it is. */
   declare(metrics: Readonly<Record<string, MetricEntry>>): void {
-    for (const [name, { kind, help }] of Object.entries(metrics)) {
-      if (this.#isAvailable(name)) this.#register(name, kind, help)
+    for (const [name, { kind, help, isEmptyAtFirst }] of Object.entries(metrics)) {
+      if (this.#isAvailable(name)) this.#register(name, kind, help, isEmptyAtFirst)
     }
   }
 
@@ -106,7 +106,7 @@ export class GatewayMetrics implements Meter {
     return this.#counters.size + this.#gauges.size + this.#histograms.size
   }
 
-  #register(name: string, kind: MetricEntry['kind'], help: string): void {
+  #register(name: string, kind: MetricEntry['kind'], help: string, isEmptyAtFirst = false): void {
     const options = { name, help, registers: [this.registry] }
     if (kind === 'counter') this.#counters.set(name, new Counter(options))
     else if (kind === 'histogram') {
@@ -115,8 +115,7 @@ export class GatewayMetrics implements Meter {
       this.#histograms.set(name, histogram)
     } else {
       const gauge = new Gauge({ ...options, collect: () => this.#read(name) })
-      // It has no sample before its first value: a disk with 0 bytes free is full, one that nobody looked at is not.
-      gauge.remove()
+      if (isEmptyAtFirst) gauge.remove()
       this.#gauges.set(name, gauge)
     }
   }

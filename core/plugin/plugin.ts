@@ -16,6 +16,8 @@ export interface MetricEntry {
   readonly kind: 'counter' | 'gauge' | 'histogram'
   /** The help text, for operators. */
   readonly help: string
+  /** A gauge without a sample before its first value, as 0 would be a statement. */
+  readonly isEmptyAtFirst?: boolean
 }
 
 /** A program that prints a secret to its standard output. */

@@ -27,7 +27,11 @@ export const metrics: Readonly<Record<string, MetricEntry>> = {
     kind: 'gauge',
     help: 'Time since all records were sealed; 0 if another process seals this log, or none does.',
   },
-  svc_audit_disk_free_bytes: { kind: 'gauge', help: "Free space on the log's disk, in bytes." },
+  svc_audit_disk_free_bytes: {
+    kind: 'gauge',
+    help: "Free space on the log's disk, in bytes.",
+    isEmptyAtFirst: true,
+  },
   svc_audit_disk_low_total: {
     kind: 'counter',
     help: "Times that free space on the log's disk fell below the minimum.",

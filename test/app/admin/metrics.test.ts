@@ -220,11 +220,16 @@ describe('the meter', () => {
     expect(log.lines.length).to.be.within(1, 200)
   })
 
-  it('shows a counter from the start, and a gauge once it has a value', async () => {
+  it('shows metrics with 0 from the start, and a gauge for which that would be a statement once it has a value', async () => {
     const metrics = new GatewayMetrics(keepingLogger())
-    metrics.declare({ a_total: { kind: 'counter', help: 'A.' }, b: { kind: 'gauge', help: 'B.' } })
+    metrics.declare({
+      a_total: { kind: 'counter', help: 'A.' },
+      b: { kind: 'gauge', help: 'B.', isEmptyAtFirst: true },
+      c: { kind: 'gauge', help: 'C.' },
+    })
     expect(await metrics.text())
       .to.match(/^a_total 0$/m)
+      .and.match(/^c 0$/m)
       .and.not.match(/^b /m)
     metrics.gauge('b', 0)
     expect(await metrics.text()).to.match(/^b 0$/m)
