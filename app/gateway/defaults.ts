@@ -1,11 +1,11 @@
 // Binds the defaults of a gateway: clock, ids, logger, meter. A binding of the user wins.
-import { randomBytes } from 'node:crypto'
-import { bindDefault, hostClock, type Ids, type Meter, resolve, tokens } from '@svc/core'
+import { bindDefault, hostClock, type Meter, resolve, tokens } from '@svc/core'
 import { visible } from '@svc/core/json'
 import { type DestinationStream, type Logger, type LoggerOptions, pino, stdSerializers } from 'pino'
 import type { DependencyContainer } from 'tsyringe'
 import { GatewayMetrics, gatewayMetrics } from '../metrics/gateway-metrics.js'
 import { bindBetweenPlugins } from '../policy/plugins.js'
+import { RandomIds } from '../telemetry/random-ids.js'
 
 /** `isWatched`: whether an admin listener shows the metrics to Prometheus. */
 export function bindDefaults(container: DependencyContainer, isWatched: boolean): void {
@@ -24,33 +24,6 @@ export function bindDefaults(container: DependencyContainer, isWatched: boolean)
   bindDefault(container, tokens.Logger, {
     useFactory: () => lineLogger({ name: 'svc', level: 'warn' }, 2),
   })
-}
-
-const poolBytes = 4096
-
-/** Takes ids from a pool of random digits: one call of the generator for each would cost more than the id. */
-class RandomIds implements Ids {
-  #digits = ''
-  #used = 0
-
-  traceId(): string {
-    return this.#take(32)
-  }
-
-  spanId(): string {
-    return this.#take(16)
-  }
-
-  #take(length: number): string {
-    if (this.#used + length > this.#digits.length) {
-      this.#digits = randomBytes(poolBytes).toString('hex')
-      this.#used = 0
-    }
-    const id = this.#digits.slice(this.#used, this.#used + length)
-    this.#used += length
-    // W3C Trace Context forbids all zeros; the chance is that of guessing an id.
-    return /[1-9a-f]/.test(id) ? id : this.#take(length)
-  }
 }
 
 /** Counts and levels in memory, for a gateway without an admin listener. */

@@ -1,5 +1,4 @@
 // Spans over OTLP.
-import { randomBytes } from 'node:crypto'
 import { ROOT_CONTEXT, SpanKind, SpanStatusCode, TraceFlags, trace } from '@opentelemetry/api'
 import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-http'
 import {
@@ -13,6 +12,7 @@ import { callObserver } from '@svc/core/pipeline'
 import { CallSpans, maxSpanText, type PresetIds } from './call-spans.js'
 import { CountingExporter, type SignalLosses } from './losses.js'
 import type { OpenSignal, SignalParts } from './open-telemetry.js'
+import { RandomIds } from './random-ids.js'
 import { exportLimitMs } from './signals.js'
 
 export function openTraces({ env, version, resource, losses }: SignalParts): OpenSignal {
@@ -69,7 +69,9 @@ class AdmittedSpans implements SpanProcessor {
   }
 }
 
+/** Each id that is preset serves once; the tracer asks for that of the span first, and for a trace only without a parent. */
 class Ids implements PresetIds {
+  #random = new RandomIds()
   #traceId: string | undefined
   #spanId: string | undefined
 
@@ -79,14 +81,13 @@ class Ids implements PresetIds {
   }
 
   generateTraceId(): string {
-    const traceId = this.#traceId ?? randomBytes(16).toString('hex')
+    const traceId = this.#traceId ?? this.#random.traceId()
     this.#traceId = undefined
     return traceId
   }
 
   generateSpanId(): string {
-    const spanId = this.#spanId ?? randomBytes(8).toString('hex')
-    this.#traceId = undefined
+    const spanId = this.#spanId ?? this.#random.spanId()
     this.#spanId = undefined
     return spanId
   }

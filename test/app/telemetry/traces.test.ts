@@ -68,6 +68,16 @@ describe('traces over OTLP', () => {
     expect(attributesOf(receiver.resources[0])).to.include({ 'service.name': 'svc-gateway' })
   })
 
+  it('has the trace of its record for a call without a trace of the caller', async () => {
+    await using receiver = await OtlpReceiver.start()
+    await using gateway = start(receiver.url)
+    const { url } = await gateway.line('listening')
+    for (let i = 0; i < 2; i++) await invoke(url, 'read', {})
+    await receiver.until((spans) => ofKind(spans, SERVER).length === 2)
+    const ids = ofKind(receiver.spans, SERVER).map((span) => [span.traceId, span.spanId])
+    expect(ids).to.have.deep.members(rig.records().map(({ trace_id, span_id }) => [trace_id, span_id]))
+  })
+
   it('follows the conventions for MCP, and continues the trace of `_meta`', async () => {
     await using receiver = await OtlpReceiver.start()
     await using gateway = start(receiver.url, '', { OTEL_SERVICE_NAME: 'edge' })
