@@ -38,7 +38,7 @@ export interface ConsoleExchange extends AdminExchange {
   ask(client: Reviewer, path: string): Promise<BufferedResponse>
   /** Begins a session of the client that `identify` resolves to, as the operation does. Never rejects. */
   signIn(identify: () => Promise<Reviewer>, key: SessionKey): Promise<BufferedResponse>
-  /** The body of the request. Rejects with `Refusal` if it is no JSON. */
+  /** The body of the request. Rejects with `Refusal` if it is not JSON. */
   readJson(): Promise<object>
 }
 

@@ -176,11 +176,11 @@ def check(raw, given, witnesses=(), quorum=None):
         key_id(key): {"key": key, "from": first, "until": until, "by": None} for key, (first, until) in given.items()
     }
     quorum = len(witnesses) if quorum is None else quorum
-    failures, logs, rules = [], {}, Rules(evidence["filter"])
+    failures, logs, rules, judged = [], {}, Rules(evidence["filter"]), {}
     for name in LISTS:
         for number, text in enumerate(evidence[name], 1):
             proof = proofs.parse(text)
-            reason, record = proofs.failure(proof, keys) if proof else ("it is not a proof of a record", None)
+            reason, record = proofs.failure(proof, keys, judged) if proof else ("it is not a proof of a record", None)
             if reason is None:
                 checkpoint = proof["checkpoint"]
                 origin = checkpoint["origin"]

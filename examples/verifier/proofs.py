@@ -45,10 +45,16 @@ def root_of(leaf, index, size, path):
     return node if last == 0 else None
 
 
-def failure(proof, keys):
-    """Why the proof does not show its record in a log of one of the keys, None if it does; and the record."""
+def failure(proof, keys, judged):
+    """
+    Why the proof does not show its record in a log of one of the keys, None if it does; and the record. `judged` is a dict
+    for the checkpoints of proofs with the same keys, as many proofs have the same one.
+    """
     checkpoint, leaf = proof["checkpoint"], proof["leaf"]
-    kind = checkpoints.signature_failure(checkpoint, keys)
+    name = checkpoint["signed"], tuple(checkpoint["signatures"])
+    if name not in judged:
+        judged[name] = checkpoints.signature_failure(checkpoint, keys)
+    kind = judged[name]
     if kind:
         return f"checkpoint: {kind}", None
     if root_of(leaf_hash(proof["line"]), leaf, checkpoint["size"], proof["path"]) != checkpoint["root"]:

@@ -65,7 +65,7 @@ export async function linesAfter(
   const lines = linesIn(bytes, { day, offset })
   const read = bytes.lastIndexOf(0x0a) + 1
   if (read > 0) return { lines, next: { day, offset: offset + read }, isMore: end < size }
-  // A line that is longer than what is read is no record of a call; it is passed over.
+  // The line is longer than any record of a call, and is skipped.
   if (end < size) return { lines, next: { day, offset: end }, isMore: true }
   const later = (await days(dir)).find((one) => one > day)
   return later === undefined

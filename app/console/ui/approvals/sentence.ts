@@ -24,12 +24,12 @@ function parsed(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {
-    // A redacted input may be no JSON; it is shown as it is.
+    // Redaction may leave text that is not JSON; it is shown as it is.
     return undefined
   }
 }
 
-/** The input with line breaks, or as it is if it is no JSON. */
+/** The input with line breaks, or unchanged if it is not JSON. */
 export function indented(text: string): string {
   const value = parsed(text)
   return value === undefined ? text : JSON.stringify(value, null, 2)

@@ -44,11 +44,19 @@ export function readProof(text: string): ReadProof | undefined {
   const leaf = Number(INDEX_LINE.exec(indexLine)?.[1])
   const line = extra.startsWith('extra ') ? strictBase64(extra.slice('extra '.length)) : undefined
   const path = hashes.map(strictBase64)
-  const checkpoint = readCheckpoint(text.slice(end + 2))
+  const checkpoint = checkpointIn(text.slice(end + 2))
   if (end < 0 || version !== PROOF_VERSION || line === undefined || checkpoint === undefined) return undefined
   if (!Number.isSafeInteger(leaf)) return undefined
   if (!path.every((hash) => hash?.length === 32)) return undefined
   return { line, record: objectOf(line), leaf, path: path as Bytes[], checkpoint }
+}
+
+// Most proofs have the checkpoint of the one before.
+let [lastNote, lastCheckpoint]: [string, SignedCheckpoint | undefined] = ['', undefined]
+
+function checkpointIn(note: string): SignedCheckpoint | undefined {
+  if (note !== lastNote) [lastNote, lastCheckpoint] = [note, readCheckpoint(note)]
+  return lastCheckpoint
 }
 
 function objectOf(line: Bytes): Record<string, unknown> | undefined {

@@ -56,8 +56,24 @@ function signatureLine(line: string): SignatureLine | undefined {
   return { name, id: hexOf(bytes.slice(0, ID_BYTES)), bytes: bytes.slice(ID_BYTES) }
 }
 
+const checked = new WeakMap<
+  SignedCheckpoint,
+  { readonly keys: readonly GivenKey[]; readonly result: Promise<CheckResult> }
+>()
+
 /** Whether a key has signed the checkpoint that may sign its last leaf, and none of these wrongly. */
-export async function checkCheckpoint(
+export function checkCheckpoint(
+  checkpoint: SignedCheckpoint,
+  keys: readonly GivenKey[],
+): Promise<CheckResult> {
+  const known = checked.get(checkpoint)
+  if (known?.keys === keys) return known.result
+  const result = signatureResult(checkpoint, keys)
+  checked.set(checkpoint, { keys, result })
+  return result
+}
+
+async function signatureResult(
   { origin, size, text, signatures }: SignedCheckpoint,
   keys: readonly GivenKey[],
 ): Promise<CheckResult> {

@@ -11,7 +11,7 @@ import type { Selection } from '../../format/selection.js'
 import type { TrustedKey } from '../../keys/public-key.js'
 import { judgeCosignature, MAX_AHEAD_MS } from '../../tree/cosignature.js'
 import { parseNote } from '../../tree/note.js'
-import { checkProof } from '../prove/check-proof.js'
+import { ProofChecker } from '../prove/check-proof.js'
 import { parseProof } from '../prove/proof-text.js'
 import type { WitnessPolicy } from '../verify/witnesses.js'
 import { evidenceIn } from './evidence-data.js'
@@ -54,12 +54,13 @@ export async function checkEvidence(
   if ('reason' in read) return { ...nothing, valid: false, reason: read.reason }
   const { evidence } = read
   const rules = new EvidenceRules(evidence.filter)
+  const checker = new ProofChecker(keys)
   const failures: EvidenceFailure[] = []
   const sizes = new Map<string, number>()
   const times: string[] = []
   for (const list of evidenceLists) {
     for (const [at, proof] of evidence[list].entries()) {
-      const judged = await checkProof(proof, keys)
+      const judged = await checker.check(proof)
       const fail = (reason: string) => failures.push({ list, number: at + 1, reason })
       if (!judged.valid) {
         fail(judged.reason)
