@@ -119,7 +119,7 @@ export interface FoundOperation {
 }
 
 /** Records have the whole query of an access. */
-export const MAX_URL = 2_000
+const MAX_URL = 8_000
 
 /** @throws {Refusal} `BAD_REQUEST` if a name is in the query twice, or the query is too long */
 export function findOperation(

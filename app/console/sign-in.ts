@@ -18,8 +18,12 @@ export const CALLBACK_PATH = '/console/callback'
 
 /** What the page sends that begins it. */
 export const beginSchema = z.strictObject({
-  /** Where to go afterwards. */
-  path: z.string().regex(/^\/console(?:\/[\w/-]*)?(?:\?[\w=&%.+-]*)?$/),
+  /** Where to go afterwards: a page of the console, or its first. */
+  path: z
+    .string()
+    .max(4_096)
+    .regex(/^\/console(?!.*\/\.)(?:[/?][!-[\]-~]*)?$/)
+    .catch('/console'),
 })
 
 /**

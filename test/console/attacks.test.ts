@@ -133,6 +133,59 @@ describe('an attack on the console', () => {
     '/api/policy/access': ['tenant=beta', 'server=billing&tool=list_of_beta'],
   }
 
+  /** What a parser may not expect. */
+  const odd = [
+    ...[
+      '/console/%',
+      '/console/live/%ff',
+      '/console/%00',
+      '/console/log/%F0%9F',
+      '/console/servers/%25',
+      '/console/live?q=%',
+    ],
+    ...[
+      '/console//evil.example',
+      '/console/..;/x',
+      '/console/approvals/../../etc/passwd',
+      '/console/policy/access?tenant=%ff',
+    ],
+    ...[
+      '/console/callback',
+      '/console/callback?%',
+      '/console/callback?error=x&error_description=%3Cscript%3E',
+    ],
+    ...[
+      'since=x',
+      'since=2026-99-99',
+      'until=9999-12-31T99:00Z',
+      'limit=1e9',
+      'limit=-1',
+      'before=99999999999999',
+      '__proto__=1',
+    ].map((query) => `/api/records?${query}`),
+    ...['constructor=1', 'tenant=%00', 'tenant=acme&tenant=beta', `tool=${'x'.repeat(9000)}`].map(
+      (query) => `/api/evidence?${query}`,
+    ),
+    ...['99999999999999', '-1', '1/proof?older=999999', '1/proof?older=x', '__proto__'].map(
+      (id) => `/api/records/${id}`,
+    ),
+    ...['9999-99-99-1', '2026-11-24-999999999999999', '0000-00-00-0', 'constructor'].map(
+      (id) => `/api/calls/${id}`,
+    ),
+    ...[
+      '/api/escalations/__proto__',
+      '/api/escalations/..',
+      '/api/escalations?limit=0',
+      '/api/escalations?status=toString',
+    ],
+    ...[
+      '/api/policy/access?tenant=%E2%80%AE&kind=role',
+      '/api/policy/access?kind=toString&tenant=a',
+      '/api/activity?hours=NaN',
+      '/api/activity?hours=1e1',
+    ],
+  ]
+
   const reads = () =>
     operations
       .filter(({ method, path }) => method === 'GET' && path !== '/api/events')
@@ -340,7 +393,7 @@ describe('an attack on the console', () => {
     expect((await ask(origin, '/api/session', { headers: { cookie: mine.cookie } })).status).to.equal(200)
   })
 
-  it('gets protective headers with every response, whatever it asks', async () => {
+  it('gets protective headers with every response, and no failure, whatever it asks', async () => {
     const found: string[] = []
     const cookie = session('operator@acme').cookie
     const asked: [string, Asking][] = [
@@ -360,6 +413,11 @@ describe('an attack on the console', () => {
         '/favicon.ico',
         '/nothing',
       ].map((path): [string, Asking] => [path, {}]),
+      ...odd.flatMap((path): [string, Asking][] => [
+        [path, {}],
+        [path, { headers: { cookie } }],
+        [path, { headers: { cookie: session('reviewer@beta').cookie } }],
+      ]),
       ['/console/login', { method: 'POST' }],
       ['/console/login', { method: 'POST', body: '{}', headers: { 'content-type': 'application/json' } }],
       ['/api/blocks', { method: 'POST', body: '{' }],

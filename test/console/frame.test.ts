@@ -44,6 +44,9 @@ describe('the console', () => {
     await page.getByRole('button', { name: 'Sign out' }).click()
     await page.getByLabel('Admin token').waitFor()
     expect((await ask(rig.origin, '/api/session', { headers: kept })).status).to.equal(401)
+    await page.goBack()
+    await page.getByLabel('Admin token').waitFor()
+    expect(await page.content()).to.not.include('Sign out')
   })
 
   it('shows the keys at ?, and keeps the chosen colours', async () => {

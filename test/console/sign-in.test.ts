@@ -1,5 +1,6 @@
 import { expect } from 'chai'
 import type { Page } from 'playwright-core'
+import { beginSchema } from 'svc-sdk/internal/console/sign-in'
 import { ask, type HttpResponse } from '../app/admin/rig.js'
 import { type Chromium, needsChromium, startChromium } from '../support/chromium.js'
 import { type OAuthProvider, registeredClient, startOAuthProvider } from '../support/oauth-provider.js'
@@ -155,9 +156,6 @@ describe('the sign-in at an issuer', () => {
       ['with a private key', finish(whole, { key: { ...jwk, d: 'A'.repeat(43) } })],
       ['from another origin', finish(whole, {}, { origin: 'http://localhost:1' })],
       ['as a form', finish(whole, {}, { 'content-type': 'text/plain' })],
-      ['to another place', postJson('/console/login', { path: '//evil.example' })],
-      ['to another scheme', postJson('/console/login', { path: 'javascript:alert(1)' })],
-      ['to a path that turns back', postJson('/console/login', { path: '/console/..//evil.example' })],
       ['with a key of the one who begins', postJson('/console/login', { path: '/console', key: jwk })],
     ]
     for (const [what, sent] of refused) {
@@ -171,6 +169,32 @@ describe('the sign-in at an issuer', () => {
     const signIns = rig.gateway.records().filter(({ tool, error }) => /^admin\/sign_in/.test(tool) && !error)
     expect(signIns.map(({ principal }) => principal?.user)).to.deep.equal(['bo@example.com'])
     await page.close()
+  })
+
+  it('leads to pages of the console alone', () => {
+    for (const path of ['/console', '/console/servers/my%20server?q=caller:bo,li#x', '/console?x=1']) {
+      expect(beginSchema.parse({ path }).path).to.equal(path)
+    }
+    for (const path of [
+      ...[
+        '//evil.example',
+        'https://evil.example',
+        'javascript:alert(1)',
+        '/consoles',
+        '/console.evil.example',
+        '/api/x',
+      ],
+      ...[
+        '/console/..//evil.example',
+        '/console/./x',
+        '/console\\evil',
+        '/console/a b',
+        '/console/\u202e',
+        `/console/${'x'.repeat(5000)}`,
+      ],
+    ]) {
+      expect(beginSchema.parse({ path }).path, path).to.equal('/console')
+    }
   })
 
   it('is asked for again when the session has ended elsewhere', async () => {

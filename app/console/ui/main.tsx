@@ -14,5 +14,9 @@ const clock = gatewayClock(state.now)
 const api = browserApi(state.csrf, clock)
 const events = state.session === undefined ? {} : { events: new GatewayEvents() }
 hydrate(<App state={state} api={api} {...events} />, root)
+// One that the browser has kept may be of somebody who has signed out.
+addEventListener('pageshow', ({ persisted }) => {
+  if (persisted) location.reload()
+})
 if (state.times !== undefined) sayWhenActive(api, clock, state.times)
 root.dataset['ready'] = ''
