@@ -240,7 +240,7 @@ describe('an attack on the console', () => {
             const headers = { cookie: session.cookie }
             const { status, text } = await ask(origin, `/console/${view}/${id}`, { headers })
             // What the page says of itself: its path, and its clock.
-            return `${status} ${text.replaceAll(`/${id}`, '/ID').replaceAll(/"(?:now|at|trace_id)":("[^"]*"|\d+)|"(?:csrf|sha256)":"[^"]*"|<title>.*?<\/title>/g, '')}`
+            return `${status} ${text.replaceAll(`/${view}/${id}`, 'ID').replaceAll(/"(?:now|at|trace_id)":("[^"]*"|\d+)|"(?:csrf|sha256)":"[^"]*"|<title>.*?<\/title>/g, '')}`
           }),
         )
         count += 4
