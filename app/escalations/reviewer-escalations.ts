@@ -33,6 +33,7 @@ const maxSearched = 5000
 const voteErrors: Record<VoteErrorCode, { readonly code: ErrorCode; readonly reason: string }> = {
   NOT_FOUND: { code: 'TARGET_NOT_FOUND', reason: 'not_found' },
   DECIDED: { code: 'IDEMPOTENT_DUPLICATE', reason: 'decided' },
+  ALREADY_REGISTERED: { code: 'IDEMPOTENT_DUPLICATE', reason: 'already_registered' },
   ALREADY_VOTED: { code: 'IDEMPOTENT_DUPLICATE', reason: 'already_voted' },
   PASSKEY_REQUIRED: { code: 'TOOL_NOT_ALLOWED', reason: 'passkey_required' },
   INPUT_NOT_SEEN: { code: 'BAD_REQUEST', reason: 'input_not_seen' },

@@ -307,6 +307,8 @@ export type VoteErrorCode =
   | 'DECIDED'
   /** Each reviewer has one vote. */
   | 'ALREADY_VOTED'
+  /** The passkey is registered, or the reviewer has too many. */
+  | 'ALREADY_REGISTERED'
   /** The voter is the caller, of another tenant, not in the approval set, or without a reviewer role. */
   | 'NOT_A_REVIEWER'
   /** The rule requires a passkey, and the vote has no valid signature of one of the reviewer's. */

@@ -81,10 +81,10 @@ export class Enrolments implements EnrolmentService {
     const latest = (await repository.latest(fingerprint))?.value
     const isTaken = latest !== undefined && (latest.status === 'pending' || counts(latest))
     if (isTaken || this.#passkeys.listed.some(({ id }) => id === given.credentialId))
-      throw new VoteError('ALREADY_VOTED', 'This passkey is registered already.')
+      throw new VoteError('ALREADY_REGISTERED', 'This passkey is registered already.')
     const own = await this.#passkeys.enrolled(({ enrolment }) => enrolment?.reviewer === name)
     if (own.length >= MAX_ENROLLED)
-      throw new VoteError('ALREADY_VOTED', `You have ${MAX_ENROLLED} passkeys; revoke one first.`)
+      throw new VoteError('ALREADY_REGISTERED', `You have ${MAX_ENROLLED} passkeys; revoke one first.`)
     const value = this.#newEscalation(
       identity,
       setId,
@@ -96,7 +96,8 @@ export class Enrolments implements EnrolmentService {
       fingerprint,
     )
     const opened = await repository.open({ value, input: undefined }, latest?.id)
-    if (opened !== 'opened') throw new VoteError('ALREADY_VOTED', 'Too much of yours waits; try again later.')
+    if (opened !== 'opened')
+      throw new VoteError('ALREADY_REGISTERED', 'Too many registrations or calls of yours wait.')
     try {
       await events.opened(value, identity)
     } catch (error) {

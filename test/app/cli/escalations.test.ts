@@ -6,12 +6,13 @@ import { canonicalize, sha256Hex } from '@svc/core/json'
 import { expect } from 'chai'
 import type { GatewaySettings } from 'svc-sdk'
 import { escalationsCommand } from 'svc-sdk/internal/cli/escalations'
+import { testPasskey } from '../../support/authenticator.js'
 import { runCommand } from '../../support/command.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import { TestIssuer } from '../../support/issuer.js'
 import { TemporaryDir } from '../../support/temporary-dir.js'
 import { startUpstream, type TestUpstream } from '../../support/upstream.js'
-import { adminToken } from '../admin/rig.js'
+import { adminToken, ask } from '../admin/rig.js'
 
 type Env = Record<string, string>
 
@@ -166,6 +167,54 @@ describe('svc escalations', () => {
     const shown = await run(['approve', id], ada)
     expect(shown.out).to.match(/^emergency the site is down; review confirmed$/m)
     expect((await run(['list', '--review', 'open'], ada)).out).to.equal('none\n')
+  })
+
+  it('lists passkeys, approves none without a passkey, and revokes them', async () => {
+    await using issuer = await TestIssuer.start()
+    const [anns, bobs] = [testPasskey(), testPasskey('Ym9icy1wYXNza2V5')]
+    await start({
+      authn: { oidc: issuer.oidc },
+      admin: {
+        port: 0,
+        tokenRef: 'env:SVC_ADMIN',
+        roles: { reviewer: ['approver'] },
+        passkeys: [{ user: 'ann', id: anns.id, public_key: anns.publicKey }],
+      },
+      security: { side_effects: { approve_high_risk: true, human_escalation: { require: 'passkey' } } },
+    })
+    const bob = {
+      ...env,
+      SVC_ADMIN_TOKEN: await issuer.sign({ email: 'bob', sub: 'bob', roles: ['approver'] }),
+    }
+    const { adminUrl = '' } = await gateway.handle.ready()
+    const { SVC_ADMIN_TOKEN: token } = bob
+    const post = async (path: string, body: object) => {
+      const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' }
+      return (await ask(adminUrl, path, { method: 'POST', headers, body: JSON.stringify(body) })).json
+    }
+    const { challenge, nonce } = await post('/api/passkeys/challenge', {})
+    const origin = `http://localhost:${new URL(adminUrl).port}`
+    const response = bobs.register(String(challenge), origin)
+    const { id } = await post('/api/passkeys', {
+      nonce,
+      credential_id: response.credentialId,
+      client_data_json: response.clientDataJson,
+      attestation_object: response.attestationObject,
+    })
+    expect((await run(['list', '--passkeys'], bob)).out).to.match(new RegExp(`^${id} +pending `, 'm'))
+    expect((await run(['show', String(id)], bob)).out).to.match(/^code {6}[0-9a-f]{4}( [0-9a-f]{4}){3}$/m)
+    const ann = {
+      ...env,
+      SVC_ADMIN_TOKEN: await issuer.sign({ email: 'ann', sub: 'ann', roles: ['approver'] }),
+    }
+    const refused = await run(['approve', String(id)], ann)
+    expect([refused.code, refused.err]).to.deep.equal([
+      1,
+      'svc-sdk escalations approve: TOOL_NOT_ALLOWED: This vote needs your passkey: vote on the page of the approval.\n',
+    ])
+    expect((await run(['revoke', String(id)], ann)).code).to.equal(1)
+    expect((await run(['revoke', String(id)], env)).out).to.match(/^revoked +\d{4}-/m)
+    expect((await run(['list', '--passkeys'], env)).out).to.match(new RegExp(`^${id} +revoked `, 'm'))
   })
 
   it('lets an operator reject it', async () => {

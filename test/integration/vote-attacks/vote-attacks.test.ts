@@ -362,6 +362,11 @@ describe('a vote that needs a passkey, attacked', () => {
         }
       }
     }
+    for (const who of Object.keys(people) as Who[]) {
+      if (['bo', 'an operator', 'an agent with the admin token'].includes(who)) continue
+      const response = await office.post(who, `/api/passkeys/${enrolment}/revoke`, {})
+      expect(response.status, `${who}: ${response.text}`).to.be.oneOf([403, 404])
+    }
     expect(await office.show(enrolment)).to.deep.include({ status: 'pending', votes: [] })
   })
 })

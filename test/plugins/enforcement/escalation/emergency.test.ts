@@ -137,15 +137,24 @@ describe('a call in an emergency', () => {
 })
 
 describe('the review of an emergency call', () => {
-  it('is never done by the caller', async () => {
+  it('is never done by the caller, under any spelling of their names', async () => {
     await using rig = await start()
     await rig.call(run)
     const { id } = await only(rig)
-    const own = { kind: 'user', identity: { ...oncall, roles: ['oncall', 'reviewer'] } } as const
-    expect(await rejectionOf(rig.service.vote(id, own, { vote: 'approve' }))).to.have.property(
-      'code',
-      'NOT_A_REVIEWER',
-    )
+    const { user = '', userId = '' } = oncall
+    for (const names of [
+      {},
+      { userId: 'another' },
+      { user: 'another' },
+      { user: user.toUpperCase(), userId: 'another' },
+      { user: `\u200b${user}`, userId: 'another' },
+      { user: user.replace('@', '＠'), userId: 'another' },
+      { user: userId, userId: user },
+    ]) {
+      const own = { kind: 'user', identity: { ...oncall, ...names, roles: ['oncall', 'reviewer'] } } as const
+      const refused = await rejectionOf(rig.service.vote(id, own, { vote: 'approve' }))
+      expect(refused, JSON.stringify(names)).to.have.property('code', 'NOT_A_REVIEWER')
+    }
   })
 
   it('needs the quorum of its rule, and is done once', async () => {

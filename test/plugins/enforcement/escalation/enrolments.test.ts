@@ -4,6 +4,7 @@ import { canonicalize, sha256Hex } from '@svc/core/json'
 import { expect } from 'chai'
 import { type TestPasskey, testPasskey } from '../../../support/authenticator.js'
 import { rejectionOf } from '../../../support/rejection.js'
+import { TemporaryDir } from '../../../support/temporary-dir.js'
 import { caller, type EscalationRig, idOf, type RigOptions, reviewer, startRig } from './rig.js'
 
 const origin = 'http://localhost:9090'
@@ -148,8 +149,8 @@ describe('a passkey that a reviewer registers', () => {
   it('is registered once, also by another person, and not after the time of its challenge', async () => {
     await using rig = await start()
     await enrol(rig, bob, bobsKey)
-    expect(await codeOf(enrol(rig, cid, bobsKey))).to.have.property('code', 'ALREADY_VOTED')
-    expect(await codeOf(enrol(rig, bob, annsKey))).to.have.property('code', 'ALREADY_VOTED')
+    expect(await codeOf(enrol(rig, cid, bobsKey))).to.have.property('code', 'ALREADY_REGISTERED')
+    expect(await codeOf(enrol(rig, bob, annsKey))).to.have.property('code', 'ALREADY_REGISTERED')
     const enrolments = await rig.service.enrolments()
     const { challenge, nonce } = await enrolments.challenge(cid, undefined)
     rig.clock.advance(12 * 60_000)
@@ -213,6 +214,25 @@ describe('a passkey that a reviewer registers', () => {
     await (await rig.service.enrolments()).revoke(id, bob, false)
     expect(await codeOf(vote(rig, ann, annsKey, id))).to.have.property('code', 'DECIDED')
     expect(await rig.service.find(id)).to.include({ status: 'rejected' })
+  })
+
+  it('counts at every gateway of the store, and after a restart', async () => {
+    using dir = new TemporaryDir()
+    const context = { stateDir: dir.path }
+    {
+      await using one = await start({ context })
+      await using two = await start({ context })
+      await vote(two, ann, annsKey, await enrol(one, bob, bobsKey))
+      const id = idOf(await two.call())
+      expect(await vote(one, bob, bobsKey, id)).to.include({ status: 'approved' })
+    }
+    await using later = await start({ context })
+    const id = idOf(await later.call({ args: { n: 2 } }))
+    expect(await vote(later, bob, bobsKey, id)).to.include({ status: 'approved' })
+    const [enrolled] = await later.service.list({ isEnrolment: true, limit: 10 })
+    await (await later.service.enrolments()).revoke(enrolled?.id ?? '', bob, false)
+    const next = idOf(await later.call({ args: { n: 3 } }))
+    expect(await codeOf(vote(later, bob, bobsKey, next))).to.have.property('code', 'PASSKEY_REQUIRED')
   })
 
   it('is kept beyond the time of decided escalations', async () => {
