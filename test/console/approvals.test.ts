@@ -46,7 +46,7 @@ describe('the view of approvals', () => {
       { invoice: 'INV-1017', amount: 180 },
       { user: 'li@example.com' },
     )
-    const page = await rig.pageOf('bo@example.com', '/console')
+    const page = await rig.pageOf('mia@example.com', '/console')
     await page
       .getByRole('heading', { name: /agent-7 for bob@example\.com wants refund_payment, amount 240/ })
       .waitFor()
@@ -55,7 +55,7 @@ describe('the view of approvals', () => {
     await page.getByText(/^\d+:\d\d left, then rejected$/).waitFor()
     expect(await page.locator('.consequences').textContent()).to.match(/Nobody decides\s*rejected at \d\d:/)
     expect(await rowOf(page, '240').textContent()).to.match(/agent-7 for bob@example\.com.*amount 240/s)
-    await page.locator('.voter', { hasText: 'bo@example.com' }).waitFor()
+    await page.locator('.voter', { hasText: 'mia@example.com' }).waitFor()
     await page
       .getByRole('button', { name: /Approve/ })
       .and(page.locator(':enabled'))
@@ -194,7 +194,7 @@ describe('the view of approvals', () => {
       { invoice: 'INV-1001', amount: 240 },
       { reason: 'Charged twice.' },
     )
-    const page = await rig.pageOf('bo@example.com', '/console', phone)
+    const page = await rig.pageOf('mia@example.com', '/console', phone)
     await rowOf(page, 'refund_payment').waitFor()
     expect(await page.getByRole('heading', { name: /amount 240/ }).isVisible()).to.equal(false)
     // The buttons appear where the row was: a second tap must not hit them.

@@ -59,6 +59,11 @@ describe('the view of calls as they happen', () => {
         'crm/delete_contact',
         'billing/get_invoice',
       ])
+      // Two days later.
+      await page.clock.setFixedTime(Date.now() + 172_800_000)
+      await rig.call('billing/ping', {})
+      await rows(page).filter({ hasText: 'billing/ping' }).waitFor()
+      expect(await rows(page).last().locator('.time').textContent()).to.match(/^\d+ \w+, \d\d:\d\d:\d\d$/)
     })
 
     it('holds back what comes while it is paused, filters by the URL, and opens a row by keys', async () => {

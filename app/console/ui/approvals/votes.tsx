@@ -77,7 +77,7 @@ function Consequences({ escalation }: { readonly escalation: EscalationJson }): 
       <dt>Nobody decides</dt>
       <dd>
         {action === 'auto_approve' ? <strong>approved</strong> : 'rejected'} at{' '}
-        <Time at={end} show="time, or day" />
+        <Time at={end} show="time, or both" />
       </dd>
     </dl>
   )

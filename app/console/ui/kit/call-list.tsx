@@ -25,7 +25,7 @@ export function CallList({ caption, calls, name }: CallListProps): JSX.Element {
         </a>
       ),
     },
-    { name: 'Decision', cell: (call) => <CallDecisionBadge call={call} /> },
+    { name: 'Decision', class: 'badges', cell: (call) => <CallDecisionBadge call={call} /> },
     { name: 'ms', class: 'number', cell: ({ latency_ms: ms }) => milliseconds(ms) },
   ]
   return <Table class="call-list" caption={caption} columns={columns} rows={calls} keyOf={({ id }) => id} />

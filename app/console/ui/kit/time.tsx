@@ -5,8 +5,8 @@ import { useIsLive, useNow, usePage } from './page.js'
 interface TimeProps {
   /** ISO 8601. */
   readonly at: string
-  /** `time` leaves out the day; `time, or day` has it for times of other days than today. */
-  readonly show?: 'time' | 'day and time' | 'time, or day' | 'ago'
+  /** `time` leaves out the day; the next two are for times that are not of today. */
+  readonly show?: 'time' | 'time, or day' | 'time, or both' | 'day and time' | 'ago'
 }
 
 export function Time({ at, show = 'time' }: TimeProps): JSX.Element {
@@ -41,8 +41,9 @@ function formattersOf(timeZone: string | undefined) {
 function format(at: string, show: TimeProps['show'], now: number, timeZone: string | undefined): string {
   const formatter = formattersOf(timeZone)
   const [day, clock] = [formatter.day.format(Date.parse(at)), formatter.time.format(Date.parse(at))]
-  const isShort = show === 'time' || (show === 'time, or day' && day === formatter.day.format(now))
-  return isShort ? clock : `${day}, ${clock}`
+  const isToday = day === formatter.day.format(now)
+  if (show === 'time' || (isToday && show !== 'day and time')) return clock
+  return show === 'time, or day' ? day : `${day}, ${clock}`
 }
 
 function Ago({ at }: { readonly at: string }): JSX.Element {

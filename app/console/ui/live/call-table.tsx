@@ -32,7 +32,7 @@ export function CallTable({ rows, isSealed, isNew }: CallTableProps): JSX.Elemen
 }
 
 const common: readonly Column<CallRow>[] = [
-  { name: 'Time', class: 'time', cell: ({ at }) => <Time at={at} show="time, or day" /> },
+  { name: 'Time', class: 'time', cell: ({ at }) => <Time at={at} show="time, or both" /> },
   { name: 'Caller', class: 'caller', cell: (row) => <Caller {...row} /> },
   {
     name: 'Tool',

@@ -105,7 +105,7 @@ function StreamState({
   if (connection === 'lost') {
     return newest === undefined ? null : (
       <span class="hint">
-        the newest call is from <Time at={newest.at} show="time, or day" />
+        the newest call is from <Time at={newest.at} show="time, or both" />
       </span>
     )
   }
