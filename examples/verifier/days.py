@@ -5,6 +5,7 @@ import re
 from difference import classify
 from lines import check_line, lines_of, object_in
 from merkle import aligned_subtrees, leaf_hash, subtree_root
+from votes import OF_VOTES
 
 LOG_ID = re.compile(r"[0-9a-f]{16}")
 SEQ = re.compile(r"([0-9a-f]{16}):(0|[1-9]\d{0,15})", re.ASCII)
@@ -33,7 +34,8 @@ def place_of(record):
 
 
 class Day:
-    def __init__(self, name, data, keys, log_id, judged):
+    def __init__(self, name, data, keys, log_id, judged, votes=None):
+        self.votes, self.event = votes, None  # the check of votes, and the record for it in the last line
         self.name, self.data, self.keys, self.log_id = name, data, keys, log_id
         self.judged = judged  # whether each record is checked by itself
         self.lines = 0  # sealed so far
@@ -50,13 +52,15 @@ class Day:
         """A sealed range: its subtree roots (None if it is not whole), its line failures and places."""
         data = self.data[start:end]
         whole, rest = lines_of(data)
-        failures, places, leaves = [], [], []
+        failures, places, leaves, events = [], [], [], []
         for index, (_, line) in enumerate(whole):
             failure, place = self.check(line, leaf + index)
             if failure:
                 failures.append((index, failure))
             if place:
                 places.append((index, place))
+            if self.event:
+                events.append((index, self.event))
             leaves.append(leaf_hash(line))
         is_whole = len(whole) == lines and rest == b"" and len(data) == end - start
         roots = None
@@ -65,9 +69,10 @@ class Day:
                 (subtree_root(leaves[first - leaf : first - leaf + (1 << level)]), level)
                 for first, level in aligned_subtrees(leaf, leaf + lines)
             ]
-        return {"roots": roots, "failures": failures, "places": places}
+        return {"roots": roots, "failures": failures, "places": places, "events": events}
 
     def check(self, line, leaf):
+        self.event = None
         if not self.judged:
             return None, None
         failure, record = check_line(line, self.keys, leaf, self.name, self.log_id)
@@ -76,7 +81,14 @@ class Day:
         if self.log_id is None or record is None or record.get("log_id") != self.log_id:
             return failure, None
         place = place_of(record)
+        if self.votes and failure is None and place and record.get("tool") in OF_VOTES:
+            self.event = record
         return failure or (None if place else "bad_sequence"), place
+
+    def check_votes(self, events, report):
+        for number, record in events:
+            if self.votes.failure(record):
+                report(daily(self.name), number, "bad_vote")
 
     def take(self, part, state, report):
         """Takes a range after it was compared with the tree: intact, changed, unconfirmed or unlocated."""
@@ -98,6 +110,7 @@ class Day:
             for index, kind in scan["failures"]:
                 report(daily(self.name), self.lines + index + 1, kind)
             self.records += [(self.lines + index, *place, True) for index, place in scan["places"]]
+            self.check_votes([(self.lines + index + 1, record) for index, record in scan["events"]], report)
         self.lines += lines
         self.end = end
 
@@ -155,6 +168,8 @@ class Day:
                 report(daily(self.name), index + 1, failure)
             if place:
                 self.records.append((index, *place, False))
+            if self.event:
+                self.check_votes([(index + 1, self.event)], report)
 
     def _lines_in(self, start, end):
         """

@@ -22,6 +22,7 @@ from keys import key_id, read_keys, strict_base64
 from lines import days_between
 from merkle import aligned_subtrees
 from tree import TreeCheck, stored_leaves
+from votes import VoteCheck, read_passkeys
 from witnesses import CosignedHead, read_witness_keys
 
 # The newest signatures of each run of this many leaves are checked.
@@ -55,6 +56,8 @@ class Verification:
         given = read_keys(self.options.keys) if self.options.keys else self.own_keys()
         if not given:
             raise CannotJudge("no public key is known")
+        if self.options.passkeys and not self.judged:
+            raise CannotJudge("passkeys are checked with the records, which --fast leaves out")
         if self.options.witness_keys:
             self.cosigned = CosignedHead(read_witness_keys(self.options.witness_keys), self.options.quorum)
         has_journal = journal.NAME in names
@@ -64,9 +67,10 @@ class Verification:
             found = found.only(given)
         self.keys, self.removals, self.genesis = found, removals, genesis
         short = log_id[:16] if log_id else None
+        votes = VoteCheck(read_passkeys(self.options.passkeys), bool(removals)) if self.options.passkeys else None
         for name in names:
             if match := DAILY.fullmatch(name):
-                self.days[match[1]] = Day(match[1], self.files.read(name), found, short, self.judged)
+                self.days[match[1]] = Day(match[1], self.files.read(name), found, short, self.judged, votes)
         notes_days = sorted(match[1] for name in names if (match := CHECKPOINTS.fullmatch(name)))
         if has_journal:
             size = self.check_tree(data, notes_days)
@@ -307,6 +311,7 @@ def main():
     parser.add_argument("--origin", help="the origin that the log must have")
     parser.add_argument("--witness-keys", help="file of verifier keys of witnesses that must have cosigned")
     parser.add_argument("--quorum", type=int, help="how many of them, instead of all")
+    parser.add_argument("--passkeys", help="file with admin.passkeys of a policy in JSON: every vote must be proven by one")
     parser.add_argument("--strict", action="store_true", help="check every signature, those that others cover too")
     parser.add_argument("--fast", action="store_true", help="check the journal, the tree and its roots, not each record")
     parser.add_argument("--agents", action="store_true", help="compare the files of agents with the daily logs")

@@ -13,6 +13,10 @@ from keys import strict_base64
 
 ADMIN = "the admin token"
 TOOL = "escalations/vote@1"
+OPEN, REVOKE = "escalations/open@1", "escalations/revoke@1"
+DECISIONS = ("escalations/decide@1", "escalations/review@1")
+OF_VOTES = (TOOL, OPEN, REVOKE, *DECISIONS)
+STATED = re.compile(r"(?:approved|confirmed): ([0-9]{1,9}) to approve")
 ORIGIN = re.compile(r"https?://([a-z0-9._-]+)(?::([1-9][0-9]{0,4}))?")
 IPV4 = re.compile(r"(?:^|\.)(?:[0-9]+|0x[0-9a-f]*)\.?$")
 ASSERTION = ("public_key", "origin", "authenticator_data", "client_data_json", "signature")
@@ -165,3 +169,80 @@ def base64url(text):
     if re.search(r"[+/=]", text):
         return None
     return strict_base64(text.translate(str.maketrans("-_", "+/")) + "=" * (-len(text) % 4))
+
+
+class VoteCheck:
+    """Whether votes are by the people who have to cast them, for a reader who knows their passkeys."""
+
+    def __init__(self, passkeys, has_removals):
+        self.passkeys, self.has_removals = passkeys, has_removals
+        self.enrolments, self.approved, self.opened = {}, {}, set()
+
+    def failure(self, record):
+        """Why a valid record is not what passkeys prove, None if it is. Takes the records in the order of the log."""
+        tool, escalation = record.get("tool"), str(record.get("escalation_id"))
+        event = record["event"] if isinstance(record.get("event"), dict) else {}
+        if tool == TOOL:
+            return self.vote_failure(escalation, record, event)
+        if tool == OPEN:
+            self.opened.add(escalation)
+            self.enrol(escalation, event.get("enrolment"))
+        elif tool == REVOKE:
+            self.enrolments.pop(escalation, None)
+        elif tool in DECISIONS and record["policy"].get("decision") == "allow":
+            return self.decision_failure(escalation, record.get("findings"))
+        return None
+
+    def enrol(self, escalation, enrolment):
+        if isinstance(enrolment, dict) and isinstance(enrolment.get("reviewer"), str):
+            digest = sha256(canonical(enrolment).encode("utf-8")).hexdigest()
+            self.enrolments[escalation] = {**enrolment, "input_sha256": digest, "counts": False}
+
+    def vote_failure(self, escalation, record, event):
+        name, passkey = event.get("reviewer"), event.get("passkey")
+        if event.get("proof") == "late" and passkey is None:
+            return None
+        own = [one for one in self.passkeys if is_of(one, name, record)]
+        if passkey is None:
+            return None if any("public_key" not in one for one in own) else f"no passkey proves the vote of {name!r}"
+        key = passkey["public_key"]
+        confirmed = (one for one in self.enrolments.values() if one["counts"] and one["reviewer"] == name)
+        if key not in [one.get("public_key") for one in (*own, *confirmed)]:
+            return f"its passkey is not one of {name!r}"
+        enrolment = self.enrolments.get(escalation)
+        is_of_it = enrolment is None or (enrolment["input_sha256"] == record["input_sha256"] and enrolment["reviewer"] != name)
+        if event["vote"] == "approve" and is_of_it:
+            self.approved.setdefault(escalation, set()).add(name)
+        return None
+
+    def decision_failure(self, escalation, findings):
+        by = self.approved.get(escalation, set())
+        if escalation in self.enrolments and by:
+            self.enrolments[escalation]["counts"] = True
+        first = findings[0] if isinstance(findings, list) and findings else None
+        detail = first.get("detail") if isinstance(first, dict) else None
+        stated = STATED.match(detail) if isinstance(detail, str) else None
+        is_whole = not self.has_removals or escalation in self.opened
+        if not is_whole or any("public_key" not in one for one in self.passkeys):
+            return None
+        return "it states more approvals than passkeys prove" if stated and int(stated[1]) > len(by) else None
+
+
+def is_of(passkey, name, record):
+    """Whether the passkey is one of the reviewer that the vote names."""
+    if "user" not in passkey:
+        return name == ADMIN
+    principal = record.get("principal")
+    by_id = isinstance(principal, dict) and principal.get("user_id") == passkey["user"]
+    return by_id or (isinstance(name, str) and name.startswith(f"{passkey['user']} of "))
+
+
+def read_passkeys(path):
+    """The passkeys of a policy in JSON, or of its part `admin.passkeys`; a ValueError says that there are none."""
+    with open(path, encoding="utf-8-sig") as file:
+        policy = parse_object(file.read()) or {}
+    admin = policy.get("admin")
+    passkeys = admin.get("passkeys") if isinstance(admin, dict) else None
+    if not isinstance(passkeys, list) or not passkeys or not all(isinstance(one, dict) for one in passkeys):
+        raise ValueError(f"{path} does not list passkeys under admin.passkeys, in JSON")
+    return passkeys

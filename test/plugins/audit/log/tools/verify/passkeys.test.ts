@@ -1,13 +1,16 @@
 // A log whose holder of the key leaves out the proofs of votes or puts in others, for a reader who knows the passkeys.
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { canonicalize, sha256Hex } from '@svc/core/json'
 import { type ReviewerPasskey, verifyLog } from '@svc/plugin-audit/tools'
 import { expect } from 'chai'
 import { LogBuilder } from '../../../../../support/audit-log.js'
 import { testPasskey } from '../../../../../support/authenticator.js'
-import { temporaryDir } from '../../../../../support/temporary-dir.js'
 import { DAY } from '../evidence/evidence-rig.js'
 import { signatureOf } from '../evidence/forged-lines.js'
 import { voteRecord } from './forged-votes.js'
+import { verifyInPython } from './matrix/python.js'
 
 type Json = Record<string, unknown>
 
@@ -141,34 +144,72 @@ const rows: readonly Row[] = [
   },
 ]
 
-describe('audit verify with the passkeys of reviewers', () => {
-  const dir = temporaryDir()
+interface Built {
+  readonly folder: string
+  /** Names of the records by their lines. */
+  readonly names: readonly string[]
+}
 
-  for (const { title, forged = {}, passkeys = listed, found = [] } of rows) {
+/** The log of the row, and its passkeys in a file. */
+function build(home: string, { forged = {}, passkeys = listed }: Row): Built {
+  const records = Object.entries(story).flatMap(([name, record]) => {
+    const given = forged[name as Name]
+    if (given === null) return []
+    return [given ?? record].flat().map((one) => [name, one] as const)
+  })
+  const folder = mkdtempSync(join(home, 'log-'))
+  const log = new LogBuilder(folder)
+  for (const [at, [, record]] of records.entries()) {
+    const numbered = { ...record, seq: `aaaaaaaaaaaaaaaa:${at}` }
+    log.append(DAY, canonicalize({ ...numbered, sig: signatureOf(canonicalize(numbered)) }))
+  }
+  log.seal()
+  log.finish()
+  writeFileSync(join(folder, 'passkeys.json'), JSON.stringify({ admin: { passkeys } }))
+  return { folder, names: records.map(([name]) => name) }
+}
+
+describe('audit verify with the passkeys of reviewers', () => {
+  let home = ''
+  let built: readonly Built[] = []
+
+  before(() => {
+    home = mkdtempSync(join(tmpdir(), 'svc-passkeys-'))
+    built = rows.map((row) => build(home, row))
+  })
+
+  after(() => rmSync(home, { recursive: true }))
+
+  for (const [at, { title, passkeys = listed, found = [] }] of rows.entries()) {
     it(`${found.length === 0 ? 'accepts a log in which' : 'is red if'} ${title}`, async () => {
-      const records = Object.entries(story).flatMap(([name, record]) => {
-        const given = forged[name as Name]
-        if (given === null) return []
-        return [given ?? record].flat().map((one) => [name, one] as const)
-      })
-      const log = new LogBuilder(dir.path)
-      for (const [at, [, record]] of records.entries()) {
-        const numbered = { ...record, seq: `aaaaaaaaaaaaaaaa:${at}` }
-        log.append(DAY, canonicalize({ ...numbered, sig: signatureOf(canonicalize(numbered)) }))
-      }
-      log.seal()
-      log.finish()
-      expect((await verifyLog(dir.path)).verdict).to.equal('intact')
-      const report = await verifyLog(dir.path, { passkeys })
-      const red = report.failures.map(({ line, kind }) => [records[line - 1]?.[0], kind])
+      const { folder, names } = built[at]!
+      expect((await verifyLog(folder)).verdict).to.equal('intact')
+      const report = await verifyLog(folder, { passkeys })
+      const red = report.failures.map(({ line, kind }) => [names[line - 1], kind])
       expect(red).to.deep.equal(found.map((name) => [name, 'bad_vote']))
       expect(report.verdict).to.equal(found.length === 0 ? 'intact' : 'not_intact')
     })
   }
 
+  it('finds the same in Python', () => {
+    const jobs = built.map(({ folder }) => ({
+      folder,
+      keys: join(folder, 'public-keys'),
+      against: undefined,
+      origin: undefined,
+      allow_unsealed: false,
+      passkeys: join(folder, 'passkeys.json'),
+    }))
+    for (const [at, { failures }] of verifyInPython(jobs).entries()) {
+      const { title, found = [] } = rows[at]!
+      const red = failures.map(({ line, kind }) => [built[at]!.names[line - 1], kind])
+      expect(red, title).to.deep.equal(found.map((name) => [name, 'bad_vote']))
+    }
+  })
+
   it('is not done without the records', async () => {
-    new LogBuilder(dir.path)
-    const error = await verifyLog(dir.path, { passkeys: listed, fast: true }).then(null, (reason) => reason)
+    const { folder } = built[0]!
+    const error = await verifyLog(folder, { passkeys: listed, fast: true }).then(null, (reason) => reason)
     expect(error).to.include({ code: 'bad_config' })
   })
 })

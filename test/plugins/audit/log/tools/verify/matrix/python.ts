@@ -15,6 +15,8 @@ export interface PythonJob {
   /** Path of a file. */
   readonly witness_keys?: string
   readonly quorum?: number
+  /** Path of a file. */
+  readonly passkeys?: string
 }
 
 export interface PythonVerdict {
@@ -30,7 +32,7 @@ import argparse, json, sys
 sys.path.insert(0, ${JSON.stringify(folder)})
 import verify
 jobs = json.load(sys.stdin)
-defaults = {"against": None, "origin": None, "fast": False, "strict": False, "agents": False, "witness_keys": None, "quorum": None}
+defaults = {"against": None, "origin": None, "fast": False, "strict": False, "agents": False, "witness_keys": None, "quorum": None, "passkeys": None}
 json.dump([verify.verify(job["folder"], argparse.Namespace(**{**defaults, **job})) for job in jobs], sys.stdout)
 `
 
