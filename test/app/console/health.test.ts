@@ -1,0 +1,62 @@
+import { bind, tokens } from '@svc/core'
+import { expect } from 'chai'
+import type { OperationRequest } from 'svc-sdk/internal/admin/operation'
+import { healthOperation } from 'svc-sdk/internal/console/health-operation'
+import type { AskProcesses, ProcessFacts } from 'svc-sdk/internal/console/process-facts'
+import { FakeClock } from 'svc-sdk/testing'
+import { container as root } from 'tsyringe'
+
+const clock = new FakeClock()
+const today = clock.now() + 1_000
+const limit = (used: number, resetAt = today) => ({
+  tenant: 't',
+  key: 'mcp://files/read',
+  used,
+  limit: 10,
+  resetAt,
+})
+
+/** What operators are shown if the processes know this; null stands for one that does not respond. */
+async function shown(facts: { [Name in 'healthParts' | 'limitsInUse']: unknown[] }): Promise<unknown> {
+  const container = root.createChildContainer()
+  bind(container, tokens.Clock, { useValue: clock })
+  const ask = (async (name: 'healthParts' | 'limitsInUse') => facts[name]) as AskProcesses<ProcessFacts>
+  return healthOperation(ask).run({ policy: { container }, query: {} } as unknown as OperationRequest)
+}
+
+describe('the health of a gateway of several processes', () => {
+  it('has each part as it is where it is worst, and the count that was seen last', async () => {
+    const ok = { name: 'quotas', state: 'ok' }
+    const warning = { name: 'quotas', state: 'warning', reason: 'slow' }
+    const down = { name: 'audit', state: 'down', reason: 'full' }
+    const health = await shown({
+      healthParts: [
+        [warning, { name: 'audit', state: 'ok' }],
+        [ok, down],
+      ],
+      limitsInUse: [[limit(3)], [limit(4)], [limit(9, clock.now() - 1)]],
+    })
+    expect(health).to.deep.equal({
+      ready: false,
+      parts: [warning, down],
+      limits: [
+        {
+          tenant: 't',
+          key: 'mcp://files/read',
+          used: 4,
+          limit: 10,
+          resets_at: new Date(today).toISOString(),
+        },
+      ],
+    })
+  })
+
+  it('says how many do not respond', async () => {
+    const ok = { name: 'quotas', state: 'ok' }
+    expect(await shown({ healthParts: [[ok], null], limitsInUse: [[], null] })).to.deep.equal({
+      ready: false,
+      parts: [ok, { name: 'workers', state: 'down', reason: '1 of 2 do not respond' }],
+      limits: [],
+    })
+  })
+})
