@@ -1,20 +1,12 @@
 // A client that can open a page for its person is asked to, while the call waits: by the real SDKs, over every route.
 import { expect } from 'chai'
-import { type Billing, eras, idIn, routes, startBilling, startGateway, waiting } from './rig.js'
+import { eras, idIn, routes, sharedBilling, startGateway, waiting } from './rig.js'
 
 const accept = { action: 'accept' }
 
 describe('a call that waits for an approval, of a client that can open its page', function () {
   this.timeout(60_000)
-  let billing: Billing
-
-  before(async () => {
-    billing = await startBilling()
-  })
-  after(() => billing[Symbol.asyncDispose]())
-  beforeEach(() => {
-    billing.refunds.length = 0
-  })
+  const billing = sharedBilling()
 
   for (const route of routes) {
     for (const client of route === 'svc stdio' ? (['handshake'] as const) : eras) {

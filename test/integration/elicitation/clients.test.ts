@@ -7,7 +7,7 @@ import { expect } from 'chai'
 import { listenOnLoopback } from '../../support/loopback.js'
 import { sdkOf } from '../../support/mcp-sdks.js'
 import { startHandClient } from './hand-client.js'
-import { type Billing, bothModes, connect, idIn, startBilling, startGateway, waiting } from './rig.js'
+import { bothModes, connect, idIn, sharedBilling, startGateway, waiting } from './rig.js'
 
 const yes = { action: 'accept', content: { confirm: true } }
 const rule = { name: 'large', tools: ['*/*'], then: 'confirm', ask: 'Go on?' } as const
@@ -15,15 +15,7 @@ const pending = /Escalation esc_[0-9a-f]+.*[Rr]epeat/
 
 describe('a call that waits for a person', function () {
   this.timeout(60_000)
-  let billing: Billing
-
-  before(async () => {
-    billing = await startBilling()
-  })
-  after(() => billing[Symbol.asyncDispose]())
-  beforeEach(() => {
-    billing.refunds.length = 0
-  })
+  const billing = sharedBilling()
 
   for (const path of ['/mcp/billing', '/mcp'] as const) {
     const name = path === '/mcp' ? 'billing__refund' : 'refund'

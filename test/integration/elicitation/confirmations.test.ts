@@ -1,6 +1,6 @@
 // Rules by which the person at the client confirms a call in a form: by the real SDKs, over every route.
 import { expect } from 'chai'
-import { type Billing, eras, routes, startBilling, startGateway, waiting } from './rig.js'
+import { eras, routes, sharedBilling, startGateway, waiting } from './rig.js'
 
 const yes = { action: 'accept', content: { confirm: true } }
 
@@ -16,15 +16,7 @@ const confirming = { rules: [rule] }
 
 describe('a call that the person at its client confirms', function () {
   this.timeout(60_000)
-  let billing: Billing
-
-  before(async () => {
-    billing = await startBilling()
-  })
-  after(() => billing[Symbol.asyncDispose]())
-  beforeEach(() => {
-    billing.refunds.length = 0
-  })
+  const billing = sharedBilling()
 
   for (const route of routes) {
     for (const era of route === 'svc stdio' ? (['handshake'] as const) : eras) {

@@ -62,6 +62,27 @@ export async function startBilling(): Promise<Billing> {
   }
 }
 
+/** The servers of the tests of one `describe`; each test begins without refunds. */
+export function sharedBilling(): Omit<Billing, typeof Symbol.asyncDispose> {
+  let billing: Billing
+  before(async () => {
+    billing = await startBilling()
+  })
+  after(() => billing[Symbol.asyncDispose]())
+  beforeEach(() => {
+    billing.refunds.length = 0
+  })
+  return {
+    get urls() {
+      return billing.urls
+    },
+    get refunds() {
+      return billing.refunds
+    },
+    describe: (description) => billing.describe(description),
+  }
+}
+
 /** Every refund waits for a reviewer. */
 export const waiting = {
   rules: [{ name: 'refunds', tools: ['*/refund'], then: 'escalate', message: 'A person approves refunds.' }],
