@@ -1,16 +1,19 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { LocalDevSigner, SvcAppender } from '@svc/plugin-audit/log'
-import { checkEvidence, readKeys } from '@svc/plugin-audit/tools'
+import { generateKeyFile, LocalDevSigner, SvcAppender } from '@svc/plugin-audit/log'
+import { checkEvidence, readKeys, readLog } from '@svc/plugin-audit/tools'
 import { expect } from 'chai'
 import type { Page } from 'playwright-core'
 import { envelope } from '../plugins/audit/log/writer/records.js'
 import { accessibilityViolations, type Chromium, needsChromium, startChromium } from '../support/chromium.js'
+import { temporaryDir } from '../support/temporary-dir.js'
+import { DayLog } from './past-day.js'
 import { type ConsoleRig, screenshot, startConsole } from './rig.js'
 
 const evil = `</script><img src=x onerror="document.title='run'">\u202e${'x'.repeat(100_000)}`
 
 describe('the view of the log', () => {
+  const home = temporaryDir()
   let browser: Chromium
   let rig: ConsoleRig
 
@@ -22,15 +25,26 @@ describe('the view of the log', () => {
   after(() => browser?.[Symbol.asyncDispose]())
 
   beforeEach(async () => {
-    rig = await startConsole(browser, (home) => ({
-      audit: {
-        gatewayName: 'edge',
-        gatewayVersion: '1.0.0',
-        dir: join(home, 'audit'),
-        signer: { keyRef: `file://${join(home, 'key')}` },
-        checkpointIntervalMs: 100,
-      },
-    }))
+    const keyRef = `file://${join(home.path, 'key')}`
+    generateKeyFile(join(home.path, 'key'))
+    const audit = {
+      gatewayName: 'edge',
+      gatewayVersion: '1.0.0',
+      dir: join(home.path, 'audit'),
+      signer: { keyRef },
+      checkpointIntervalMs: 100,
+    }
+    {
+      // Of the last weeks, without Sundays.
+      await using earlier = new DayLog(audit)
+      const days = Array.from({ length: 26 }, (_, day) => Date.now() - (26 - day) * 86_400_000)
+      await earlier.appendAt(days.filter((at) => new Date(at).getUTCDay() > 0))
+    }
+    const policy = {
+      targets: { billing: 'http://127.0.0.1:1' },
+      admin: { port: 0, tokenRef: 'env:SVC_ADMIN' },
+    }
+    rig = await startConsole(browser, { audit, policyYaml: JSON.stringify(policy) })
     for (let i = 0; i < 3; i++) await rig.gateway.invoke('/mcp/billing/refund@1.0.0', { amount: i })
     await rig.gateway.invoke('/mcp/billing/refund@1.0.0', {}, { 'x-agent-ref': 'run-7' })
   })
@@ -62,7 +76,7 @@ describe('the view of the log', () => {
     ])
     const judged = await checkEvidence(
       readFileSync(await download.path()),
-      await readKeys(join(rig.gateway.dir, 'public-keys')),
+      await readKeys(join(join(home.path, 'audit'), 'public-keys')),
     )
     expect(judged).to.include({ valid: true, records: 4 })
     await page.getByLabel('Decision').selectOption('deny')
@@ -85,9 +99,10 @@ describe('the view of the log', () => {
     await page.reload()
     await panel.getByText('Proven', { exact: true }).waitFor()
     expect(await panel.textContent()).to.match(/against the head that this browser has kept since/)
-    const accesses = () => rig.gateway.records().filter(({ tool }) => tool === 'admin/prove_record@1').length
-    expect(accesses()).to.be.at.most(3)
-    const file = join(rig.gateway.dir, `audit-${new Date().toISOString().slice(0, 10)}.ndjson`)
+    let accesses = 0
+    for await (const _ of readLog(join(home.path, 'audit'), { tool: 'admin/prove_record' })) accesses++
+    expect(accesses).to.be.at.most(3)
+    const file = join(join(home.path, 'audit'), `audit-${new Date().toISOString().slice(0, 10)}.ndjson`)
     writeFileSync(file, readFileSync(file, 'utf8').replaceAll('"tenant":"acme"', '"tenant":"acmf"'))
     await panel.getByText('NOT PROVEN').waitFor()
     expect(await panel.textContent()).to.match(
@@ -128,8 +143,8 @@ describe('the view of the log', () => {
   })
 
   it('shows hostile values as text, with hidden characters by name', async () => {
-    const signer = LocalDevSigner.fromKeyRef(`file://${join(rig.gateway.dir, '../key')}`)
-    const appender = new SvcAppender({ config: { dir: rig.gateway.dir, retentionDays: 30 }, signer })
+    const signer = LocalDevSigner.fromKeyRef(`file://${join(home.path, 'key')}`)
+    const appender = new SvcAppender({ config: { dir: join(home.path, 'audit'), retentionDays: 30 }, signer })
     await appender.append(
       envelope({
         ts: new Date().toISOString(),

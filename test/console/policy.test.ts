@@ -28,8 +28,9 @@ describe('the policy in the console', () => {
     await upstream?.[Symbol.asyncDispose]()
   })
 
-  const settings = (): Partial<GatewaySettings> => ({
-    ...day,
+  const settings = (): Partial<GatewaySettings> => ({ ...day, policyYaml: JSON.stringify(policy()) })
+
+  const policy = () => ({
     authn: {
       oidc: { issuer: 'https://id.example.com/', audience: 'gw', jwks_uri: 'https://id.example.com/jwks' },
       allowUnauthenticated: true,
@@ -68,7 +69,6 @@ describe('the policy in the console', () => {
       /large-refunds\d+ callsA call of billing\/refund_payment unless args\.amount <= 500 is denied\.“refunds above 500/,
     )
     expect(await accessibilityViolations(page)).to.deep.equal([])
-    await screenshot(page, 'policy')
   })
 
   it('says who may use what, and turns a tool off and on again', async () => {
@@ -110,6 +110,9 @@ describe('the policy in the console', () => {
 
     await page.goto('/console/policy')
     const override = page.locator('.overrides li', { hasText: 'billing/get_invoice' })
+    await override.waitFor()
+    expect(await accessibilityViolations(page)).to.deep.equal([])
+    await screenshot(page, 'policy')
     await override.getByRole('button', { name: 'Turn on…' }).click()
     await dialog.getByText('+ role support of acme may call it').waitFor()
     await dialog.getByText('1 now allowed').waitFor()

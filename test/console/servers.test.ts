@@ -25,20 +25,21 @@ describe('the servers in the console', () => {
 
   it('draws who calls which server, and counts calls as they happen, denied ones too', async () => {
     const day = await pastDay(home.path, Date.now(), 2_000)
-    await using rig = await startConsole(browser, {
-      ...day,
+    const policy = {
       targets: {
         billing: `${upstream.url}/v1/a1b2c3d4e5f6a7b8c9d0e1f2`,
         crm: upstream.url,
         mail: upstream.url,
         notes: { command: 'node', args: ['server.js', '--token', 'a1b2c3d4e5f6a7b8c9d0e1f2'] },
       },
+      admin: { port: 0, tokenRef: 'env:SVC_ADMIN', console: { edit: true } },
       entitlements: {
         default_plan: 'p',
         plans: { p: { allowlist: ['crm/*', 'billing/get_invoice'] } },
         tenants: {},
       },
-    })
+    }
+    await using rig = await startConsole(browser, { ...day, policyYaml: JSON.stringify(policy) })
     const page = await rig.page('/console/servers')
     const node = (name: string) => page.locator('.nodes li', { hasText: name })
     expect(await node('agent-7').textContent()).to.match(/agent-7\d+ sent.*\d+ denied/)
@@ -50,6 +51,13 @@ describe('the servers in the console', () => {
     await node('nameless').getByText('1 denied').waitFor()
     expect(await accessibilityViolations(page)).to.deep.equal([])
     await screenshot(page, 'servers')
+    const phone = await rig.page('/console/servers', { viewport: { width: 390, height: 844 } })
+    await screenshot(phone, 'servers-phone')
+    await phone.goto('/console/servers/billing')
+    await phone.setViewportSize({ width: 1280, height: 800 })
+    await phone.locator('.tools').getByText('get_invoice').waitFor()
+    expect(await accessibilityViolations(phone)).to.deep.equal([])
+    await screenshot(phone, 'server-tools')
     await node('agent-7').hover()
     await page.locator('.nodes li.dim', { hasText: 'crm' }).waitFor()
     await page.getByText('The graph as a table').click()
