@@ -103,8 +103,12 @@ export function attachExchange(call: Call, exchange: McpExchange): void {
 }
 
 function formsOf(exchange: McpExchange): ClientForms {
-  const { confirmation } = exchange.elicited ?? {}
-  return { isOffered: modesOf(exchange).form, ...(confirmation === undefined ? {} : { reply: confirmation }) }
+  const { confirmation, escalationId, opened } = exchange.elicited ?? {}
+  return {
+    isOffered: modesOf(exchange).form,
+    ...(confirmation === undefined ? {} : { reply: confirmation }),
+    ...(opened === false && escalationId !== undefined ? { declined: escalationId } : {}),
+  }
 }
 
 /** Revisions are dates; the header may be any text. */

@@ -55,9 +55,8 @@ export async function confirm(
   }
   if (isConfirmed) return undefined
   const done = reply.action === 'none' ? 'did not respond in time' : 'did not confirm'
-  return denied('CONFIRMATION_REQUIRED', `The person at the client ${done}: ${subject} was not sent.`, {
-    denial,
-  })
+  const text = `The person at the client ${done}: ${subject} was not sent. Repeat the call only if they want it.`
+  return denied('CONFIRMATION_REQUIRED', text, { denial })
 }
 
 /** What the person is shown: the questions of the rules, then the call as it would be sent. No two calls have one text. */

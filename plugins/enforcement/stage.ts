@@ -152,7 +152,11 @@ function judge(findings: readonly Finding[], rule: Verdict, canEscalate: boolean
     return effect === 'deny' || (effect === 'escalate' && !canEscalate)
   })
   const [first, ...others] = denying
-  return first === undefined ? undefined : denialBy([first, ...others])
+  if (first === undefined) return undefined
+  const denial = denialBy([first, ...others])
+  if (denying.some(({ confirmation }) => confirmation === undefined)) return denial
+  const message = `${denial.message} The person at a client that shows forms could confirm it; this one shows none.`
+  return { ...denial, message }
 }
 
 type Findings = readonly [Finding, ...Finding[]]

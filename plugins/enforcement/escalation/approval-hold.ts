@@ -80,10 +80,10 @@ export function denyingHold(value: StoredEscalation, refusal: RefusalParts): Hol
 /** An idempotency key stays tied to the approval that it has used. */
 export function denialOfUsed({ id, status, use }: StoredEscalation, { denial, key }: RefusalParts): Denied {
   const isByKey = key !== null && use?.key === key
-  const again = isByKey ? 'Under another idempotency key' : 'Without x-escalation-id'
+  const again = isByKey ? 'under another idempotency key' : 'without x-escalation-id'
   return denied(
     'ESCALATION_REJECTED',
-    `The approval was for one call, and has been used or has lapsed. ${again} the call escalates again.`,
+    `The approval was for one call, and has been used or has lapsed: this call was not sent. Repeated ${again}, it waits for another approval.`,
     { ...denial, escalation: { id, status } },
   )
 }

@@ -1,6 +1,7 @@
 // Handles a call that escalates: applies the decision that exists, or opens an escalation.
 import {
   type Call,
+  clientForms,
   type Denied,
   type EscalationRule,
   type EscalationService,
@@ -19,7 +20,7 @@ import { ApprovalHold, denialOfUsed, denyingHold } from './approval-hold.js'
 import { type EscalatedCall, emergencyOf, fingerprintOf, textOfHeader, waitOf } from './escalated-call.js'
 import type { EscalationEvents } from './events.js'
 import { newEscalation } from './new-escalation.js'
-import { denialOf, emergencyRefused, pending, rejected, tooMany } from './refusals.js'
+import { declined, denialOf, emergencyRefused, pending, rejected, tooMany } from './refusals.js'
 import type { EscalationRepository } from './repository.js'
 import {
   appliesTo,
@@ -219,6 +220,7 @@ export class EscalationHandler {
       case 'usable':
         // The approval may come from an escalation with fewer reasons: reviewers have not seen the others.
         if (!covers(value, wanted)) return pending(value, findings)
+        if (call.get(clientForms)?.().declined === value.id) return declined(value, findings)
         call.hold(new ApprovalHold({ repository, events, value, caller, refusal }, call))
         if (value.emergency !== undefined) {
           const detail = value.emergency.reason

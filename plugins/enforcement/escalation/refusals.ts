@@ -10,7 +10,7 @@ export function pending(value: StoredEscalation, findings: readonly Finding[]): 
     [
       `A person has to decide about ${server}/${tool}, which was not sent: ${describeFindings(findings)}.`,
       `It needs ${describeApprovals(value)}.`,
-      `Escalation ${id}: once it is approved, repeat the same call.`,
+      `Escalation ${id}: tell the user about it. Once it is approved, repeat the same call with the same arguments.`,
     ].join(' '),
     { ...denialOf(findings), escalation: { id, status } },
   )
@@ -27,19 +27,35 @@ function describeApprovals({ rule, tenant, votes }: StoredEscalation): string {
   return `${needed === 1 ? `the approval of ${one}` : `${needed} approvals by ${all}`}${roles}${count}`
 }
 
-export function rejected({ id, status, decidedBy }: StoredEscalation, findings: readonly Finding[]): Denied {
-  const by = decidedBy === 'expiry' ? 'Nobody approved in time' : 'A person decided against the call'
-  return denied('ESCALATION_REJECTED', `${by}: ${describeFindings(findings)}.`, {
-    ...denialOf(findings),
-    escalation: { id, status },
-  })
+/** The call is approved, but the person at the client has declined the elicitation. */
+export function declined(
+  { id, status, server, tool }: StoredEscalation,
+  findings: readonly Finding[],
+): Denied {
+  return denied(
+    'ESCALATION_PENDING',
+    `${server}/${tool} is approved, and was not sent: the person at the client declined it. Only if they want it, repeat the same call.`,
+    { ...denialOf(findings), escalation: { id, status } },
+  )
+}
+
+export function rejected(
+  { id, status, decidedBy, server, tool }: StoredEscalation,
+  findings: readonly Finding[],
+): Denied {
+  const why = describeFindings(findings)
+  const text =
+    decidedBy === 'expiry'
+      ? `Nobody approved ${server}/${tool} in time, so it was not sent: ${why}. To ask again, repeat the same call.`
+      : `A person decided against ${server}/${tool}, so it was not sent: ${why}. Do not repeat the call.`
+  return denied('ESCALATION_REJECTED', text, { ...denialOf(findings), escalation: { id, status } })
 }
 
 export function tooMany(findings: readonly Finding[], isEmergency: boolean): Denied {
   const what = isEmergency
     ? 'emergency calls of yours wait for their review'
     : 'calls of yours wait for a person to decide'
-  return denied('RATE_LIMITED', `Too many ${what}.`, {
+  return denied('RATE_LIMITED', `Too many ${what}: this one was not sent. Repeat it once one is decided.`, {
     ...denialOf(findings),
     headers: { 'retry-after': '60' },
   })

@@ -111,7 +111,9 @@ describe('a call that is refused', function () {
 
             const held = await refused('send', { to: 'https://example.com/' })
             const id = String(held.data?.['escalation_id'])
-            expect(held.text).to.contain(`${id}: once it is approved, repeat the same call`)
+            expect(held.text).to.contain(
+              `${id}: tell the user about it. Once it is approved, repeat the same call`,
+            )
             expect((await refused('send', { to: 'https://example.com/' })).text).to.contain(id)
             await approve(gateway, id)
             const served = await call('send', { to: 'https://example.com/' })

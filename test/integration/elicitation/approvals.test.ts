@@ -82,7 +82,7 @@ describe('a call that waits for an approval, of a client that can open its page'
             },
             { era },
           )
-          expect(await one.refund(1)).to.contain('A person decided against the call')
+          expect(await one.refund(1)).to.contain('A person decided against billing/refund')
           expect(billing.refunds).to.deep.equal([])
         })
 

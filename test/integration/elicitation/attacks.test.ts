@@ -150,6 +150,20 @@ describe('a call that waits for a person, attacked', function () {
     }
   })
 
+  it('is not sent if its client declines, though it is approved, until it is repeated', async () => {
+    await using gateway = await startGateway('/mcp/billing', billing.urls.stateless)
+    const round = roundAt(gateway.url, 'refund')
+    for (const response of [{ action: 'decline' }, { action: 'cancel' }, {}]) {
+      const { requestState, inputRequests } = (await round({})).result
+      await gateway.vote(idIn(inputRequests.svc.params), 'approve')
+      const declined = await round({ requestState, inputResponses: { svc: response } })
+      expect(declined.error?.message).to.contain('the person at the client declined it')
+      expect(billing.refunds).to.deep.equal([])
+      expect(JSON.stringify(await round({}))).to.contain('refunded 1')
+      billing.refunds.length = 0
+    }
+  })
+
   it('is confirmed for one call, and for the text that was shown', async () => {
     const rule = {
       name: 'large',
@@ -211,7 +225,7 @@ describe('a call that waits for a person, attacked', function () {
       states.push((await gateway.admin(`/api/escalations/${id}`)).json['status'])
     }
     const late = await round({ requestState, inputResponses: { svc: accept } })
-    expect(late.error?.message).to.contain('Nobody approved in time')
+    expect(late.error?.message).to.contain('Nobody approved billing/refund in time')
     const { json } = await gateway.admin('/api/escalations')
     expect(json['escalations']).to.have.length(1)
     expect(billing.refunds).to.deep.equal([])

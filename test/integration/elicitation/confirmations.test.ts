@@ -59,7 +59,7 @@ describe('a call that the person at its client confirms', function () {
 
         it('is denied, or escalates, for a client without forms', async () => {
           for (const [settings, expected] of [
-            [confirming, /Denied: rule:large/],
+            [confirming, /Denied: rule:large.*this one shows none/],
             [
               { ...waiting, rules: [{ ...rule, else: 'escalate' }], server: { mcp: { elicit_ms: 100 } } },
               /Escalation esc_/,

@@ -1,21 +1,15 @@
 // A billing server behind a gateway, clients that can ask a person, and reviewers at the admin listener.
-import { Client as Client2, StreamableHTTPClientTransport as Transport2 } from '@modelcontextprotocol/client'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
-import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
-import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
 import {
   ElicitationCompleteNotificationSchema,
   ElicitRequestSchema,
 } from '@modelcontextprotocol/sdk/types.js'
-import { bind, tokens } from '@svc/core'
 import type { GatewaySettings } from 'svc-sdk'
-import { GatewayBuilder } from 'svc-sdk/internal/gateway/builder'
-import { Bridge } from 'svc-sdk/internal/stdio-gateway/bridge'
-import { LineGateway } from 'svc-sdk/internal/stdio-gateway/line-gateway'
 import { z } from 'zod'
 import { ask, type HttpResponse } from '../../app/admin/rig.js'
-import { recordingTo, startTestGateway } from '../../support/gateway.js'
-import { keepingLogger } from '../../support/logger.js'
+import { startTestGateway } from '../../support/gateway.js'
+import { startLineGateway } from '../../support/line-gateway.js'
+import { connect1, connect2 } from '../../support/sdk-clients.js'
 import { startSessionServer, startStatelessServer } from '../../support/tool-servers.js'
 
 export const adminToken = 'a-token-of-the-tests-0123456789'
@@ -180,24 +174,17 @@ export async function connect(
   person: Person,
   { era = 'handshake', capabilities = bothModes, headers = {} }: Connecting = {},
 ): Promise<Asked> {
-  const requestInit = { headers }
   if (era === 'handshake') {
-    const client = new Client({ name: 'test', version: '1' }, { capabilities })
-    const transport = new StreamableHTTPClientTransport(new URL(url), { requestInit })
-    const asked = listen(client, person)
-    await client.connect(transport as Parameters<Client['connect']>[0])
-    return askedBy(client, name, asked)
+    const asked = { asked: [] as Elicited[], completed: [] as string[] }
+    const prepare = (one: Client) => void Object.assign(asked, listen(one, person))
+    return askedBy(await connect1(url, { capabilities, headers, prepare }), name, asked)
   }
-  const client = new Client2(
-    { name: 'test', version: '1' },
-    { capabilities, versionNegotiation: { mode: 'auto' } },
-  )
+  const client = await connect2(url, { capabilities, headers })
   const asked = { asked: [] as Elicited[], completed: [] as string[] }
   client.setRequestHandler('elicitation/create', async ({ params }) => {
     asked.asked.push(params as unknown as Elicited)
     return (await person(params as unknown as Elicited)) as never
   })
-  await client.connect(new Transport2(new URL(url), { requestInit }))
   return askedBy(client as unknown as Client, name, asked)
 }
 
@@ -227,61 +214,22 @@ function askedBy(client: Client, name: string, asked: Pick<Asked, 'asked' | 'com
   }
 }
 
-/** `svc stdio` in this process: a client whose transport is the bridge. */
 async function startStdio(target: string, settings: object): Promise<Gateway> {
-  const records: Record<string, unknown>[] = []
-  const { audit, configure } = recordingTo({
-    append: async (envelope) => void records.push(envelope as Record<string, unknown>),
-  })
-  const gateway = new LineGateway(
-    new GatewayBuilder({
-      port: 0,
-      tenant: 'acme',
-      targets: { billing: target },
-      quotas: { adapter: 'memory' },
-      authn: { allowUnauthenticated: true },
-      entitlements: 'open',
-      enforcement: { escalations: { adapter: 'memory' } },
-      ...settings,
-      audit,
-      configure(container) {
-        configure(container)
-        bind(container, tokens.Logger, { useValue: keepingLogger() })
-      },
-    }),
-    undefined,
-  )
-  const { adminUrl = '' } = await gateway.ready()
+  const escalations = { enforcement: { escalations: { adapter: 'memory' } } }
+  const gateway = await startLineGateway({ targets: { billing: target }, ...escalations, ...settings })
   return {
     url: '',
-    ...adminOf(adminUrl),
+    ...adminOf(gateway.adminUrl),
     async connect(person, { capabilities = bothModes } = {}) {
       const client = new Client({ name: 'test', version: '1' }, { capabilities })
       const asked = listen(client, person)
-      const transport: Transport = {
-        start: async () => undefined,
-        send: async (message) => bridge.receive(JSON.stringify(message)),
-        close: async () => undefined,
-      }
-      const bridge = new Bridge({
-        logger: keepingLogger(),
-        send: (exchange, method) => gateway.send(exchange, method),
-        write: async (line) => transport.onmessage?.(JSON.parse(line)),
-      })
-      await client.connect(transport)
-      const found = askedBy(client, tool('svc stdio'), asked)
-      return {
-        ...found,
-        async [Symbol.asyncDispose]() {
-          await client.close()
-          await bridge.close()
-        },
-      }
+      await gateway.connect(client)
+      return askedBy(client, tool('svc stdio'), asked)
     },
-    records: () => records,
+    records: () => gateway.records,
     policy: {},
     reload: () => Promise.reject(new Error('not reloaded here')),
     close: () => gateway.close(),
-    [Symbol.asyncDispose]: () => gateway.close(),
+    [Symbol.asyncDispose]: () => gateway[Symbol.asyncDispose](),
   }
 }

@@ -1,20 +1,15 @@
 // Servers that ask their clients for something of each kind, clients that respond, and the routes between them.
 import type { Client as Client2 } from '@modelcontextprotocol/client'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
-import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
 import {
   CreateMessageRequestSchema,
   ElicitRequestSchema,
   ListRootsRequestSchema,
   ResultSchema,
 } from '@modelcontextprotocol/sdk/types.js'
-import { bind, tokens } from '@svc/core'
-import { GatewayBuilder } from 'svc-sdk/internal/gateway/builder'
-import { Bridge } from 'svc-sdk/internal/stdio-gateway/bridge'
-import { LineGateway } from 'svc-sdk/internal/stdio-gateway/line-gateway'
 import { z } from 'zod'
-import { recordingTo, startTestGateway } from '../../support/gateway.js'
-import { keepingLogger } from '../../support/logger.js'
+import { startTestGateway } from '../../support/gateway.js'
+import { startLineGateway } from '../../support/line-gateway.js'
 import { connect1, connect2 } from '../../support/sdk-clients.js'
 import { until } from '../../support/stdio-target.js'
 import { startSessionServer, startStatelessServer } from '../../support/tool-servers.js'
@@ -176,30 +171,8 @@ export async function openRoute(
   }
 }
 
-/** `svc stdio` in this process: a client whose transport is the bridge. */
 async function openStdioRoute(url: string, sections: Record<string, unknown>): Promise<AskingRoute> {
-  const records: Record<string, unknown>[] = []
-  const { audit, configure } = recordingTo({
-    append: async (envelope) => void records.push(envelope as Record<string, unknown>),
-  })
-  const gateway = new LineGateway(
-    new GatewayBuilder({
-      port: 0,
-      tenant: 'acme',
-      targets: { asking: url },
-      quotas: { adapter: 'memory' },
-      authn: { allowUnauthenticated: true },
-      entitlements: 'open',
-      ...sections,
-      audit,
-      configure(container) {
-        configure(container)
-        bind(container, tokens.Logger, { useValue: keepingLogger() })
-      },
-    }),
-    undefined,
-  )
-  await gateway.ready()
+  const gateway = await startLineGateway({ targets: { asking: url }, ...sections })
   return {
     async connect(_era, reply = (kind) => replies[kind]) {
       const asked: Record<string, unknown>[] = []
@@ -208,27 +181,10 @@ async function openStdioRoute(url: string, sections: Record<string, unknown>): P
         asked.push(params)
         return reply(kindIn(method, params), params) as never
       })
-      const transport: Transport = {
-        start: async () => undefined,
-        send: async (message) => bridge.receive(JSON.stringify(message)),
-        close: async () => undefined,
-      }
-      const bridge = new Bridge({
-        logger: keepingLogger(),
-        send: (exchange, method) => gateway.send(exchange, method),
-        write: async (line) => transport.onmessage?.(JSON.parse(line)),
-      })
-      await client.connect(transport)
-      return {
-        asked,
-        call: callBy(client, 'asking__ask'),
-        async [Symbol.asyncDispose]() {
-          await client.close()
-          await bridge.close()
-        },
-      }
+      await gateway.connect(client)
+      return { asked, call: callBy(client, 'asking__ask'), [Symbol.asyncDispose]: () => client.close() }
     },
-    records: () => records,
-    [Symbol.asyncDispose]: () => gateway.close(),
+    records: () => gateway.records,
+    [Symbol.asyncDispose]: () => gateway[Symbol.asyncDispose](),
   }
 }

@@ -129,7 +129,7 @@ describe('an approval', () => {
       const call = rig.make({ request })
       expect(await rig.through(call, send(call)))
         .to.have.property('message')
-        .that.matches(/Under another idempotency key the call escalates again\.$/)
+        .that.matches(/Repeated under another idempotency key, it waits for another approval\.$/)
       const headers = { 'x-escalation-id': id }
       const other = await rig.call({ request: { idempotencyKey: 'k-2' }, headers })
       expect(other).to.have.deep.property('denial', {
@@ -139,7 +139,7 @@ describe('an approval', () => {
       })
       expect(other)
         .to.have.property('message')
-        .that.matches(/Without x-escalation-id the call escalates again\.$/)
+        .that.matches(/Repeated without x-escalation-id, it waits for another approval\.$/)
       expect(summaryOf(await rig.call({ request: { idempotencyKey: 'k-2' } }))).to.include({
         code: 'ESCALATION_PENDING',
       })
