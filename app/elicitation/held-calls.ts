@@ -95,7 +95,7 @@ export class HeldCalls {
   async hold(client: AskedClient, first: Attempt, repeat: Repeat): Promise<void> {
     const place = this.#writing.add(true)
     const { call } = first.control
-    const { bytes } = await call.request()
+    const { bytes = 0 } = call.parsedRequest ?? {}
     const release = this.#take(callerKey(call), 1 + Math.floor(bytes / bytesOfOne))
     const ended = new AbortController()
     const end = (): void => ended.abort()

@@ -91,7 +91,9 @@ export class RunningCalls {
   #endHeld(call: Call, exchange: McpExchange): void {
     const scope = scopeOf(call, exchange)
     for (const named of this.#running.values()) {
-      for (const { held, ...one } of named) if (scopeOf(one.call, one.exchange) === scope) held?.abort()
+      for (const one of named) {
+        if (one.held !== undefined && scopeOf(one.call, one.exchange) === scope) one.held.abort()
+      }
     }
   }
 

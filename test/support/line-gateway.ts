@@ -1,6 +1,5 @@
 // `svc stdio` in this process: its client is one of the SDK, whose transport is the bridge.
 import { join } from 'node:path'
-import type { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
 import { bind, tokens } from '@svc/core'
 import type { GatewaySettings } from 'svc-sdk'
@@ -14,7 +13,7 @@ import { TemporaryDir } from './temporary-dir.js'
 export interface TestLineGateway extends AsyncDisposable {
   readonly adminUrl: string
   readonly records: readonly Record<string, unknown>[]
-  connect(client: Client): Promise<void>
+  connect(client: { connect(transport: Transport): Promise<void> }): Promise<void>
   close(): Promise<void>
 }
 

@@ -19,7 +19,7 @@ describe('a call that the person at its client confirms', function () {
   const billing = sharedBilling()
 
   for (const route of routes) {
-    for (const era of route === 'svc stdio' ? (['handshake'] as const) : eras) {
+    for (const era of eras) {
       describe(`${era} client, ${route}`, () => {
         it('is sent once they accept the form with its tick, and the record says what was shown', async () => {
           await using gateway = await startGateway(route, billing.urls[era], confirming)

@@ -1,4 +1,5 @@
 // A billing server behind a gateway, clients that can ask a person, and reviewers at the admin listener.
+import { Client as Client2 } from '@modelcontextprotocol/client'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import {
   ElicitationCompleteNotificationSchema,
@@ -180,12 +181,16 @@ export async function connect(
     return askedBy(await connect1(url, { capabilities, headers, prepare }), name, asked)
   }
   const client = await connect2(url, { capabilities, headers })
-  const asked = { asked: [] as Elicited[], completed: [] as string[] }
+  return askedBy(client as unknown as Client, name, listen2(client, person))
+}
+
+function listen2(client: Client2, person: Person): Pick<Asked, 'asked' | 'completed'> {
+  const asked: Elicited[] = []
   client.setRequestHandler('elicitation/create', async ({ params }) => {
-    asked.asked.push(params as unknown as Elicited)
+    asked.push(params as unknown as Elicited)
     return (await person(params as unknown as Elicited)) as never
   })
-  return askedBy(client as unknown as Client, name, asked)
+  return { asked, completed: [] }
 }
 
 function listen(client: Client, person: Person): Pick<Asked, 'asked' | 'completed'> {
@@ -220,7 +225,14 @@ async function startStdio(target: string, settings: object): Promise<Gateway> {
   return {
     url: '',
     ...adminOf(gateway.adminUrl),
-    async connect(person, { capabilities = bothModes } = {}) {
+    async connect(person, { era = 'handshake', capabilities = bothModes } = {}) {
+      if (era === 'stateless') {
+        const options = { capabilities, versionNegotiation: { mode: 'auto' } } as const
+        const client = new Client2({ name: 'test', version: '1' }, options)
+        const asked = listen2(client, person)
+        await gateway.connect(client as unknown as Client)
+        return askedBy(client as unknown as Client, tool('svc stdio'), asked)
+      }
       const client = new Client({ name: 'test', version: '1' }, { capabilities })
       const asked = listen(client, person)
       await gateway.connect(client)
