@@ -121,6 +121,7 @@ describe('calls that are held while a person decides', () => {
     const all: { readonly call: HeldCall; readonly done: Promise<void> }[] = []
     const add = async (user: string, bytes?: number): Promise<readonly string[]> => {
       const call = callOf(user, bytes)
+      await call.attempt.control.call.request()
       all.push({ call, done: held.hold(call.client, call.attempt, never) })
       await turns()
       return call.got
