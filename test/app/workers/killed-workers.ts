@@ -16,6 +16,7 @@ export interface Kill extends KillPoint {
 }
 
 const phases = ['start', 'calls', 'reload'] as const
+const FIRST_START = 'first start'
 
 /** Calls that a tenant has; the long form sends more. */
 const LIMIT = 150
@@ -31,7 +32,14 @@ export class KilledWorkers implements AsyncDisposable {
   readonly #traces: string[] = []
   #policies = 0
 
-  private constructor(home: string, upstream: TestUpstream, gateway: Running, url: string) {
+  private constructor(
+    home: string,
+    upstream: TestUpstream,
+    gateway: Running,
+    url: string,
+    /** Whether a worker was killed in the first start. */
+    readonly isReached: boolean,
+  ) {
     this.#home = home
     this.#upstream = upstream
     this.#gateway = gateway
@@ -39,23 +47,44 @@ export class KilledWorkers implements AsyncDisposable {
     void gateway.allLines()
   }
 
-  static async start(): Promise<KilledWorkers> {
+  /** With `at`, a worker is killed there in the first start; a gateway that this ends is started again. */
+  static async start(at?: Kill): Promise<KilledWorkers> {
     const home = mkdtempSync(join(tmpdir(), 'svc-test-'))
     generateKeyFile(join(home, 'key'))
     const upstream = await startUpstream()
     writeFileSync(join(home, 'policy.yaml'), policyOf(upstream.url, 0))
-    const gateway = new Running(['--policy', join(home, 'policy.yaml'), '--workers', '2'], {
-      NODE_OPTIONS: `--import=${new URL('./kill-at.js', import.meta.url).href}`,
-      SVC_TEST_KILL: join(home, 'kill'),
-      SVC_TEST_DIR: join(home, '.svc'),
-    })
-    const { url = '' } = await gateway.line('listening')
-    return new KilledWorkers(home, upstream, gateway, url)
+    const order: KillOrder = { phase: FIRST_START, ...(at === undefined ? {} : { at }) }
+    writeFileSync(join(home, 'kill'), JSON.stringify(order))
+    const run = () =>
+      new Running(['--policy', join(home, 'policy.yaml'), '--workers', '2'], {
+        NODE_OPTIONS: `--import=${new URL('./kill-at.js', import.meta.url).href}`,
+        SVC_TEST_KILL: join(home, 'kill'),
+        SVC_TEST_DIR: join(home, '.svc'),
+      })
+    let gateway = run()
+    let listening = await gateway.line('listening').catch(() => undefined)
+    if (listening === undefined) {
+      expect(await gateway.exit, gateway.stderr).to.equal(1)
+      gateway = run()
+      listening = await gateway.line('listening')
+    }
+    const isReached = !existsSync(join(home, 'kill'))
+    rmSync(join(home, 'kill'), { force: true })
+    return new KilledWorkers(home, upstream, gateway, listening.url ?? '', isReached)
+  }
+
+  /** The file operations of the first start. */
+  firstPoints(): KillPoint[] {
+    return this.#seen().filter(({ phase }) => phase === FIRST_START)
   }
 
   /** The file operations of each phase. */
   async points(): Promise<KillPoint[]> {
     await this.passPhases()
+    return this.#seen().filter(({ phase }) => phase !== FIRST_START)
+  }
+
+  #seen(): KillPoint[] {
     const lines = readFileSync(this.#file('kill.seen'), 'utf8').trim().split('\n')
     return [...new Set(lines)].map((line) => JSON.parse(line) as KillPoint)
   }
@@ -76,8 +105,12 @@ export class KilledWorkers implements AsyncDisposable {
     const isKilled = !existsSync(this.#file('kill'))
     if (isKilled) await until(async () => this.#count(ENDED) > ends && this.#isWhole)
     else rmSync(this.#file('kill'))
-    for (let i = 0; i < 2; i++) expect(await this.#call(), 'a call after it').to.be.oneOf([200, 429])
+    await this.serves([200, 429])
     return isKilled
+  }
+
+  async serves(statuses: readonly number[]): Promise<void> {
+    for (let i = 0; i < 2; i++) expect(await this.#call(), 'a call after it').to.be.oneOf([...statuses])
   }
 
   /** Ends the gateway, and compares its log with the responses and the calls that were sent. */

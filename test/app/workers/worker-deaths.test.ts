@@ -1,5 +1,6 @@
 import { expect } from 'chai'
 import { Chance } from '../../support/chance.js'
+import type { KillPoint } from './kill-at.js'
 import { type Kill, KilledWorkers } from './killed-workers.js'
 
 const seed = Number(process.env['SVC_SEED'] ?? 20261123)
@@ -22,10 +23,7 @@ describe('a worker that is killed at one exact file operation', function () {
   it('of a start, of calls, of a seal or of a reload loses and doubles nothing', async () => {
     let gateway = await KilledWorkers.start()
     try {
-      const all = (await gateway.points()).flatMap((point): Kill[] => [
-        { ...point, when: 'before' },
-        { ...point, when: 'after' },
-      ])
+      const all = killsAt(await gateway.points())
       const chance = new Chance(seed)
       const kills = isWhole
         ? all
@@ -62,4 +60,37 @@ describe('a worker that is killed at one exact file operation', function () {
       await gateway[Symbol.asyncDispose]()
     }
   })
+
+  it('of the first start loses and doubles nothing: the gateway serves, now or when it is started again', async () => {
+    let gateway = await KilledWorkers.start()
+    try {
+      const all = killsAt(gateway.firstPoints())
+      await gateway.serves([200])
+      await gateway.count()
+      const chance = new Chance(seed)
+      const kills = isWhole ? all : [all[chance.int(0, all.length - 1)]]
+      let reached = 0
+      for (const kill of kills) {
+        await gateway[Symbol.asyncDispose]()
+        try {
+          gateway = await KilledWorkers.start(kill)
+          await gateway.serves([200])
+          expect((await gateway.count()).records).to.equal(2)
+        } catch (cause) {
+          throw new Error(`SVC_SEED=${seed} ${JSON.stringify(kill)}`, { cause })
+        }
+        if (gateway.isReached) reached++
+      }
+      expect(reached).to.be.at.least(1)
+      if (isWhole) process.stdout.write(`${reached} of ${kills.length} operations were reached\n`)
+    } finally {
+      await gateway[Symbol.asyncDispose]()
+    }
+  })
 })
+
+const killsAt = (points: readonly KillPoint[]): Kill[] =>
+  points.flatMap((point): Kill[] => [
+    { ...point, when: 'before' },
+    { ...point, when: 'after' },
+  ])
