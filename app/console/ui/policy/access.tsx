@@ -6,7 +6,7 @@ import type { AccessJson, PolicyJson } from '../../policy-operations.js'
 import { usePage } from '../kit/page.js'
 import { Untrusted } from '../kit/untrusted.js'
 import type { PolicyData } from './load.js'
-import { type KeptBlock, type Switched, ToolSwitch, TurnedOff } from './tool-switch.js'
+import { type KeptBlock, TurnedOff, useToolSwitch } from './tool-switch.js'
 
 interface AccessProps {
   readonly data: PolicyData
@@ -21,7 +21,7 @@ const MIN_FILTERED = 12
 export function Access({ data, location, onChanged }: AccessProps): JSX.Element {
   const { session } = usePage()
   const { policy, access, blocks } = data
-  const [switched, setSwitched] = useState<Switched | undefined>()
+  const toolSwitch = useToolSwitch(onChanged)
   const query = new URLSearchParams(location.query)
   const [server, tool] = [query.get('server') ?? '', query.get('tool')]
   const canSwitch = policy.edit && session?.may.operate === true
@@ -31,7 +31,7 @@ export function Access({ data, location, onChanged }: AccessProps): JSX.Element 
     return (
       <SwitchButton
         block={block}
-        onClick={() => setSwitched({ server: of, tool: name, ...(block && { block }) })}
+        onClick={() => toolSwitch.open({ server: of, tool: name, ...(block && { block }) })}
       />
     )
   }
@@ -113,15 +113,7 @@ export function Access({ data, location, onChanged }: AccessProps): JSX.Element 
           changing the policy.
         </p>
       )}
-      {switched !== undefined && (
-        <ToolSwitch
-          switched={switched}
-          onEnd={(isChanged) => {
-            setSwitched(undefined)
-            if (isChanged) onChanged()
-          }}
-        />
-      )}
+      {toolSwitch.dialog}
     </>
   )
 }

@@ -1,11 +1,10 @@
 // What operators have turned off over the policy, each to be taken back.
 import type { JSX } from 'preact'
-import { useState } from 'preact/hooks'
 import { usePage } from '../kit/page.js'
 import { Untrusted } from '../kit/untrusted.js'
 import { SwitchButton } from './access.js'
 import type { PolicyData } from './load.js'
-import { type KeptBlock, type Switched, ToolSwitch, TurnedOff } from './tool-switch.js'
+import { type KeptBlock, TurnedOff, useToolSwitch } from './tool-switch.js'
 
 interface OverridesProps {
   readonly data: PolicyData
@@ -14,7 +13,7 @@ interface OverridesProps {
 
 export function Overrides({ data: { policy, blocks }, onChanged }: OverridesProps): JSX.Element | null {
   const { session } = usePage()
-  const [switched, setSwitched] = useState<Switched | undefined>()
+  const toolSwitch = useToolSwitch(onChanged)
   const canSwitch = policy.edit && session?.may.operate === true
   if (blocks.length === 0) return null
   return (
@@ -32,20 +31,12 @@ export function Overrides({ data: { policy, blocks }, onChanged }: OverridesProp
               <TurnedOff block={block} />
             </div>
             {canSwitch && block.kind !== 'principal' && (
-              <SwitchButton block={block} onClick={() => setSwitched({ ...toolOf(block), block })} />
+              <SwitchButton block={block} onClick={() => toolSwitch.open({ ...toolOf(block), block })} />
             )}
           </li>
         ))}
       </ul>
-      {switched !== undefined && (
-        <ToolSwitch
-          switched={switched}
-          onEnd={(isChanged) => {
-            setSwitched(undefined)
-            if (isChanged) onChanged()
-          }}
-        />
-      )}
+      {toolSwitch.dialog}
     </section>
   )
 }

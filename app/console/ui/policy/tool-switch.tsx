@@ -15,9 +15,25 @@ import { nameOf } from './access.js'
 export type KeptBlock = BlocksJson['blocks'][number]
 
 /** What is switched: a tool that is on; or what a block has turned off. */
-export type Switched =
+type Switched =
   | { readonly server: string; readonly tool: string; readonly block?: undefined }
   | { readonly server?: string; readonly tool?: string; readonly block: KeptBlock }
+
+interface OpenedSwitch {
+  open(switched: Switched): void
+  /** To be rendered. */
+  readonly dialog: JSX.Element | undefined
+}
+
+/** The dialog of a switch, for a view with several. */
+export function useToolSwitch(onChanged: () => void): OpenedSwitch {
+  const [switched, open] = useState<Switched | undefined>()
+  const end = (isChanged: boolean) => {
+    open(undefined)
+    if (isChanged) onChanged()
+  }
+  return { open, dialog: switched && <ToolSwitch switched={switched} onEnd={end} /> }
+}
 
 interface ToolSwitchProps {
   readonly switched: Switched
@@ -32,7 +48,7 @@ const times = [
   ['2592000', '30 days have passed'],
 ] as const
 
-export function ToolSwitch({ switched, onEnd }: ToolSwitchProps): JSX.Element {
+function ToolSwitch({ switched, onEnd }: ToolSwitchProps): JSX.Element {
   const { api } = usePage()
   const { server, tool, block } = switched
   const dialog = useRef<HTMLDialogElement>(null)

@@ -1,10 +1,9 @@
 // The tools of a server: who may call each, what became of its calls, and its switch.
 import type { JSX } from 'preact'
-import { useState } from 'preact/hooks'
 import { usePage } from '../kit/page.js'
 import { Untrusted } from '../kit/untrusted.js'
 import { blockOn, hrefOfTool, nameOf, SwitchButton } from '../policy/access.js'
-import { type Switched, ToolSwitch } from '../policy/tool-switch.js'
+import { useToolSwitch } from '../policy/tool-switch.js'
 import type { CallRoute, ServersData } from './load.js'
 
 interface ToolTableProps {
@@ -17,7 +16,7 @@ const MAX_SHOWN = 200
 
 export function ToolTable({ data, server, onChanged }: ToolTableProps): JSX.Element {
   const { session } = usePage()
-  const [switched, setSwitched] = useState<Switched | undefined>()
+  const toolSwitch = useToolSwitch(onChanged)
   const { policy, access, blocks, routes = [] } = data
   const known = policy?.servers.find((one) => one.server === server)
   const tools = new Map<string, CallRoute[]>((known?.tools ?? []).map((name) => [name, []]))
@@ -95,7 +94,7 @@ export function ToolTable({ data, server, onChanged }: ToolTableProps): JSX.Elem
                     <td>
                       <SwitchButton
                         block={block}
-                        onClick={() => setSwitched({ server, tool, ...(block && { block }) })}
+                        onClick={() => toolSwitch.open({ server, tool, ...(block && { block }) })}
                       />
                     </td>
                   )}
@@ -110,15 +109,7 @@ export function ToolTable({ data, server, onChanged }: ToolTableProps): JSX.Elem
           The first {MAX_SHOWN} of {tools.size.toLocaleString('en')} tools.
         </p>
       )}
-      {switched !== undefined && (
-        <ToolSwitch
-          switched={switched}
-          onEnd={(isChanged) => {
-            setSwitched(undefined)
-            if (isChanged) onChanged()
-          }}
-        />
-      )}
+      {toolSwitch.dialog}
     </section>
   )
 }
