@@ -122,7 +122,7 @@ describe('calls that wait for a person, under any sequence of events', function 
         security: {
           side_effects: { approve_high_risk: true, human_escalation: { emergency: { roles: ['oncall'] } } },
         },
-        server: { mcp: { elicit_ms: 250 } },
+        server: { mcp: { elicit_ms: 1_000 } },
         ...settings,
       } as never)
       const { adminUrl = '' } = await gateway.handle.ready()
@@ -243,7 +243,7 @@ describe('calls that wait for a person, under any sequence of events', function 
     const next = amount + 2
     let last = await client.begin(next)
     calls.push(last)
-    for (let step = 0; step < 3 && of(next) === 0; step++) {
+    for (let step = 0; step < 6 && of(next) === 0; step++) {
       const asked = last.asked()
       if (asked?.mode === 'form') await respond(last, 'tick', 'none')
       else {
