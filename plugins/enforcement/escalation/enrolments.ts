@@ -25,8 +25,9 @@ import {
 import type { EscalationEvents } from './events.js'
 import { counts, MAX_ENROLLED, Passkeys } from './passkeys.js'
 import { hashesOfNames, personKeyOf } from './person.js'
+import { publicView } from './public-view.js'
 import type { EscalationRepository } from './repository.js'
-import { decided, publicView, type StoredEscalation, statementOf } from './stored-escalation.js'
+import { decided, type StoredEscalation, statementOf } from './stored-escalation.js'
 
 /** Time for others to confirm a passkey, in milliseconds. */
 const CONFIRM_MS = 24 * 3_600_000

@@ -1,11 +1,5 @@
 // An escalation as the store keeps it, and how votes and time decide it: pure functions of the escalation, the vote and the time.
-import {
-  type Escalation,
-  type EscalationEntry,
-  type EscalationRule,
-  type Finding,
-  VoteError,
-} from '@svc/core'
+import { type EscalationEntry, type EscalationRule, type Finding, VoteError } from '@svc/core'
 import { canonicalize, messageOf, sha256Hex } from '@svc/core/json'
 import { z } from 'zod'
 
@@ -160,66 +154,6 @@ export function fromEntry({ id, version, body }: EscalationEntry): VersionedEsca
   } catch (cause) {
     throw new Error(`the escalation ${id} cannot be read: ${messageOf(cause)}`, { cause })
   }
-}
-
-/** The escalation as callers and reviewers may see it. */
-export function publicView(value: StoredEscalation): Escalation {
-  const { rule, votes, use, reasons } = value
-  const { id, fingerprint, tenant, server, tool, reference, principal, severity, status, traceId } = value
-  const { args, detail, decidedBy, createdAt, expiresAt, decidedAt } = value
-  return {
-    id,
-    fingerprint,
-    tenant,
-    server,
-    tool,
-    reference,
-    principal,
-    ...(value.agent === undefined ? {} : { agent: value.agent }),
-    reason: reasons[0] ?? '',
-    ...(detail === undefined ? {} : { detail }),
-    ...(args === undefined ? {} : { args }),
-    ...(value.wholeSha256 === undefined ? {} : { isTruncated: true }),
-    severity,
-    strategy: rule.strategy,
-    timeoutAction: rule.timeoutAction,
-    ...(rule.strategy === 'human_quorum' ? { quorum: quorumOf(rule) } : {}),
-    ...(rule.approvalSetId === undefined ? {} : { approvalSetId: rule.approvalSetId }),
-    ...(rule.requiresPasskey === undefined ? {} : { requiresPasskey: rule.requiresPasskey }),
-    ...(value.step === 'second_set' && rule.secondSet !== undefined
-      ? { secondSetId: rule.secondSet.setId }
-      : {}),
-    status,
-    ...(decidedBy === undefined ? {} : { decidedBy }),
-    ...(value.emergency === undefined
-      ? {}
-      : { emergency: { reason: value.emergency.reason, review: value.emergency.review } }),
-    ...publicEnrolment(value),
-    votes: votes.map(({ person, comment, ...vote }) => ({
-      ...vote,
-      ...(comment === undefined ? {} : { comment }),
-    })),
-    isUsed: use !== undefined,
-    traceId,
-    createdAt,
-    expiresAt,
-    ...(decidedAt === undefined ? {} : { decidedAt }),
-  }
-}
-
-/** 64 bits, so that nobody finds another key with this code. The id of a credential would not do: a program can choose it. */
-const CODE_DIGITS = 16
-
-function publicEnrolment(value: StoredEscalation): Pick<Escalation, 'enrolment'> {
-  const { enrolment, inputSha256 } = value
-  if (enrolment === undefined) return {}
-  const { revokedAt, ...rest } = enrolment
-  const code = inputSha256.slice(0, CODE_DIGITS).replace(/.{4}(?=.)/g, '$& ')
-  return { enrolment: { ...rest, code, ...(revokedAt === undefined ? {} : { revokedAt }) } }
-}
-
-function quorumOf({ minApprovals, minRejections, requiredRoles, vetoRoles }: StoredRule) {
-  return { minApprovals, minRejections, requiredRoles, vetoRoles }
 }
 
 type Decision = 'approved' | 'rejected'

@@ -24,14 +24,9 @@ import { sha256Hex } from '@svc/core/json'
 import type { EscalationEvents } from './events.js'
 import type { Passkeys } from './passkeys.js'
 import { hashesOfNames } from './person.js'
+import { publicView } from './public-view.js'
 import type { EscalationRepository, Waiters } from './repository.js'
-import {
-  awaitsVotes,
-  publicView,
-  type StoredEscalation,
-  type StoredVote,
-  withVote,
-} from './stored-escalation.js'
+import { awaitsVotes, type StoredEscalation, type StoredVote, withVote } from './stored-escalation.js'
 
 const MAX_COMMENT = 1000
 

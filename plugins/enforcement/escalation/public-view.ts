@@ -1,0 +1,62 @@
+// An escalation as callers and reviewers may see it.
+import type { Escalation } from '@svc/core'
+import type { StoredEscalation } from './stored-escalation.js'
+
+export function publicView(value: StoredEscalation): Escalation {
+  const { rule, votes, use, reasons } = value
+  const { id, fingerprint, tenant, server, tool, reference, principal, severity, status, traceId } = value
+  const { args, detail, decidedBy, createdAt, expiresAt, decidedAt } = value
+  return {
+    id,
+    fingerprint,
+    tenant,
+    server,
+    tool,
+    reference,
+    principal,
+    ...(value.agent === undefined ? {} : { agent: value.agent }),
+    reason: reasons[0] ?? '',
+    ...(detail === undefined ? {} : { detail }),
+    ...(args === undefined ? {} : { args }),
+    ...(value.wholeSha256 === undefined ? {} : { isTruncated: true }),
+    severity,
+    strategy: rule.strategy,
+    timeoutAction: rule.timeoutAction,
+    ...(rule.strategy === 'human_quorum' ? { quorum: quorumOf(rule) } : {}),
+    ...(rule.approvalSetId === undefined ? {} : { approvalSetId: rule.approvalSetId }),
+    ...(rule.requiresPasskey === undefined ? {} : { requiresPasskey: rule.requiresPasskey }),
+    ...(value.step === 'second_set' && rule.secondSet !== undefined
+      ? { secondSetId: rule.secondSet.setId }
+      : {}),
+    status,
+    ...(decidedBy === undefined ? {} : { decidedBy }),
+    ...(value.emergency === undefined
+      ? {}
+      : { emergency: { reason: value.emergency.reason, review: value.emergency.review } }),
+    ...publicEnrolment(value),
+    votes: votes.map(({ person, comment, ...vote }) => ({
+      ...vote,
+      ...(comment === undefined ? {} : { comment }),
+    })),
+    isUsed: use !== undefined,
+    traceId,
+    createdAt,
+    expiresAt,
+    ...(decidedAt === undefined ? {} : { decidedAt }),
+  }
+}
+
+/** 64 bits, so that nobody finds another key with this code. The id of a credential would not do: a program can choose it. */
+const CODE_DIGITS = 16
+
+function publicEnrolment(value: StoredEscalation): Pick<Escalation, 'enrolment'> {
+  const { enrolment, inputSha256 } = value
+  if (enrolment === undefined) return {}
+  const { revokedAt, ...rest } = enrolment
+  const code = inputSha256.slice(0, CODE_DIGITS).replace(/.{4}(?=.)/g, '$& ')
+  return { enrolment: { ...rest, code, ...(revokedAt === undefined ? {} : { revokedAt }) } }
+}
+
+function quorumOf({ minApprovals, minRejections, requiredRoles, vetoRoles }: StoredEscalation['rule']) {
+  return { minApprovals, minRejections, requiredRoles, vetoRoles }
+}
