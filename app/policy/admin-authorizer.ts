@@ -54,15 +54,15 @@ export class AdminAuthorizer {
       isNamed(identity, users) || hasOne(identity, roles) ? [id] : [],
     )
     const has = (role: AdminRole) => hasOne(identity, this.#roles[role])
-    if (has('operator')) return everything
-    if (has('auditor')) return { ...everything, operates: false }
+    const own = { tenant: has('reviewer') ? identity.tenant : undefined, sets: new Set(sets) }
+    if (has('operator')) return { ...everything, ...own }
+    if (has('auditor')) return { ...everything, ...own, operates: false }
     return {
+      ...own,
       operates: false,
       readsMetrics: has('viewer'),
       readsOutlines: has('viewer'),
       readsAll: false,
-      tenant: has('reviewer') ? identity.tenant : undefined,
-      sets: new Set(sets),
     }
   }
 }
@@ -85,9 +85,9 @@ export interface AdminAccess {
   readonly readsOutlines: boolean
   /** Every escalation. */
   readonly readsAll: boolean
-  /** The tenant whose escalations it may read. */
+  /** The tenant on whose escalations it votes, which it may read. */
   readonly tenant: string | undefined
-  /** The approval sets whose escalations it may read. */
+  /** The approval sets on whose escalations it votes, which it may read. */
   readonly sets: ReadonlySet<string>
 }
 

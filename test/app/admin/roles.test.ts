@@ -89,6 +89,21 @@ describe('roles of the admin listener', () => {
       { roles: ['watch', 'approver'] },
       { statuses: { ...all, vote: 200 }, seesArguments: true },
     ],
+    [
+      'auditor and reviewer',
+      { roles: ['audit', 'approver'] },
+      { statuses: { ...all, vote: 200 }, seesArguments: true },
+    ],
+    [
+      'operator and reviewer',
+      { roles: ['ops', 'approver'] },
+      { statuses: { ...all, vote: 200 }, seesArguments: true },
+    ],
+    [
+      "operator and another tenant's reviewer",
+      { roles: ['ops', 'approver'], org: 'globex' },
+      { statuses: { ...all, vote: 403 }, seesArguments: true },
+    ],
   ]
   for (const [role, claims, access] of cases) {
     it(`give a user who is ${role} what the table in docs/admin.md says`, async () => {
