@@ -102,12 +102,17 @@ export class Blocks {
     return block && describeEnd(block)
   }
 
-  /** Without `forMs` it has no end. */
   /** Why the last exchange with the board failed. */
   get error(): string | undefined {
     return this.#error
   }
 
+  /**
+   * Without `forMs` it has no end.
+   *
+   * @throws {Refusal} if there are too many
+   * @throws {PatternError} for a pattern that does not compile; nothing is kept of it
+   */
   set(given: Pick<Block, 'kind' | 'pattern' | 'reason' | 'by'>, forMs?: number): Changed {
     if (this.list.blocks.length >= MAX_BLOCKS)
       throw new Refusal('BAD_REQUEST', `There are ${MAX_BLOCKS} blocks; lift one, or use a wider pattern.`)
@@ -115,6 +120,8 @@ export class Blocks {
     const at = new Date(now).toISOString()
     const until = forMs === undefined ? null : new Date(now + forMs).toISOString()
     const block = { ...given, id: randomBytes(6).toString('hex'), at, until }
+    // One that does not compile would be unreadable everywhere, and every call would be refused.
+    new BlockList([block])
     this.#hold(block, forMs ?? ENDLESS_MS)
     this.#pending.set(block.id, 'put')
     this.#apply()

@@ -2,6 +2,7 @@
 // tool, without an end unless one is chosen, so a switch narrows the policy and never widens it: "on" lifts the block.
 import { type NamedCaller, Refusal, resolve, resolveOptional, services, tokens } from '@svc/core'
 import { messageOf } from '@svc/core/json'
+import { compilePatternSet, formatReference, PatternError, ReferenceInputError } from '@svc/core/match'
 import type { InsertedStage } from '@svc/core/pipeline'
 import { z } from 'zod'
 import { type Operation, type OperationRequest, operation } from '../admin/operation.js'
@@ -140,12 +141,24 @@ export function switchOperations(parts: SwitchParts): Operation[] {
   ]
 }
 
-/** The pattern of this tool alone. @throws {Refusal} `BAD_REQUEST` if its name has a character with a meaning in patterns */
+/** The pattern of this tool alone. @throws {Refusal} `BAD_REQUEST` if there is none */
 function patternOf(server: string, tool: string): string {
   const pattern = `${server}/${tool}`
-  if (/[*@\\]/.test(pattern) || server.includes('/'))
+  // "/" may also begin the name of a prompt or a resource, and "%" an escape.
+  const isPlain = !/[*@\\%/]/.test(server + tool)
+  if (!isPlain || !isFor(pattern, server, tool))
     throw new Refusal('BAD_REQUEST', 'No pattern is for this tool alone; block it with `svc-sdk block`.')
   return pattern
+}
+
+function isFor(pattern: string, server: string, tool: string): boolean {
+  try {
+    const reference = formatReference({ server, tool, version: UNVERSIONED })
+    return compilePatternSet([pattern]).findReading([reference]) !== undefined
+  } catch (error) {
+    if (error instanceof PatternError || error instanceof ReferenceInputError) return false
+    throw error
+  }
 }
 
 type PreviewRequest = OperationRequest<unknown, z.output<typeof previewQuery>>

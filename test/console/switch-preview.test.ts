@@ -95,6 +95,33 @@ ${extra}`
     expect(allowed.reduce((sum, { calls }) => sum + calls, 0)).to.equal(1)
   })
 
+  it('refuses names of which no pattern is for the tool alone, as the switch does, and keeps no block', async () => {
+    await using upstream = await startUpstream()
+    await using rig = await start(policy(upstream.url))
+    const headers = { authorization: `Bearer ${adminToken}`, 'content-type': 'application/json' }
+    const { policy_sha256 } = (await rig.admin('/api/policy/switch?server=crm&tool=find')).json as never
+    const names = ['50%', '%41', 'a/b', 'prompts/x', 'resources/x', 'a*', 'a@1', 'a\\b', '..', 'a\u0001']
+    const tools = names.map((tool) => ['crm', tool])
+    for (const [server = '', tool = ''] of [...tools, ['c%', 'find'], ['mcp:/', 'find'], ['c/d', 'find']]) {
+      const about = `${server} ${tool}`
+      const query = new URLSearchParams({ server, tool })
+      const seen = await rig.admin(`/api/policy/switch?${query}`)
+      expect(seen.status, about).to.equal(400)
+      const body = JSON.stringify({ server, tool, reason: 'r', policy_sha256 })
+      const set = await rig.admin('/api/policy/switch', { method: 'POST', headers, body })
+      expect(set.status, about).to.equal(400)
+    }
+    expect((await rig.gateway.invoke('/mcp/crm/find@1.0.0', {})).status).to.equal(200)
+    const { block } = await post(rig, '/api/policy/switch', {
+      ...{ server: 'crm', tool: 'find it: now', reason: 'r', policy_sha256 },
+    })
+    for (const tool of names) {
+      const query = new URLSearchParams({ server: 'crm', tool, lift: block.id })
+      const { status } = await rig.admin(`/api/policy/switch?${query}`)
+      expect(status, `lifted with ${tool}`).to.be.lessThan(500)
+    }
+  })
+
   it('says from when on it read no further, if it takes too long', async () => {
     await using upstream = await startUpstream()
     {

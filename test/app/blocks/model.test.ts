@@ -1,5 +1,6 @@
 // Gateways with a board that goes down, is lost, or comes back: whatever happens, no block ends early.
 import type { Board } from '@svc/core'
+import { PatternError } from '@svc/core/match'
 import { MemoryBoard } from '@svc/core/store'
 import { expect } from 'chai'
 import fc from 'fast-check'
@@ -245,6 +246,18 @@ describe('blocks of several gateways', () => {
     await gateway.look()
     expect(gateway.isKnown).to.equal(true)
   })
+
+  for (const pattern of ['srv/50%', 'srv/a/b', 'srv/a@b@c', 'srv/..'])
+    it(`whose pattern does not compile are refused, and nothing is kept of them: ${pattern}`, async () => {
+      const all = new Deployment(2)
+      expect(() => all.gateways[0]!.set({ ...given, kind: 'tool', pattern })).to.throw(PatternError)
+      await all.settle()
+      expect(all.files.flatMap((kept) => ('blocks' in kept ? kept.blocks : []))).to.deep.equal([])
+      for (const gateway of all.gateways) {
+        expect(idsOf(gateway)).to.deep.equal([])
+        expect(gateway.list.findServer('any')).to.equal(undefined)
+      }
+    })
 
   it('that cannot be read refuse every call, until they are lifted', async () => {
     const all = new Deployment(2)
