@@ -6,8 +6,10 @@ import type { AdminEventStream, EventSink } from './operation.js'
 
 /** Silence after which a comment says that the listener lives, in milliseconds. */
 const KEEP_ALIVE_MS = 15_000
-/** What a client may leave unread. */
+/** A client that leaves more unread is congested. */
 const MAX_UNREAD = 262_144
+/** A client that leaves more unread is cut off, whatever it would be sent next. */
+const CUT_OFF = 4 * MAX_UNREAD
 
 /** The responses of events of a listener. */
 export class EventStreams {
@@ -24,7 +26,7 @@ export class EventStreams {
       'cache-control': 'no-store, no-transform',
     })
     response.write(':\n\n')
-    const timer = setInterval(() => response.write(':\n\n'), KEEP_ALIVE_MS)
+    const timer = setInterval(() => writeTo(response, ':\n\n'), KEEP_ALIVE_MS)
     try {
       await run(sinkOf(response, ended.signal))
     } finally {
@@ -39,6 +41,11 @@ export class EventStreams {
   }
 }
 
+function writeTo(response: ServerResponse, text: string): void {
+  if (response.writableLength > CUT_OFF) response.destroy()
+  else response.write(text)
+}
+
 function sinkOf(response: ServerResponse, signal: AbortSignal): EventSink {
   return {
     signal,
@@ -48,7 +55,7 @@ function sinkOf(response: ServerResponse, signal: AbortSignal): EventSink {
     send(event, data, id) {
       if (signal.aborted) return
       const head = id === undefined ? '' : `id: ${id}\n`
-      response.write(`${head}event: ${event}\ndata: ${JSON.stringify(data)}\n\n`)
+      writeTo(response, `${head}event: ${event}\ndata: ${JSON.stringify(data)}\n\n`)
     },
   }
 }

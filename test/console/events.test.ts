@@ -1,5 +1,14 @@
+import { mkdirSync, rmdirSync, writeFileSync } from 'node:fs'
+import type { ServerResponse } from 'node:http'
+import { join } from 'node:path'
+import { PassThrough } from 'node:stream'
+import { setTimeout as wait } from 'node:timers/promises'
 import { expect } from 'chai'
+import { EventStreams } from 'svc-sdk/internal/admin/event-stream'
+import { AdminEventStream } from 'svc-sdk/internal/admin/operation'
+import { CallFeed } from 'svc-sdk/internal/console/events/call-feed'
 import { adminToken, ask } from '../app/admin/rig.js'
+import { temporaryDir } from '../support/temporary-dir.js'
 import { readEvents } from './event-reader.js'
 import { type Payments, startPayments } from './payments.js'
 
@@ -85,5 +94,48 @@ describe('the events of the admin API', () => {
     const calls = await ask(rig.origin, '/api/calls', { headers: { authorization: `Bearer ${token}` } })
     expect((calls.json['calls'] as unknown[]).length).to.equal(1)
     expect((await events.next('end')).data).to.include({ error: 'UNAUTHENTICATED' })
+  })
+})
+
+describe('the feed of calls', () => {
+  const home = temporaryDir()
+
+  it('tells all who watch that reading failed, also once the first has left', async () => {
+    const dir = join(home.path, 'audit')
+    mkdirSync(dir)
+    const feed = CallFeed.of(dir)
+    const failures: string[] = []
+    const watchAs = (name: string) =>
+      feed.watch(
+        '',
+        () => undefined,
+        () => void failures.push(name),
+      )
+    const [first, second, third] = [await watchAs('first'), await watchAs('second'), await watchAs('third')]
+    first()
+    rmdirSync(dir)
+    writeFileSync(dir, 'not a directory')
+    const end = performance.now() + 5_000
+    while (failures.length < 2 && performance.now() < end) await wait(20)
+    second()
+    third()
+    expect([...new Set(failures)]).to.deep.equal(['second', 'third'])
+  })
+})
+
+describe('a client of events that reads nothing', () => {
+  it('is cut off, whatever it is sent', async () => {
+    const unread = Object.assign(new PassThrough(), { writeHead: () => undefined })
+    let sent = 0
+    const run = new AdminEventStream(async ({ signal, send }) => {
+      while (!signal.aborted && sent < 100) {
+        send('status', { text: 'x'.repeat(65_536) })
+        sent++
+        await wait(0)
+      }
+    })
+    await new EventStreams().write(unread as unknown as ServerResponse, run)
+    expect(unread.destroyed).to.equal(true)
+    expect(sent).to.be.within(16, 24)
   })
 })

@@ -22,11 +22,13 @@ export interface CallBatch {
 export type SealedEnds = readonly { readonly day: string; readonly end: number }[]
 
 type Watcher = (batch: CallBatch) => void
+type OnError = (error: unknown) => void
 
 export class CallFeed {
   static #feeds = new Map<string, CallFeed>()
   readonly #dir: string
-  #watchers = new Set<Watcher>()
+  /** Each with what it calls when a round fails. */
+  #watchers = new Map<Watcher, OnError>()
   #place: TailPlace | undefined
   #timer: NodeJS.Timeout | undefined
   #round: Promise<void> = Promise.resolve()
@@ -43,15 +45,15 @@ export class CallFeed {
   }
 
   /** Calls `watcher` until the function that this resolves to is called. First with what was recorded after `id`. */
-  async watch(id: string, watcher: Watcher, onError: (error: unknown) => void): Promise<() => void> {
+  async watch(id: string, watcher: Watcher, onError: OnError): Promise<() => void> {
     this.#place ??= await endOf(this.#dir)
     // From here to the next await no round runs, so that nothing is twice in it and nothing is missing.
     const end = this.#place
     const missed = placeOfId(id)
     let waiting: CallBatch[] | undefined = []
     const one: Watcher = (batch) => (waiting === undefined ? watcher(batch) : void waiting.push(batch))
-    this.#watchers.add(one)
-    this.#start(onError)
+    this.#watchers.set(one, onError)
+    this.#start()
     const stop = () => {
       this.#watchers.delete(one)
       if (this.#watchers.size === 0) this.#stop()
@@ -92,9 +94,13 @@ export class CallFeed {
     watcher(batchOf(lines, end))
   }
 
-  #start(onError: (error: unknown) => void): void {
+  #start(): void {
     this.#timer ??= setInterval(() => {
-      this.#round = this.#round.then(() => this.#read()).catch(onError)
+      this.#round = this.#round
+        .then(() => this.#read())
+        .catch((error: unknown) => {
+          for (const onError of this.#watchers.values()) onError(error)
+        })
     }, EVERY_MS).unref()
   }
 
@@ -119,7 +125,7 @@ export class CallFeed {
     this.#place = place
     if (lines.length === 0) return
     const batch = batchOf(lines, place)
-    for (const watcher of this.#watchers) watcher(batch)
+    for (const watcher of this.#watchers.keys()) watcher(batch)
   }
 }
 
