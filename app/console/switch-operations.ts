@@ -26,6 +26,8 @@ import {
 } from './policy-operations.js'
 
 const DAY_MS = 86_400_000
+/** Previews that wait while another runs. */
+const MAX_WAITING = 4
 
 export interface SwitchParts {
   inForce(): PolicyInForce
@@ -90,6 +92,7 @@ export type SwitchedJson = z.output<typeof changedSchema>
 export function switchOperations(parts: SwitchParts): Operation[] {
   // One after the other: each takes time from calls.
   let previewing: Promise<unknown> = Promise.resolve()
+  let unfinished = 0
   return [
     operation({
       method: 'GET',
@@ -100,8 +103,11 @@ export function switchOperations(parts: SwitchParts): Operation[] {
       access: 'auditor',
       query: previewQuery,
       response: previewSchema,
-      run(request): Promise<SwitchPreviewJson> {
-        const preview = previewing.then(() => previewOf(parts, request))
+      async run(request): Promise<SwitchPreviewJson> {
+        if (unfinished > MAX_WAITING)
+          throw new Refusal('RATE_LIMITED', `${MAX_WAITING} previews wait already; try again soon.`)
+        unfinished++
+        const preview = previewing.then(() => previewOf(parts, request)).finally(() => unfinished--)
         // The client gets the error; the next preview ignores it.
         previewing = preview.catch(() => undefined)
         return preview

@@ -66,7 +66,8 @@ export async function replayBlock(settings: BlockReplaySettings): Promise<BlockR
       },
       onChange: ({ caller }) => void callers.set(caller, (callers.get(caller) ?? 0) + 1),
     })
-    const filter = { since: new Date(since).toISOString(), until: new Date(until).toISOString() }
+    // Whole days are read here, as the clock would not be looked at for records that the reader passes over.
+    const filter = { since: new Date(since).toISOString().slice(0, 10) }
     const began = performance.now()
     let slice = began
     let read = 0
@@ -74,14 +75,15 @@ export async function replayBlock(settings: BlockReplaySettings): Promise<BlockR
     for await (const record of recordsOf([dir], filter)) {
       const now = performance.now()
       if (now - began > maxMs) {
-        stoppedAt = record.ts
+        stoppedAt = new Date(Math.max(since, Date.parse(record.ts))).toISOString()
         break
       }
       if (now - slice > SLICE_MS) {
         await new Promise((resolve) => setImmediate(resolve))
         slice = performance.now()
       }
-      if (!isCall(record)) continue
+      const at = Date.parse(record.ts)
+      if (at < since || at >= until || !isCall(record)) continue
       read++
       const request = judge.requestOf(record)
       if (request !== undefined && isOn(request)) await replay.add(record)

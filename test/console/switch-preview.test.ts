@@ -6,6 +6,7 @@ import { generateKeyFile } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import { BlockList } from 'svc-sdk/internal/blocks/block'
 import { blockStage } from 'svc-sdk/internal/blocks/stage'
+import { type SwitchParts, switchOperations } from 'svc-sdk/internal/console/switch-operations'
 import { replayBlock } from 'svc-sdk/internal/policy-replay/replay-block'
 import { type AdminRig, adminToken, startAdminRig } from '../app/admin/rig.js'
 import { loadPolicyText } from '../app/policy/generated-policies.js'
@@ -133,9 +134,8 @@ ${extra}`
       if (loaded === undefined) throw new Error('the policy does not load')
       return loaded
     }
-    const replay = await replayBlock({
+    const settings = {
       dir,
-      since: 0,
       until: Date.now() + 1_000,
       place: { baseDir: home.path, env: { SVC_ADMIN: adminToken } },
       inserted: { name: 'blocks', stage: blockStage(() => new BlockList([])), within: identity },
@@ -143,8 +143,31 @@ ${extra}`
       load,
       loadKept: load,
       maxMs: -1,
-    })
+    }
+    const replay = await replayBlock({ ...settings, since: 0 })
     expect(replay.read).to.equal(0)
     expect(replay.stoppedAt).to.match(/^\d{4}-/)
+    const since = settings.until - 1
+    const before = await replayBlock({ ...settings, since })
+    expect(before.stoppedAt, 'all records are older').to.equal(new Date(since).toISOString())
+    const none = await replayBlock({ ...settings, since, maxMs: 60_000 })
+    expect(none.read).to.equal(0)
+    expect(none.stoppedAt).to.equal(undefined)
+  })
+
+  it('is refused while one runs and four others wait', async () => {
+    const parts = {
+      inForce() {
+        throw new Error('it ran')
+      },
+    } as unknown as SwitchParts
+    const [operation] = switchOperations(parts)
+    const ask = async () => {
+      const error = await Promise.resolve(operation?.run({ query: {} } as never)).catch((cause) => cause)
+      return error.code ?? error.message
+    }
+    const all = await Promise.all(Array.from({ length: 7 }, ask))
+    expect(all).to.deep.equal([...Array(5).fill('it ran'), 'RATE_LIMITED', 'RATE_LIMITED'])
+    expect(await ask(), 'after they have ended').to.equal('it ran')
   })
 })
