@@ -46,11 +46,16 @@ export function healthOperation(ask: AskProcesses<ProcessFacts>): Operation {
       const limits = lastOf(counted)
         .filter(({ resetAt }) => resetAt > now)
         .map(({ resetAt, ...rest }) => ({ ...rest, resets_at: new Date(resetAt).toISOString() }))
-        .sort((a, b) => b.used / b.limit - a.used / a.limit)
+        .sort((a, b) => fullnessOf(b) - fullnessOf(a))
       const ready = parts.every(({ state }) => state !== 'down')
       return { ready, parts, limits: limits.slice(0, MAX_LIMITS) }
     },
   })
+}
+
+/** A limit of 0 is always full. */
+function fullnessOf({ used, limit }: Pick<LimitInUse, 'used' | 'limit'>): number {
+  return limit === 0 ? 1 : used / limit
 }
 
 const SEVERITY = { ok: 0, warning: 1, down: 2 }

@@ -51,6 +51,15 @@ describe('the health of a gateway of several processes', () => {
     })
   })
 
+  it('has limits in the order of how full they are, where one of 0 is full', async () => {
+    const of = (key: string, used: number, max: number) => ({ ...limit(used), key, limit: max })
+    const counted = [of('low', 1, 10), of('none', 0, 0), of('high', 9, 10), of('half', 5, 10)]
+    const { limits } = (await shown({ healthParts: [[]], limitsInUse: [counted] })) as {
+      limits: { key: string }[]
+    }
+    expect(limits.map(({ key }) => key)).to.deep.equal(['none', 'high', 'half', 'low'])
+  })
+
   it('says how many do not respond', async () => {
     const ok = { name: 'quotas', state: 'ok' }
     expect(await shown({ healthParts: [[ok], null], limitsInUse: [[], null] })).to.deep.equal({
