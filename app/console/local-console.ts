@@ -50,7 +50,7 @@ export class LocalConsole {
   readonly #server: Server
   readonly #csrf = secret()
   readonly #proofs = new Proofs(hostClock, new MemoryMap(proofBounds, hostClock))
-  /** Of the link; it is used once. */
+  /** The link has it, and it is used once. */
   #ticket: string | undefined = secret()
   #session: LocalSession | undefined
   #port = 0

@@ -36,7 +36,7 @@ const TOKEN_MS = 12 * 3_600_000
 const PERSON_MS = 3_600_000
 /** Without activity of the user (NIST SP 800-63B). The page says when there is some; what it asks by itself is none. */
 const IDLE_MS = 1_800_000
-/** In which another activity changes nothing. */
+/** Another activity within this time changes nothing. */
 const KEPT_MS = 300_000
 const CSRF_HEADER = 'x-svc-csrf'
 /** Each client has a group, so that nobody displaces the ended sessions of others. */

@@ -48,7 +48,7 @@ export class ConsoleSignIn {
   #cookie: string
   #clock: Pick<Clock, 'now' | 'monotonic'>
   #running = 0
-  /** Of the last issuer and client. */
+  /** It is kept for the last issuer and client only. */
   #discovered: { readonly of: string; read(): Promise<Configuration> } | undefined
 
   constructor(sealing: Sealing, cookie: string, clock: Pick<Clock, 'now' | 'monotonic'>) {

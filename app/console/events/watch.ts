@@ -23,7 +23,7 @@ interface Wanted {
   readonly id: string
 }
 
-/** By who they are. */
+/** Clients are counted by who they are. */
 const clients = new Map<string, number>()
 
 /** Resolves when the client has left, or may no longer watch. */
