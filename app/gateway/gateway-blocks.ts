@@ -55,10 +55,12 @@ export function gatewayBlocks(
     stage: blockStage(current, () => blocks.error ?? ''),
     within: identity,
   })
+  const allowsCallsWithoutStore = () =>
+    resolveOptional(policies().current.container, services.allowsCallsWithoutStore) === true
   return {
     blocks,
     journal,
-    stage: placed(() => (blocks.isKnown ? blocks.list : undefined)),
+    stage: placed(() => (blocks.isKnown || allowsCallsWithoutStore() ? blocks.list : undefined)),
     stageFor: (list) => placed(() => list),
   }
 }

@@ -138,6 +138,8 @@ export const services = {
   sharedStore: token<OpenSharedStore>('SharedStore'),
   /** Absent if no stage has a store that several processes share. */
   board: token<OpenBoard | BoardDirectory>('Board'),
+  /** Whether the policy allows calls while the store of the board cannot be reached. */
+  allowsCallsWithoutStore: token<boolean>('AllowsCallsWithoutStore'),
   /** Absent if users do not sign in: without an issuer, or if the policy says who the caller is. */
   signIn: token<SignInIssuer>('SignIn'),
   /** The tenants that the policy names. Absent if rules do not differ between tenants. */

@@ -88,6 +88,8 @@ export const quotasPlugin = definePlugin({
     bind(context.container, services.limitsInUse, { useValue: () => inUse.all })
     bind(context.container, quotaResource, { useValue: resource })
     bindSharedStore(context.container, resource)
+    const allowsCalls = config.failure_mode !== 'closed'
+    bind(context.container, services.allowsCallsWithoutStore, { useValue: allowsCalls })
     bindDefault(context.container, tokens.QuotaAdapter, { useValue: adapter })
   },
 

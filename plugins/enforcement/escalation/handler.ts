@@ -75,7 +75,7 @@ export class EscalationHandler {
         fingerprint: fingerprintOf(call, request, caller, isOwnSet ? setId : undefined),
         findings: ofSet,
         reasons: [...new Set(ofSet.map(({ reason }) => reason))],
-        wanted: [...new Set(ofSet.map(coverageOf)), decision],
+        wanted: [...new Set(ofSet.map(coverageOf)), ...decision],
         setId,
         key,
         emergency,

@@ -3,6 +3,8 @@ import { type EscalationEntry, type EscalationRule, type Finding, VoteError } fr
 import { canonicalize, messageOf, sha256Hex } from '@svc/core/json'
 import { z } from 'zod'
 
+const WITHOUT_VOTES = 'without votes: '
+
 /** Milliseconds that a decided escalation is kept: an idempotency key should not outlive the approval it used. */
 const RETENTION_MS = 7 * 24 * 3_600_000
 
@@ -263,18 +265,25 @@ export function coverageOf({ reason, approval }: Finding): string {
   return approval === undefined ? reason : `${reason}#${approval.digest}`
 }
 
-/** How the approval was decided: one by fewer people, or without their passkeys, does not cover what now needs them. */
-export function coverageOfRule(rule: EscalationRule): string {
+/**
+ * How the approval was decided: one by fewer people, or without their passkeys, does not cover what now needs them; and one
+ * by nobody, what now ends otherwise if nobody votes.
+ */
+export function coverageOfRule(rule: EscalationRule): string[] {
   const { strategy, timeoutAction, minApprovals, minRejections, requiredRoles, vetoRoles } = rule
   const { approvalSetId = null, requiresPasskey = false } = rule
   const people = { approvalSetId, minApprovals, minRejections, requiredRoles, vetoRoles, requiresPasskey }
-  return `decided by ${sha256Hex(canonicalize({ strategy, timeoutAction, ...people }))}`
+  return [
+    `decided by ${sha256Hex(canonicalize({ strategy, ...people }))}`,
+    `${WITHOUT_VOTES}${timeoutAction}`,
+  ]
 }
 
 /** Whether the reviewers saw all of these findings, by `coverageOf`, under this rule. */
 export function covers(value: StoredEscalation, wanted: readonly string[]): boolean {
   const seen = value.covers ?? value.reasons
-  return wanted.every((one) => seen.includes(one))
+  const isVoted = value.decidedBy === 'votes'
+  return wanted.every((one) => seen.includes(one) || (isVoted && one.startsWith(WITHOUT_VOTES)))
 }
 
 /** What those who confirm a passkey sign, by its hash: canonical JSON of this is the input of the escalation. */

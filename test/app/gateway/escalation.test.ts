@@ -159,7 +159,7 @@ describe('a call that needs approval', () => {
     await after.handle.close()
   })
 
-  it('stays pending through a reload, and is decided by the rule that opened it', async () => {
+  it('stays pending through a reload, is decided by the rule that opened it, and asked anew under another', async () => {
     await using gateway = await start()
     const { escalation_id: id } = await refusalOf(await gateway.invoke(...fetchEvil))
     await gateway.handle.reload({
@@ -174,7 +174,9 @@ describe('a call that needs approval', () => {
       strategy: 'single_approver',
       status: 'approved',
     })
-    expect((await gateway.invoke(...fetchEvil)).status).to.equal(200)
+    const again = await refusalOf(await gateway.invoke(...fetchEvil))
+    expect(again).to.include({ status: 403, error: 'ESCALATION_PENDING' })
+    expect(again.escalation_id).to.not.equal(id)
   })
 
   it('is denied without waiting after it was sent', async () => {

@@ -166,6 +166,11 @@ describe('an approval under another rule', () => {
 
   for (const [what, rule, isSent] of [
     ['lets its call through if only times have changed', { ttlMs: 2 * TTL, remindAfterMs: 60_000 }, true],
+    [
+      'lets its call through if only what happens without votes has changed',
+      { timeoutAction: 'auto_approve' },
+      true,
+    ],
     ['sends nothing that now needs a passkey', { requiresPasskey: true }, false],
     ['sends nothing that now needs more people', { minApprovals: 2 }, false],
     ['sends nothing that now needs a role', { requiredRoles: ['treasurer'] }, false],
