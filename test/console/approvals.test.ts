@@ -54,6 +54,9 @@ describe('the view of approvals', () => {
     await page.getByText('1 hidden character: RLO, reverses the text after it').waitFor()
     await page.getByText(/^\d+:\d\d left, then rejected$/).waitFor()
     expect(await page.locator('.consequences').textContent()).to.match(/Nobody decides\s*rejected at \d\d:/)
+    await page.getByText('missing: a reviewer of acme (you are one). One').waitFor({ timeout: 10_000 })
+    const reader = await rig.pageOf('al@example.com', `/console/approvals/${id}`, {}, ['auditor'])
+    await reader.getByText('missing: a reviewer of acme. One').waitFor({ timeout: 10_000 })
     expect(await rowOf(page, '240').textContent()).to.match(/agent-7 for bob@example\.com.*amount 240/s)
     await page.locator('.voter', { hasText: 'mia@example.com' }).waitFor()
     await page

@@ -67,7 +67,7 @@ export function Detail({ detail, isOpened, onChange, onVoted }: DetailProps): JS
           )}
         </div>
         <div class="approval-side">
-          <Votes escalation={escalation} />
+          <Votes detail={detail} />
           <History
             title="Last calls of"
             name={escalation.principal}

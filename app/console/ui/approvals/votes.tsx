@@ -3,9 +3,10 @@ import type { JSX } from 'preact'
 import type { EscalationJson } from '../../../escalations/escalation-json.js'
 import { Time } from '../kit/time.js'
 import { Untrusted } from '../kit/untrusted.js'
-import { isUndecided } from './load.js'
+import { type ApprovalDetail, isUndecided } from './load.js'
 
-export function Votes({ escalation }: { readonly escalation: EscalationJson }): JSX.Element {
+export function Votes({ detail }: { readonly detail: ApprovalDetail }): JSX.Element {
+  const { escalation, context } = detail
   const { votes } = escalation
   const isOpen = isUndecided(escalation)
   return (
@@ -36,7 +37,7 @@ export function Votes({ escalation }: { readonly escalation: EscalationJson }): 
       {isOpen && (
         <>
           <p>
-            <Untrusted text={missingOf(escalation)} />
+            <Untrusted text={missingOf(escalation, context.vote_refusal === undefined)} />
           </p>
           <Consequences escalation={escalation} />
         </>
@@ -83,9 +84,12 @@ function Consequences({ escalation }: { readonly escalation: EscalationJson }): 
   )
 }
 
-/** What a decision still needs, in words. */
-function missingOf({ tenant, votes, quorum, approval_set_id: set, second_set_id: second }: EscalationJson) {
-  const also = second === undefined ? '' : ` or the set ${second}`
+/** What a decision still needs, in words. `mayVote`: the reader may vote and has not. */
+function missingOf(
+  { tenant, votes, quorum, approval_set_id: set, second_set_id: second }: EscalationJson,
+  mayVote: boolean,
+) {
+  const also = (second === undefined ? '' : ` or the set ${second}`) + (mayVote ? ' (you are one)' : '')
   const who = (set === undefined ? `reviewer of ${tenant}` : `member of the set ${set}`) + also
   if (quorum === undefined) return `The vote of one ${who} decides.`
   const approvals = votes.filter(({ vote }) => vote === 'approve')
