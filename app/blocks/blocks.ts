@@ -6,7 +6,7 @@ import { type Board, type BoardState, type Clock, type Identity, type Logger, Re
 import { messageOf } from '@svc/core/json'
 import { elapsed, type HostInstant, thisBoot } from '@svc/core/store'
 import { type Block, BlockList, blockSchema, describeEnd } from './block.js'
-import type { BlocksFile } from './kept-blocks.js'
+import type { BlockChange, BlocksFile } from './kept-blocks.js'
 import { ENDED, epochOf, type Spread, spreadOf } from './spread.js'
 
 /** Time between two looks at the board: every gateway has a new block within a second. */
@@ -56,7 +56,7 @@ export class Blocks {
   #isKnown: boolean
   #version = ''
   /** Changes that the board does not have yet. */
-  #pending = new Map<string, 'put' | 'remove'>()
+  #pending = new Map<string, BlockChange>()
   /** Blocks that have ended and may still be on the board. */
   #ended = new Map<string, Block>()
   #board: Promise<Board> | undefined
@@ -70,11 +70,12 @@ export class Blocks {
   constructor(parts: BlocksParts) {
     this.#parts = parts
     const kept = parts.file.read()
-    this.#isKnown = kept !== undefined
+    this.#isKnown = kept !== undefined && kept.isKnown !== false
     if (kept !== undefined) {
       const passedMs = elapsed(kept.at, this.#instant)
       for (const { block, leftMs } of kept.blocks) this.#hold(block, leftMs - passedMs)
       this.#version = kept.version
+      this.#pending = new Map(kept.pending)
     }
     this.#list = this.#listOf()
   }
@@ -125,7 +126,7 @@ export class Blocks {
     this.#hold(block, forMs ?? ENDLESS_MS)
     this.#pending.set(block.id, 'put')
     this.#apply()
-    return { block, spread: this.#spread() }
+    return { block, spread: this.#spread(block.id) }
   }
 
   /** Undefined if there is no such block. */
@@ -135,7 +136,7 @@ export class Blocks {
     this.#held.delete(id)
     this.#pending.set(id, 'remove')
     this.#apply()
-    return { block: held.block, spread: this.#spread() }
+    return { block: held.block, spread: this.#spread(id) }
   }
 
   /** Exchanges changes with the board. Never rejects: while the board is down, the last list holds. */
@@ -238,15 +239,17 @@ export class Blocks {
     this.#seen = { version, at: now }
   }
 
-  async #spread(): Promise<Spread> {
+  async #spread(id: string): Promise<Spread> {
     return spreadOf({
       name: this.#name,
       clock: this.#parts.clock,
       // An exchange that has begun may have passed over the change.
       exchange: async () => {
         await this.look()
-        if (this.#pending.size > 0) await this.look()
-        if (this.#pending.size > 0 || this.#board === undefined) throw new Error(this.#error)
+        if (this.#pending.has(id)) await this.look()
+        // Changes of other blocks that came meanwhile have a spread of their own.
+        if (this.#pending.has(id) || this.#board === undefined)
+          throw new Error(this.#error ?? 'the store does not have the change yet')
         return { version: this.#version, board: await this.#board }
       },
     })
@@ -290,7 +293,13 @@ export class Blocks {
       leftMs: this.#leftOf(held),
     }))
     try {
-      this.#parts.file.write({ version: this.#version, at: this.#instant, blocks })
+      this.#parts.file.write({
+        version: this.#version,
+        at: this.#instant,
+        blocks,
+        ...(this.#isKnown ? {} : { isKnown: false }),
+        ...(this.#pending.size === 0 ? {} : { pending: [...this.#pending] }),
+      })
     } catch (err) {
       this.#parts.logger.error(
         { err },

@@ -7,6 +7,12 @@ import type { HostInstant } from '@svc/core/store'
 import { z } from 'zod'
 import { type Block, blockSchema } from './block.js'
 
+const changeSchema = z.enum(['put', 'remove'])
+
+/** What is to become of a block on the board. */
+export type BlockChange = z.output<typeof changeSchema>
+
+// The optional parts are left out where they say nothing, so that earlier releases read the file.
 const fileSchema = z.strictObject({
   /** The version of the board. */
   version: z.string(),
@@ -14,12 +20,18 @@ const fileSchema = z.strictObject({
   at: z.strictObject({ wall: z.number(), steady: z.number(), boot: z.number() }),
   /** `leftMs`: milliseconds from then to its end. */
   blocks: z.array(z.strictObject({ block: blockSchema, leftMs: z.number() })),
+  /** False if the gateway had not read the list of the board, so there may be more blocks. */
+  isKnown: z.boolean().optional(),
+  /** Changes that the board does not have yet, by the id of their block. */
+  pending: z.array(z.tuple([z.string(), changeSchema])).optional(),
 })
 
 interface KeptBlocks {
   readonly version: string
   readonly at: HostInstant
   readonly blocks: readonly { readonly block: Block; readonly leftMs: number }[]
+  readonly isKnown?: boolean | undefined
+  readonly pending?: readonly (readonly [string, BlockChange])[] | undefined
 }
 
 export class BlocksFile {

@@ -25,10 +25,14 @@ export function blockStage(current: () => BlockList | undefined, reason = () => 
     const find = () => list().find(call)
     return list().needsRequest ? after(call.request(), find) : find()
   }
+  const unread = () => `what operators have blocked could not be read yet: ${reason()}`
   return {
-    ready: () =>
-      current() === undefined ? `what operators have blocked could not be read yet: ${reason()}` : undefined,
+    ready: () => (current() === undefined ? unread() : undefined),
     explain: async (call, next, say) => {
+      if (current() === undefined) {
+        say(unread())
+        return unknown
+      }
       const block = await judge(call)
       if (block === undefined) return next()
       say(`${describeBlock(block)}, by ${block.by}: ${block.reason}`)

@@ -7,9 +7,11 @@ import fc from 'fast-check'
 import type { Block } from 'svc-sdk/internal/blocks/block'
 import { Blocks } from 'svc-sdk/internal/blocks/blocks'
 import type { BlocksFile } from 'svc-sdk/internal/blocks/kept-blocks'
+import { blockStage } from 'svc-sdk/internal/blocks/stage'
 import { FakeClock } from 'svc-sdk/testing'
 import { keepingLogger } from '../../support/logger.js'
 import { propertyRuns } from '../../support/property-runs.js'
+import { explain, send } from '../../support/stage-rig.js'
 
 /** When a file without blocks was written. */
 const NOWHEN = { wall: 0, steady: 0, boot: 0 }
@@ -258,6 +260,66 @@ describe('blocks of several gateways', () => {
         expect(gateway.list.findServer('any')).to.equal(undefined)
       }
     })
+
+  it('set before the list was ever read do not make it known after a restart', async () => {
+    const all = new Deployment(2)
+    const other = all.gateways[1]!.set(given).block
+    await all.gateways[1]!.look()
+    all.isFirstStart = true
+    all.down.add(0)
+    const { block } = all.start(0).set(given)
+    const restarted = all.start(0)
+    expect(restarted.isKnown).to.equal(false)
+    expect(idsOf(restarted)).to.deep.equal([block.id])
+    all.down.clear()
+    await restarted.look()
+    expect(restarted.isKnown).to.equal(true)
+    expect(idsOf(restarted)).to.deep.equal([block.id, other.id].sort())
+    expect(all.start(0).isKnown).to.equal(true)
+  })
+
+  it('set and lifted while the store is down reach the others after a restart', async () => {
+    const all = new Deployment(2)
+    const lifted = all.gateways[0]!.set(given).block
+    await all.settle()
+    all.down.add(0)
+    const set = all.gateways[0]!.set(given).block
+    all.gateways[0]!.lift(lifted.id)
+    all.gateways[0] = all.start(0)
+    // The board moves meanwhile.
+    const other = all.gateways[1]!.set(given).block
+    await all.settle()
+    all.down.clear()
+    await all.settle()
+    for (const gateway of all.gateways) expect(idsOf(gateway)).to.deep.equal([set.id, other.id].sort())
+  })
+
+  it('are applied by others although further changes come during each exchange', async () => {
+    const all = new Deployment(1)
+    const gateway = all.gateways[0]!
+    await all.settle()
+    const read = all.store.read.bind(all.store)
+    let more = 3
+    all.store.read = async (version) => {
+      const state = await read(version)
+      if (more-- > 0) gateway.set(given)
+      return state
+    }
+    const spread = await gateway.set(given).spread
+    expect(spread).to.not.have.property('store_error')
+    expect(spread.acknowledged).to.have.length(1)
+  })
+
+  it('of which nothing is known yet refuse calls in an explanation too, and say why', async () => {
+    const stage = blockStage(
+      () => undefined,
+      () => 'down',
+    )
+    const { lines, outcome } = await explain(stage)
+    expect(lines.join()).to.contain('what operators have blocked could not be read yet: down')
+    expect(outcome).to.include({ code: 'STORE_UNAVAILABLE' })
+    expect(outcome).to.deep.equal((await send(stage)).outcome)
+  })
 
   it('that cannot be read refuse every call, until they are lifted', async () => {
     const all = new Deployment(2)
