@@ -10,6 +10,7 @@ import {
   type VoteChallenge,
   VoteError,
 } from '@svc/core'
+import { sha256Hex } from '@svc/core/json'
 import {
   assertionError,
   batchChallengeOf,
@@ -24,6 +25,8 @@ import type { StoredEscalation, StoredVote } from './stored-escalation.js'
 
 /** The members of a vote's record that prove it. */
 export type ProvenVote = Readonly<Record<string, string | string[]>>
+
+type Key = Pick<Passkey, 'id' | 'publicKey'>
 
 /** Enrolled passkeys of one person for the same votes. */
 export const MAX_ENROLLED = 10
@@ -45,8 +48,10 @@ export class Passkeys {
   ): Promise<VoteChallenge> {
     const [[, first] = noVote()] = votes
     const nonce = nonceOf(this.#repository.now, first.roles)
-    const usable = await Promise.all(
-      votes.map(async ([value, vote]) => (await this.#of(value, reviewer, vote)).map(({ id }) => id)),
+    const own = await this.#enrolledFor(votes, reviewer)
+    const listed = this.#listedFor(reviewer)
+    const usable = votes.map(([value, vote]) =>
+      [...listed, ...own.flatMap((one) => keyFor(one, value, reviewer, vote) ?? [])].map(({ id }) => id),
     )
     const credentials = usable.reduce((all, own) => all.filter((id) => own.includes(id)))
     if (credentials.length === 0) throw new VoteError('PASSKEY_REQUIRED', noPasskey(reviewer))
@@ -77,7 +82,9 @@ export class Passkeys {
       )
     }
     const { nonce, credentialId, batch } = passkey
-    const credential = (await this.#of(value, reviewer, vote)).find(({ id }) => id === credentialId)
+    const credential =
+      this.#listedFor(reviewer).find(({ id }) => id === credentialId) ??
+      (await this.#enrolledWith(credentialId, value, reviewer, vote))
     if (credential === undefined) throw new VoteError('PASSKEY_REQUIRED', noPasskey(reviewer))
     const assertion = {
       public_key: credential.publicKey,
@@ -107,30 +114,36 @@ export class Passkeys {
     }
   }
 
-  async #of(
+  #listedFor(reviewer: Reviewer): readonly Key[] {
+    return this.listed.filter(({ user }) => isOf(user, reviewer))
+  }
+
+  /** The registrations of the reviewer for any of the votes, read at once as the store has no index of people. */
+  async #enrolledFor(
+    votes: readonly (readonly [StoredEscalation, StoredVote])[],
+    reviewer: Reviewer,
+  ): Promise<readonly StoredEscalation[]> {
+    if (reviewer.kind === 'admin') return []
+    return this.enrolled((one) =>
+      votes.some(([value, vote]) => keyFor(one, value, reviewer, vote) !== undefined),
+    )
+  }
+
+  /** The passkey with this id, if the reviewer has registered it and it counts for the vote. */
+  async #enrolledWith(
+    credentialId: string,
     value: StoredEscalation,
     reviewer: Reviewer,
-    vote: Pick<StoredVote, 'reviewer'>,
-  ): Promise<readonly Pick<Passkey, 'id' | 'publicKey'>[]> {
-    const listed = this.listed.filter(({ user }) => isOf(user, reviewer))
-    if (reviewer.kind === 'admin') return listed
-    const enrolled = await this.enrolled(
-      (one) =>
-        isFor(one, value) &&
-        one.tenant === reviewer.identity.tenant &&
-        one.enrolment?.reviewer === vote.reviewer,
-    )
-    return [
-      ...listed,
-      ...enrolled.flatMap(({ enrolment }) =>
-        enrolment === undefined ? [] : [{ id: enrolment.credentialId, publicKey: enrolment.publicKey }],
-      ),
-    ]
+    vote: StoredVote,
+  ): Promise<Key | undefined> {
+    const one = (await this.#repository.latest(fingerprintOf(credentialId)))?.value
+    const key = one !== undefined && counts(one) ? keyFor(one, value, reviewer, vote) : undefined
+    return key?.id === credentialId ? key : undefined
   }
 
   /** Those that count and match, the newest first. */
   enrolled(matches: (value: StoredEscalation) => boolean): Promise<readonly StoredEscalation[]> {
-    return this.#repository.list((one) => counts(one) && matches(one), MAX_ENROLLED)
+    return this.#repository.registrations((one) => counts(one) && matches(one), MAX_ENROLLED)
   }
 
   /** Those of the policy. */
@@ -161,6 +174,25 @@ function isOf(user: string | undefined, reviewer: Reviewer): boolean {
 /** Whether it is a passkey that was confirmed and not revoked. */
 export function counts({ enrolment, status }: StoredEscalation): boolean {
   return enrolment !== undefined && enrolment.revokedAt === undefined && status === 'approved'
+}
+
+/** The fingerprint of all registrations of the passkey, of which at most the newest counts. */
+export function fingerprintOf(credentialId: string): string {
+  return sha256Hex(`passkey\n${credentialId}`)
+}
+
+/** The passkey of a registration, if it is the reviewer's and for such votes. */
+function keyFor(
+  one: StoredEscalation,
+  value: StoredEscalation,
+  reviewer: Reviewer,
+  vote: StoredVote,
+): Key | undefined {
+  const { enrolment, tenant } = one
+  if (reviewer.kind === 'admin' || enrolment === undefined) return undefined
+  const isOwn = tenant === reviewer.identity.tenant && enrolment.reviewer === vote.reviewer
+  if (!isOwn || !isFor(one, value)) return undefined
+  return { id: enrolment.credentialId, publicKey: enrolment.publicKey }
 }
 
 /** Whether the passkey was confirmed by people who vote on the escalation, so that nobody vouches beyond their own votes. */

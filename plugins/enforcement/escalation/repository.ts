@@ -102,7 +102,25 @@ export class EscalationRepository {
   }
 
   /** The escalations that `matches` accepts, newest first. */
-  async list(
+  list(
+    matches: (value: StoredEscalation) => boolean,
+    limit: number,
+  ): Promise<readonly StoredEscalation[]> {
+    return this.#search((entry) => this.#current(entry), matches, limit)
+  }
+
+  /** The registrations of passkeys among them. An entry that cannot be read is none, so that it stops nobody else's. */
+  registrations(
+    matches: (value: StoredEscalation) => boolean,
+    limit: number,
+  ): Promise<readonly StoredEscalation[]> {
+    const read = async (entry: EscalationEntry) =>
+      this.#readable(entry)?.value.enrolment === undefined ? undefined : this.#current(entry)
+    return this.#search(read, matches, limit)
+  }
+
+  async #search(
+    read: (entry: EscalationEntry) => Promise<VersionedEscalation | undefined>,
     matches: (value: StoredEscalation) => boolean,
     limit: number,
   ): Promise<readonly StoredEscalation[]> {
@@ -111,12 +129,21 @@ export class EscalationRepository {
     do {
       const page = await this.#parts.store.page(last, BATCH)
       for (const entry of page) {
-        const value = (await this.#current(entry))?.value
+        const value = (await read(entry))?.value
         if (value !== undefined && matches(value) && found.push(value) >= limit) return found
       }
       last = page.length < BATCH ? undefined : page.at(-1)
     } while (last !== undefined)
     return found
+  }
+
+  #readable(entry: EscalationEntry): VersionedEscalation | undefined {
+    try {
+      return fromEntry(entry)
+    } catch (err) {
+      this.#parts.logger?.error({ err, escalation_id: entry.id }, 'an escalation cannot be read')
+      return undefined
+    }
   }
 
   /** Takes the steps that are due; one that fails is tried again at the next sweep. */

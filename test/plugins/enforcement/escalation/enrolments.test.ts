@@ -1,6 +1,7 @@
 // Passkeys that reviewers register, and others confirm.
 import { type Reviewer, services } from '@svc/core'
 import { canonicalize, sha256Hex } from '@svc/core/json'
+import { MemoryEscalationStore } from '@svc/plugin-enforcement'
 import { expect } from 'chai'
 import { type TestPasskey, testPasskey } from '../../../support/authenticator.js'
 import { rejectionOf } from '../../../support/rejection.js'
@@ -239,6 +240,39 @@ describe('a passkey that a reviewer registers', () => {
     await using rig = await start()
     await vote(rig, ann, annsKey, await enrol(rig, bob, bobsKey))
     rig.clock.advance(400 * 24 * 3_600_000)
+    expect(await vote(rig, bob, bobsKey, idOf(await rig.call()))).to.include({ status: 'approved' })
+  })
+
+  it('is found without reading the whole store for each of several votes, or for a proof', async () => {
+    const store = new MemoryEscalationStore()
+    let pages = 0
+    const page = store.page.bind(store)
+    store.page = (...given) => {
+      pages++
+      return page(...given)
+    }
+    await using rig = await start({ store })
+    await vote(rig, ann, annsKey, await enrol(rig, bob, bobsKey))
+    const calls = [1, 2, 3].map(async (n) => idOf(await rig.call({ args: { n } })))
+    const votes = (await Promise.all(calls)).map((id) => ({ id, vote: 'approve' as const }))
+    pages = 0
+    const { challenge, nonce, batch = [], credentials } = await rig.service.challenge(bob, votes)
+    expect(credentials).to.deep.equal([bobsKey.id])
+    expect(pages).to.equal(1)
+    const passkey = { nonce, credentialId: bobsKey.id, ...bobsKey.respond(challenge, origin), batch }
+    for (const { id, ...given } of votes) {
+      expect(await rig.service.vote(id, bob, { ...given, passkey })).to.include({ status: 'approved' })
+    }
+    expect(pages).to.equal(1)
+  })
+
+  it('is found beside an escalation that cannot be read', async () => {
+    const store = new MemoryEscalationStore()
+    await using rig = await start({ store })
+    await vote(rig, ann, annsKey, await enrol(rig, bob, bobsKey))
+    const broken = await store.get(idOf(await rig.call({ args: { n: 2 } })))
+    if (broken === undefined) expect.fail('it is not stored')
+    await store.replace({ ...broken, version: broken.version + 1, body: '{' })
     expect(await vote(rig, bob, bobsKey, idOf(await rig.call()))).to.include({ status: 'approved' })
   })
 })
