@@ -23,7 +23,7 @@ import {
   relyingPartyOf,
 } from '@svc/core/passkey'
 import type { EscalationEvents } from './events.js'
-import { counts, fingerprintOf, MAX_ENROLLED, Passkeys } from './passkeys.js'
+import { counts, passkeyFingerprintOf, MAX_ENROLLED, Passkeys } from './passkeys.js'
 import { hashesOfNames, personKeyOf } from './person.js'
 import { publicView } from './public-view.js'
 import type { EscalationRepository } from './repository.js'
@@ -78,7 +78,7 @@ export class Enrolments implements EnrolmentService {
     const identity = this.#personIn(reviewer, setId)
     const name = this.#parts.nameOf(reviewer)
     const publicKey = await this.#keyOf(given, name, identity, setId)
-    const fingerprint = fingerprintOf(given.credentialId)
+    const fingerprint = passkeyFingerprintOf(given.credentialId)
     const latest = (await repository.latest(fingerprint))?.value
     const isTaken = latest !== undefined && (latest.status === 'pending' || counts(latest))
     if (isTaken || this.#passkeys.listed.some(({ id }) => id === given.credentialId))

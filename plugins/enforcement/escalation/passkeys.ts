@@ -136,7 +136,7 @@ export class Passkeys {
     reviewer: Reviewer,
     vote: StoredVote,
   ): Promise<Key | undefined> {
-    const one = (await this.#repository.latest(fingerprintOf(credentialId)))?.value
+    const one = (await this.#repository.latest(passkeyFingerprintOf(credentialId)))?.value
     const key = one !== undefined && counts(one) ? keyFor(one, value, reviewer, vote) : undefined
     return key?.id === credentialId ? key : undefined
   }
@@ -177,7 +177,7 @@ export function counts({ enrolment, status }: StoredEscalation): boolean {
 }
 
 /** The fingerprint of all registrations of the passkey, of which at most the newest counts. */
-export function fingerprintOf(credentialId: string): string {
+export function passkeyFingerprintOf(credentialId: string): string {
   return sha256Hex(`passkey\n${credentialId}`)
 }
 

@@ -102,10 +102,7 @@ export class EscalationRepository {
   }
 
   /** The escalations that `matches` accepts, newest first. */
-  list(
-    matches: (value: StoredEscalation) => boolean,
-    limit: number,
-  ): Promise<readonly StoredEscalation[]> {
+  list(matches: (value: StoredEscalation) => boolean, limit: number): Promise<readonly StoredEscalation[]> {
     return this.#search((entry) => this.#current(entry), matches, limit)
   }
 
