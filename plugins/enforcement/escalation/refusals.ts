@@ -39,16 +39,21 @@ export function declined(
   )
 }
 
-export function rejected(
-  { id, status, decidedBy, server, tool }: StoredEscalation,
-  findings: readonly Finding[],
-): Denied {
-  const why = describeFindings(findings)
-  const text =
-    decidedBy === 'expiry'
-      ? `Nobody approved ${server}/${tool} in time, so it was not sent: ${why}. To ask again, repeat the same call.`
-      : `A person decided against ${server}/${tool}, so it was not sent: ${why}. Do not repeat the call.`
+export function rejected(value: StoredEscalation, findings: readonly Finding[]): Denied {
+  const { id, status } = value
+  const text = rejectionText(value, describeFindings(findings))
   return denied('ESCALATION_REJECTED', text, { ...denialOf(findings), escalation: { id, status } })
+}
+
+function rejectionText({ decidedBy, server, tool }: StoredEscalation, why: string): string {
+  switch (decidedBy) {
+    case 'expiry':
+      return `Nobody approved ${server}/${tool} in time, so it was not sent: ${why}. To ask again, repeat the same call.`
+    case 'emergency':
+      return `This call of ${server}/${tool} was not sent, as its caller ran it as an emergency by a repetition with x-escalation-emergency. Do not repeat the call.`
+    default:
+      return `A person decided against ${server}/${tool}, so it was not sent: ${why}. Do not repeat the call.`
+  }
 }
 
 export function tooMany(findings: readonly Finding[], isEmergency: boolean): Denied {

@@ -109,6 +109,19 @@ describe('a call in an emergency', () => {
     }
   })
 
+  it('is named to the call that waited for the decision, in place of a person who decided against it', async () => {
+    await using rig = await start()
+    const waiting = rig.call({ caller: oncall, headers: { 'x-escalation-wait': '30' } })
+    while ((await rig.service.list({ limit: 1 })).length === 0) await new Promise(setImmediate)
+    expect(summaryOf(await rig.call(run))).to.deep.equal({ code: 'sent' })
+    const refused = await waiting
+    expect(summaryOf(refused)).to.include({ code: 'ESCALATION_REJECTED' })
+    expect(refused)
+      .to.have.property('message')
+      .that.contains('ran it as an emergency')
+      .and.not.contains('A person decided')
+  })
+
   it('is refused once the reviews of its caller that are open reach their number', async () => {
     using dir = new TemporaryDir()
     for (const context of [{}, { stateDir: dir.path }]) {
