@@ -1,5 +1,5 @@
 // The operations of the admin API on escalations.
-import { type GivenVote, resolveOptional, services } from '@svc/core'
+import { denied, type GivenVote, isRefusal, type Refusal, resolveOptional, services } from '@svc/core'
 import { z } from 'zod'
 import { type Operation, type OperationRequest, operation, PlainResponse } from '../admin/operation.js'
 import {
@@ -174,10 +174,7 @@ export const escalationOperations: readonly Operation[] = [
     response: z.object({ results: z.array(voteResultSchema) }),
     async run(request) {
       const results = await requireEscalations(request).voteOnEach(votesOf(request.body))
-      for (const result of results) {
-        if ('refused' in result) await request.recordRefusal(result.id, result.refused.code)
-      }
-      return { results: results.map(resultJson) }
+      return { results: (await recorded(results, request)).map(resultJson) }
     },
   }),
 ]
@@ -199,6 +196,36 @@ export function requireEscalations(
   const found = escalationsOf(request)
   if (found === undefined) throw notFound()
   return found
+}
+
+/**
+ * Records the refusals among the results. One that cannot be recorded is not told, nor are those after it; the votes that
+ * counted are.
+ */
+async function recorded(
+  results: readonly VoteResult[],
+  request: Pick<OperationRequest, 'recordRefusal'>,
+): Promise<readonly VoteResult[]> {
+  const told: VoteResult[] = []
+  let failure: Refusal | undefined
+  for (const result of results) {
+    if ('refused' in result)
+      failure ??= await failureOf(request.recordRefusal(result.id, result.refused.code))
+    if ('escalation' in result || failure === undefined) told.push(result)
+    else told.push({ id: result.id, refused: denied(failure.code, failure.message) })
+  }
+  if (failure !== undefined && !results.some((result) => 'escalation' in result)) throw failure
+  return told
+}
+
+async function failureOf(recording: Promise<void>): Promise<Refusal | undefined> {
+  try {
+    await recording
+    return undefined
+  } catch (error) {
+    if (isRefusal(error)) return error
+    throw error
+  }
 }
 
 function resultJson(result: VoteResult): z.output<typeof voteResultSchema> {
