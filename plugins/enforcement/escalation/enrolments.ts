@@ -32,6 +32,9 @@ import { decided, type StoredEscalation, statementOf } from './stored-escalation
 /** Time for others to confirm a passkey, in milliseconds. */
 const CONFIRM_MS = 24 * 3_600_000
 
+const registeredAlready = 'This passkey is registered already.'
+const tooManyPasskeys = `You have ${MAX_ENROLLED} passkeys, with those that wait; revoke one first.`
+
 interface EnrolmentParts {
   readonly rule: EscalationRule
   readonly repository: EscalationRepository
@@ -80,12 +83,12 @@ export class Enrolments implements EnrolmentService {
     const publicKey = await this.#keyOf(given, name, identity, setId)
     const fingerprint = passkeyFingerprintOf(given.credentialId)
     const latest = (await repository.latest(fingerprint))?.value
-    const isTaken = latest !== undefined && (latest.status === 'pending' || counts(latest))
+    const isTaken = latest !== undefined && occupies(latest)
     if (isTaken || this.#passkeys.listed.some(({ id }) => id === given.credentialId))
-      throw new VoteError('ALREADY_REGISTERED', 'This passkey is registered already.')
-    const own = await this.#passkeys.enrolled(({ enrolment }) => enrolment?.reviewer === name)
-    if (own.length >= MAX_ENROLLED)
-      throw new VoteError('ALREADY_REGISTERED', `You have ${MAX_ENROLLED} passkeys; revoke one first.`)
+      throw new VoteError('ALREADY_REGISTERED', registeredAlready)
+    const isOwn = (one: StoredEscalation) => one.enrolment?.reviewer === name && occupies(one)
+    if ((await repository.registrations(isOwn, MAX_ENROLLED)).length >= MAX_ENROLLED)
+      throw new VoteError('ALREADY_REGISTERED', tooManyPasskeys)
     const value = this.#newEscalation(
       identity,
       setId,
@@ -97,7 +100,8 @@ export class Enrolments implements EnrolmentService {
       fingerprint,
     )
     const opened = await repository.open({ value, input: undefined }, latest?.id)
-    if (opened !== 'opened')
+    if (opened === 'raced') throw new VoteError('ALREADY_REGISTERED', registeredAlready)
+    if (opened === 'full')
       throw new VoteError('ALREADY_REGISTERED', 'Too many registrations or calls of yours wait.')
     try {
       await events.opened(value, identity)
@@ -217,4 +221,9 @@ export class Enrolments implements EnrolmentService {
       expiresAt: now + CONFIRM_MS,
     }
   }
+}
+
+/** Whether it counts, or will once others confirm it. */
+function occupies(one: StoredEscalation): boolean {
+  return one.status === 'pending' || counts(one)
 }

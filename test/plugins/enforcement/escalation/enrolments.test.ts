@@ -275,4 +275,25 @@ describe('a passkey that a reviewer registers', () => {
     await store.replace({ ...broken, version: broken.version + 1, body: '{' })
     expect(await vote(rig, bob, bobsKey, idOf(await rig.call()))).to.include({ status: 'approved' })
   })
+
+  it('is one of ten of its owner, with those that wait', async () => {
+    await using rig = await start()
+    const add = (n: number) => enrol(rig, bob, testPasskey(Buffer.from(`passkey ${n}`).toString('base64url')))
+    const ids = []
+    for (let n = 0; n < 10; n++) ids.push(await add(n))
+    expect(await codeOf(add(10)))
+      .to.have.property('message')
+      .that.contains('10 passkeys')
+    await (await rig.service.enrolments()).revoke(ids[0] ?? '', bob, false)
+    await add(10)
+  })
+
+  it('is registered already if two tabs register it at once', async () => {
+    const store = new MemoryEscalationStore()
+    store.open = async () => 'raced'
+    await using rig = await start({ store })
+    expect(await codeOf(enrol(rig, bob, bobsKey)))
+      .to.have.property('message')
+      .that.contains('registered already')
+  })
 })
