@@ -23,7 +23,7 @@ import {
   relyingPartyOf,
 } from '@svc/core/passkey'
 import type { EscalationEvents } from './events.js'
-import { counts, passkeyFingerprintOf, MAX_ENROLLED, Passkeys } from './passkeys.js'
+import { counts, MAX_ENROLLED, Passkeys, passkeyFingerprintOf } from './passkeys.js'
 import { hashesOfNames, personKeyOf } from './person.js'
 import { publicView } from './public-view.js'
 import type { EscalationRepository } from './repository.js'
