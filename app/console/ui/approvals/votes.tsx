@@ -9,6 +9,8 @@ export function Votes({ detail }: { readonly detail: ApprovalDetail }): JSX.Elem
   const { escalation, context } = detail
   const { votes } = escalation
   const isOpen = isUndecided(escalation)
+  // Votes have pseudonyms where the policy says so. Whether one of them is the reader's is then not known.
+  const isMissing = context.vote_refusal === undefined && votes.length === 0
   return (
     <section class="decision">
       <h3>The decision</h3>
@@ -37,7 +39,7 @@ export function Votes({ detail }: { readonly detail: ApprovalDetail }): JSX.Elem
       {isOpen && (
         <>
           <p>
-            <Untrusted text={missingOf(escalation, context.vote_refusal === undefined)} />
+            <Untrusted text={missingOf(escalation, isMissing)} />
           </p>
           <Consequences escalation={escalation} />
         </>
@@ -84,12 +86,12 @@ function Consequences({ escalation }: { readonly escalation: EscalationJson }): 
   )
 }
 
-/** What a decision still needs, in words. `mayVote`: the reader may vote and has not. */
+/** What a decision still needs, in words. `isMissing`: the reader may vote and has not. */
 function missingOf(
   { tenant, votes, quorum, approval_set_id: set, second_set_id: second }: EscalationJson,
-  mayVote: boolean,
+  isMissing: boolean,
 ) {
-  const also = (second === undefined ? '' : ` or the set ${second}`) + (mayVote ? ' (you are one)' : '')
+  const also = (second === undefined ? '' : ` or the set ${second}`) + (isMissing ? ' (you are one)' : '')
   const who = (set === undefined ? `reviewer of ${tenant}` : `member of the set ${set}`) + also
   if (quorum === undefined) return `The vote of one ${who} decides.`
   const approvals = votes.filter(({ vote }) => vote === 'approve')
