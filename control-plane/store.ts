@@ -53,7 +53,7 @@ const PAGE_OBJECTS = 1_000
 // Each checksum needs a request to the store.
 const PAGE_CHECKSUMS = 50
 
-/** What a client needs to put or get one object: the response of `/api/svc/upload-url` and `/api/svc/download-url`. */
+/** The data by which a client puts or gets one object: the response of `/api/svc/upload-url` and `/api/svc/download-url`. */
 interface Presigned {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
@@ -71,7 +71,7 @@ export class Store {
       // A bucket as host name needs DNS entries that self-hosted stores seldom have; most of them ignore the region.
       ...(endpoint === undefined ? {} : { endpoint, forcePathStyle: true }),
       ...regionOf(region ?? env['AWS_REGION'], endpoint),
-      // There is no body here to compute a checksum of.
+      // No body is here, so no checksum can be computed.
       requestChecksumCalculation: 'WHEN_REQUIRED',
     })
   }
@@ -83,7 +83,7 @@ export class Store {
       Key: prefix + key,
       ContentType: contentType,
       ContentLength: contentLength,
-      // RFC 9110 §13.1.2: only if there is no such object, so that no upload overwrites another.
+      // RFC 9110 §13.1.2: only if the object does not exist, so that no upload overwrites another.
       IfNoneMatch: '*',
       ...(checksumSha256 === undefined ? {} : { ChecksumSHA256: checksumSha256 }),
     })

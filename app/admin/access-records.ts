@@ -1,4 +1,4 @@
-// Records who read or was refused what on the admin listener. Votes that count are recorded by the escalations themselves.
+// Records reads and refusals on the admin listener, with the client. The escalations record the votes that count.
 import {
   type Clock,
   type ErrorCode,
@@ -14,7 +14,7 @@ import type { Operation } from './operation.js'
 export interface AdminRequest {
   readonly operation: Operation
   readonly id: string | undefined
-  /** With its query. */
+  /** The path with its query. */
   readonly path: string
   readonly traceId: string
   /** Undefined if the request has no valid token. */
@@ -29,7 +29,7 @@ const maxRemembered = 1_000
 
 export class AccessRecords {
   #clock: Pick<Clock, 'monotonic'>
-  /** By who, what and the outcome; the oldest first. */
+  /** The records by client, operation and outcome; the oldest first. */
   #recorded = new Map<string, { readonly at: number; readonly written: Promise<void> }>()
 
   constructor(clock: Pick<Clock, 'monotonic'>) {
@@ -85,7 +85,7 @@ function eventOf({ operation, id, path, traceId, client, refused }: AdminRequest
 }
 
 function keyOf({ operation, path, client, refused }: AdminRequest): string {
-  // The whole identity: a service agent has no user.
+  // The key has the whole identity, because a service agent has no user.
   const who = client?.kind === 'user' ? client.identity : client?.kind
   // A client without a token may send any path, so that all its refusals of one kind share a record.
   return JSON.stringify([who, operation.name, refused, client === undefined ? '' : path])

@@ -4,11 +4,11 @@ import { eventStreamHeaders } from '../http/event-stream-rules.js'
 import { fixedHeaders } from './fixed-headers.js'
 import type { AdminEventStream, EventSink } from './operation.js'
 
-/** Silence after which a comment says that the listener lives, in milliseconds. */
+/** Milliseconds without an event after which a comment keeps the connection open. */
 const KEEP_ALIVE_MS = 15_000
-/** A client that leaves more unread is congested. */
+/** Unread bytes above which a client is congested. */
 const MAX_UNREAD = 262_144
-/** A client that leaves more unread is cut off, whatever it would be sent next. */
+/** Unread bytes above which a client is disconnected. */
 const CUT_OFF = 4 * MAX_UNREAD
 
 /** The responses of events of a listener. */

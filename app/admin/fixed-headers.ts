@@ -1,6 +1,6 @@
 /**
- * Headers of every response of the listener, as they have current state and personal data: a browser must not cache them, read
- * them as another type, run what it shows of them, or let pages of another origin use them. Pages have a policy of their own.
+ * Headers of every response of the listener. Responses have current state and personal data: a browser must not cache them,
+ * read them as another type, run what they show, or let pages of another origin use them. Pages have a policy of their own.
  */
 export const fixedHeaders = {
   'cache-control': 'no-store',

@@ -1,4 +1,4 @@
-// Blocks over the admin listener: each step is in force, then a record and a notice.
+// The operations on blocks of the admin listener. Each step takes effect first, and then gets a record and a notice.
 import { type GatewayEvent, type Notices, Refusal, type Reviewer, withinLimit } from '@svc/core'
 import { compilePattern, foldName, PatternError } from '@svc/core/match'
 import { z } from 'zod'
@@ -41,11 +41,11 @@ type Step = 'set' | 'lift' | 'expire'
 export interface BlockJournal {
   record(event: Omit<GatewayEvent, 'traceId'>): Promise<void>
   readonly notices: Notices
-  /** A record that could not be written. */
+  /** Reports a record that could not be written. */
   unrecorded(error: unknown): void
 }
 
-/** `lifted` has who lifted it, and why. Resolves to whether the step is recorded. Never rejects: it is in force in any case. */
+/** `lifted`: the operator and the reason. Resolves to whether the step, which is in force already, is recorded. Never rejects. */
 export async function reportStep(
   step: Step,
   block: Block,
@@ -96,7 +96,7 @@ export interface BlockingGateway {
   readonly journal: BlockJournal
 }
 
-/** Resolves to a warning if the block is on nothing that is known. */
+/** Resolves to a warning if the block matches nothing that the gateway knows. */
 type FindUnmatched = (block: Block, request: OperationRequest) => Promise<string | undefined>
 
 /** The response does not wait longer for a warning. */

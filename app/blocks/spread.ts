@@ -2,13 +2,13 @@
 import { type Board, type Clock, type SeenReader, withinLimit } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 
-/** What became of a change, for the operator. */
+/** The result of a change, for the operator. */
 export interface Spread {
   /** Names of the gateways that apply it. */
   readonly acknowledged: readonly string[]
-  /** Gateways that have not said so, and for how long they have been silent. */
+  /** Gateways that have not confirmed it, and for how long they have been silent. */
   readonly silent: readonly { readonly gateway: string; readonly silent_ms: number }[]
-  /** Why no other gateway can know of it yet. */
+  /** The reason why no other gateway can know of it yet. */
   readonly store_error?: string
 }
 
@@ -17,12 +17,12 @@ export const ENDED = 'ended'
 
 const WAIT_MS = 2_000
 const AGAIN_MS = 50
-/** One that is silent for longer may be dead, and is not waited for; after the second time it is not mentioned. */
+/** A gateway that is silent for longer may be dead, and is not waited for; after the second time it is not mentioned. */
 const SILENT_MS = 3_000
 const GONE_MS = 60_000
 
 interface Spreading {
-  /** Of this gateway, which applies the change. */
+  /** The name of this gateway, which applies the change. */
   readonly name: string
   readonly clock: Pick<Clock, 'monotonic'>
   /** Brings the change to the board. Rejects if it is down. */

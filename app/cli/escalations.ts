@@ -142,7 +142,7 @@ async function vote(
   await print(caseIn(await client.ask(`${pathOf(id)}/votes`, body)), flags, io)
 }
 
-/** Prints what each vote is on, with its hash, and what became of it. */
+/** Prints the subject of each vote, with its hash, and the result of the vote. */
 async function voteOnSeveral(
   choice: 'approve' | 'reject',
   ids: readonly string[],

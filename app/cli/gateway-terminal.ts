@@ -1,4 +1,4 @@
-// What a gateway prints: at a terminal what is allowed, where the log is, and a line for each call; else lines of JSON.
+// The output of a gateway: at a terminal the allowed calls, the place of the log, and a line for each call; else lines of JSON.
 import { isAbsolute, relative, resolve } from 'node:path'
 import { bind, type DependencyContainer, policyTokens, type Redactor, resolveOptional } from '@svc/core'
 import type { EffectivePolicy } from '@svc/core/policy'
@@ -28,9 +28,9 @@ export function logLevelOption(): Option {
   return new Option('--log-level <level>', 'print lines of the log from this level on').choices(levels)
 }
 
-/** Where the records of a gateway are, and its approvals. */
+/** The places of the records of a gateway, and of its approvals. */
 export interface Started {
-  /** What is served, for the first line. */
+  /** The served targets, for the first line. */
   readonly title: string
   /** The URLs by the names of the servers. */
   readonly servers: Readonly<Record<string, string>>
@@ -141,7 +141,7 @@ function quoted(word: string): string {
   return /^[\w./@:+-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`
 }
 
-/** Where records and approvals are. `file` is the policy's; `adminUrl` is that of a listener in this process. */
+/** Lines with the places of records and approvals. `file` is the policy's; `adminUrl` is that of a listener in this process. */
 export function placesAtTerminal(
   policy: EffectivePolicy<HostConfig>,
   file: string | undefined,

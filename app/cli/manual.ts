@@ -1,10 +1,10 @@
-// What the help of a command says after its options: an example, and the meaning of its exit codes.
+// The end of a command's help, after its options: an example, and the meaning of its exit codes.
 import type { Command } from 'commander'
 
 export interface Manual {
   /** Arguments of an example, after the command's own name. */
   readonly example: string
-  /** What exit codes 0 and 1 say, of a command that judges; 2 is everything else. */
+  /** The meaning of the exit codes 0 and 1 of a command that judges; 2 means everything else. */
   readonly verdicts?: readonly [good: string, bad: string]
 }
 

@@ -49,7 +49,7 @@ export async function openGateway(
     output,
     /** Calls have ended, and the log is closed. */
     close: () => gateway.close().finally(() => telemetry?.close()),
-    /** Those of this process alone. */
+    /** The metrics of this process alone. */
     metrics: async () => resolveOptional(builder.bindings, gatewayMetrics)?.text() ?? '',
   }
 }

@@ -22,7 +22,7 @@ import 'reflect-metadata'
 interface PolicyUse {
   /** Mistakes that were found before. */
   readonly found?: readonly ConfigConflict[]
-  /** For a pipeline in a program: the policy may lack a port and targets. */
+  /** Whether the policy is for a pipeline in a program, so that it may lack a port and targets. */
   readonly isInProcess?: boolean
   /** In place of the content of the file. */
   readonly text?: string

@@ -1,4 +1,4 @@
-// Where the gateway of a policy file keeps its log and has its admin listener, for commands that are given `--policy`.
+// Finds the log and the admin listener of a gateway by its policy file, for commands that are given `--policy`.
 import { type EffectivePolicy, formatDiagnostic } from '@svc/core/policy'
 import { auditSchema, logDirectory } from '@svc/plugin-audit'
 import type { LegalHold } from '@svc/plugin-audit/log'

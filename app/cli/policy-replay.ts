@@ -146,7 +146,7 @@ export async function loadOrReport(
   return undefined
 }
 
-/** What the verification of each log says; undefined if one is not intact, and nothing is judged. */
+/** A line about the verification of each log; undefined if one is not intact, so that nothing is judged. */
 export async function verifiedLogs(options: LogOptions, io: CliIo) {
   const { log: dirs, unverified, head } = options
   if (head !== undefined && dirs.length > 1)

@@ -1,4 +1,4 @@
-// Where common MCP clients keep the configuration of the servers that they start.
+// The places in which common MCP clients keep the configuration of the servers that they start.
 import { posix, win32 } from 'node:path'
 
 export interface ClientMachine {
@@ -31,7 +31,7 @@ export interface RemoteServer {
   readonly clientId: string | undefined
 }
 
-/** What a client's configuration has for a server at a URL. */
+/** The entry for a server at a URL in the configuration of a client. */
 export interface RemoteConfiguration {
   readonly client: string
   /** Its file: in the directory of a project if the client reads one there, else the name of the user's. */
@@ -67,7 +67,7 @@ function staticClient(id: string | undefined): string[] {
   return [String(callbackPort), '--static-oauth-client-info', JSON.stringify({ client_id: id })]
 }
 
-/** For each client of docs/clients.md, what it needs for a server at a URL. */
+/** The configurations for a server at a URL, one for each client of docs/clients.md. */
 export function remoteConfigurations({ name, url, clientId }: RemoteServer): RemoteConfiguration[] {
   const places = configurationPlaces({ env: { HOME: '/' }, platform: 'linux', dir: '.' })
   return remoteEntries.map(([{ client, servers }, entry]) => {

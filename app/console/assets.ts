@@ -9,7 +9,7 @@ import { readFileSync } from 'node:fs'
 import type { BufferedResponse } from '../http/response.js'
 import type { Asset } from './api.js'
 
-// The same from `dist/console` and from `dist/bundle`.
+// The path is the same from `dist/console` and from `dist/bundle`.
 const folder = new URL('../console/assets/', import.meta.url)
 
 /** By the name in headers, with the end of the file's name; the best first. */

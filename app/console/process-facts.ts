@@ -1,4 +1,4 @@
-// What each process of a gateway knows by itself, and no other does. Operators are shown what all of them know.
+// The facts that each process of a gateway alone knows about itself. Operators see the facts of all processes together.
 import type { LimitInUse } from '@svc/core'
 import type { Pipeline } from '@svc/core/pipeline'
 import type { RecentCall } from '../metrics/stage-metrics.js'
@@ -6,11 +6,11 @@ import type { ProcessState } from '../stdio-targets/server-pool.js'
 
 /** Values survive JSON; null stands for what the process does not know. */
 export interface ProcessFacts {
-  /** Where a recent call waited, by its span. */
+  /** The waits of a recent call, by its span. */
   recentCall(spanId: string): RecentCall | null
   limitsInUse(): readonly LimitInUse[]
   healthParts(): readonly HealthPart[]
-  /** What the processes of a target do; null for targets that are not commands, and in processes that do not have them. */
+  /** The state of a target's processes; null for targets that are not commands, and in workers that do not run them. */
   stateOf(server: string): ProcessState | null
 }
 

@@ -9,7 +9,7 @@ import { targetOf } from '../upstream/target.js'
 import type { ActivityJson } from './activity-operation.js'
 import type { PolicyInForce } from './policy-operations.js'
 
-/** How long a list counts before the server is asked again. */
+/** Milliseconds until a server is asked for its list again. */
 const LISTED_MS = 60_000
 const MAX_TOOLS = 1_000
 
@@ -51,7 +51,7 @@ export class ServerTools {
     return Promise.all(
       targets.map(async ([server, address]): Promise<KnownServer> => {
         const calls = routes.filter((one) => one.server === server)
-        // One that has responded to a method of MCP may be asked for a list too.
+        // A server that has responded to a method of MCP may be asked for a list too.
         const speaksMcp = calls.some(({ kind, allowed, failed }) => kind === 'protocol' && allowed > failed)
         const mayAsk = speaksMcp || isCommand(address) || targetOf(address).isMcp
         const listed = mayAsk ? await this.#listOf(server, address) : undefined
@@ -77,7 +77,7 @@ export class ServerTools {
     const tools = this.#ask(server, address)
     this.#lists.set(address, { at: this.#parts.clock.monotonic(), tools })
     const found = await tools
-    // A command that starts meanwhile is asked at the next look.
+    // A command that starts meanwhile is asked at the next read.
     if (found === undefined && isCommand(address)) this.#lists.delete(address)
     return found
   }

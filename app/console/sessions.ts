@@ -22,7 +22,7 @@ export interface Session {
   readonly client: Reviewer
   /** Its private key is in the browser in which the session began, and signs each change. */
   readonly key: SessionKey
-  /** Who vouched for the client by the policy of then: another admin token or issuer ends the session. */
+  /** The admin token or issuer that vouched for the client; another one ends the session. */
   readonly authority: string
   /** Milliseconds since the epoch. */
   readonly endsAt: number
@@ -32,14 +32,14 @@ export interface Session {
 
 /** A working day, for the admin token. */
 const TOKEN_MS = 12 * 3_600_000
-/** For a person: how long a role counts that the issuer has taken away. */
+/** The time after which a session of a person ends, and with it a role that the issuer has taken away. */
 const PERSON_MS = 3_600_000
-/** Without activity of the user (NIST SP 800-63B). The page says when there is some; what it asks by itself is none. */
+/** The time without activity of the user (NIST SP 800-63B). The page reports activity; the page's own requests do not count. */
 const IDLE_MS = 1_800_000
 /** Another activity within this time changes nothing. */
 const KEPT_MS = 300_000
 const CSRF_HEADER = 'x-svc-csrf'
-/** Each client has a group, so that nobody displaces the ended sessions of others. */
+/** Each client has a group, so that one client does not displace the ended sessions of others. */
 export const endedBounds: MapBounds = { ttlMs: TOKEN_MS, maxEntries: 10_000 }
 
 type Authority = Pick<AdminExchange, 'authorizer' | 'policy'>
@@ -67,7 +67,7 @@ export class Sessions {
     return this.#cookie
   }
 
-  /** Seals what else is in cookies. */
+  /** Seals the other values in cookies. */
   get sealing(): Sealing {
     return this.#sealing
   }
@@ -113,7 +113,7 @@ export class Sessions {
     return { endsAt, idleMs: IDLE_MS, keepFrom: sealedAt + KEPT_MS }
   }
 
-  /** What a page sends with each change, and pages of other origins cannot know. */
+  /** A token that a page sends with each change, and that pages of other origins cannot read. */
   csrfToken({ id }: Session): string {
     return createHmac('sha256', this.#key).update(`csrf ${id}`).digest('base64url')
   }
@@ -151,7 +151,7 @@ export class Sessions {
   #opened({ headers: { cookie } }: Pick<IncomingMessage, 'headers'>): Session | undefined {
     const sealed = cookieIn(cookie, this.#cookie)
     const opened = sealed === undefined ? undefined : this.#sealing.open(this.#cookie, sealed)
-    // What this key has sealed under this name is a session.
+    // Only sessions are sealed with this key under this name.
     const session = opened as Session | undefined
     if (session === undefined) return undefined
     return this.#clock.now() < Math.min(session.endsAt, session.sealedAt + IDLE_MS) ? session : undefined

@@ -16,9 +16,9 @@ import { attributes } from './sessions.js'
 const SIGN_IN_MS = 600_000
 export const CALLBACK_PATH = '/console/callback'
 
-/** What the page sends that begins it. */
+/** The request by which the page begins a sign-in. */
 export const beginSchema = z.strictObject({
-  /** Where to go afterwards: a page of the console, or its first. */
+  /** The page of the console that is shown afterwards; default: its first. */
   path: z
     .string()
     .max(4_096)
@@ -27,8 +27,8 @@ export const beginSchema = z.strictObject({
 })
 
 /**
- * What the page sends to which the issuer leads back. The key comes from this browser now: one that came before could be that
- * of somebody who has put the cookie of a sign-in of their own here, as programs on other ports of the host can.
+ * The request of the page to which the issuer redirects. It names the key of this browser: a key in the cookie could be that of
+ * an attacker, because programs on other ports of the host can set the cookie of their own sign-in here.
  */
 export const finishSchema = z.strictObject({ key: sessionKeySchema, query: z.string().max(8_192) })
 
@@ -36,11 +36,11 @@ const pendingSchema = z.object({ state: z.string(), verifier: z.string(), path: 
 
 type PendingSignIn = z.output<typeof pendingSchema>
 
-/** How long what the issuer publishes counts, in milliseconds. */
+/** Milliseconds for which the issuer's metadata is kept. */
 const DISCOVERED_MS = 300_000
-/** In seconds. */
+/** Seconds. */
 const ISSUER_TIMEOUT = 10
-/** Requests to the issuer that anybody who reaches the listener can cause, at one time. */
+/** Requests to the issuer at one time: any client that reaches the listener can cause one. */
 const MAX_RUNNING = 16
 
 export class ConsoleSignIn {
@@ -57,7 +57,7 @@ export class ConsoleSignIn {
     this.#clock = clock
   }
 
-  /** The URL at the issuer, and the `Set-Cookie` header with what the end needs. Rejects with `Refusal`. */
+  /** The URL at the issuer, and the `Set-Cookie` header with the values that the end needs. Rejects with `Refusal`. */
   async begin(
     { path }: z.output<typeof beginSchema>,
     origin: string,

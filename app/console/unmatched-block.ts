@@ -1,4 +1,4 @@
-// Says that a block is on nothing that the gateway knows: one of a misspelt name is in force like any other, and stops
+// Warns of a block that matches nothing that the gateway knows: one with a misspelt name is in force like any other, and stops
 // nobody.
 import { foldName, globMatches, globOf } from '@svc/core/match'
 import { nearest } from '@svc/core/policy'
@@ -14,7 +14,7 @@ interface KnownNames {
   readonly activity: ActivityReader
 }
 
-/** Undefined if the block is on something. */
+/** Undefined if the block matches something. */
 export async function unmatchedBlock(
   block: Block,
   request: OperationRequest,

@@ -21,7 +21,7 @@ import type { ListedTools } from './tool-access.js'
 const timeoutMs = 3_000
 const maxBytes = 4 * 1024 * 1024
 
-/** What is done in a session with a server. */
+/** The work that is done in a session with a server. */
 export type UseSession<T> = (
   send: SendOwn<ServerReply>,
   session: ServerSession & ServerDescription,

@@ -93,7 +93,7 @@ export async function inStdioSession<T>(
   }
 }
 
-/** Who may use which of the tools, and the patterns that match none of them. */
+/** The callers that may use each tool, and the patterns that match none of the tools. */
 export async function checkTools(
   tools: ListedTools,
   policy: Policy,

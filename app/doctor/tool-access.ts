@@ -37,7 +37,7 @@ export async function accessTo(
     ...listed.map((tenant) => ({ who: `tenant "${tenant}"`, tenant })),
     { who: listed.length === 0 ? 'each tenant' : 'each other tenant', tenant: unlistedOf(listed) },
   ]
-  // Without validated tokens there is no other tenant than the gateway's own.
+  // Without validated tokens the gateway's own tenant is the only one.
   const knowsUsers = resolveOptional(context.container, policyTokens.knowsUsers) !== false
   const groups = [
     { who: `a caller without a token, of tenant "${policy.host.tenant}",`, tenant: undefined },

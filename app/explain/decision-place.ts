@@ -1,4 +1,4 @@
-// Where in a policy the entry stands that decided a recorded call.
+// Finds the entry of a policy that decided a recorded call.
 import { compilePatternMap, PatternError } from '@svc/core/match'
 import type { SignedEnvelope } from '@svc/plugin-audit/log'
 import { z } from 'zod'
@@ -26,7 +26,7 @@ const policySchema = z.looseObject({
 type ReadPolicy = z.output<typeof policySchema>
 type DecidedBy = NonNullable<SignedEnvelope['decided_by']>
 
-/** What of a record says where it was decided. */
+/** The members of a record that name the deciding entry. */
 export interface DecidedRecord
   extends Pick<SignedEnvelope, 'tenant' | 'server' | 'tool' | 'principal' | 'decided_by' | 'policy_sha256'> {
   readonly findings?: readonly { readonly reason: string; readonly effect: string }[]

@@ -16,7 +16,7 @@ const maxParked = 20
 /** Time that a client has to respond, in milliseconds; a person may have to. */
 const maxWaitMs = 600_000
 
-/** How a client knows a call: each round has an id and a token for progress of its own. */
+/** The names of a call at its client: each round has an id and a token for progress of its own. */
 export interface ClientWords {
   readonly id: unknown
   readonly progressToken: unknown
@@ -34,7 +34,7 @@ export interface ServerAsk {
 interface AtServer {
   readonly link: ServerLink
   readonly ownId: string
-  /** What later rounds have in common with the first. */
+  /** The key that later rounds share with the first. */
   readonly key: string
 }
 
@@ -45,7 +45,7 @@ export class ParkedCall {
   readonly ended: Promise<void>
   /** Whether it was aborted while it waited for the client: its server is still at work. */
   isAbandoned = false
-  /** What the client has to respond to. */
+  /** The requests to which the client has to respond. */
   asks: readonly ServerAsk[] = []
   #words: ClientWords
   #parked: ParkedCalls

@@ -142,7 +142,7 @@ function wordsOf(message: JsonObject): ClientWords {
   return { id: message['id'], progressToken: metaOf(message['params'])['progressToken'] }
 }
 
-/** What the rounds of one call have in common. */
+/** The facts that the rounds of one call share. */
 function keyOf(server: string, message: JsonObject): string {
   const { requestState, inputResponses, _meta, ...params } = paramsOf(message)
   return canonicalize([server, message['method'] ?? null, params])

@@ -33,7 +33,7 @@ export interface ServerRequest {
   readonly inputFor?: InputReceivers
   /** How the person at the client can be asked about the call; if not given, nobody can. */
   readonly modes?: ElicitationModes
-  /** What they replied; set if the call is repeated. */
+  /** The person's response; set if the call is repeated. */
   readonly elicited?: ElicitationResponse
   /** Runs when the call exists, before the stages. */
   onCall?(call: Call): void

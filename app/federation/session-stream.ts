@@ -38,7 +38,7 @@ export async function openSessionStream(
   if (client.isBegun) await stream.closed
   stopAttaching()
   stopDelivering()
-  // Status 405 means that the server has no such stream (Streamable HTTP).
+  // Status 405 means that the server does not offer this stream (Streamable HTTP).
   if (stream.isOpen) client.whole({ status: 405, headers: { allow: 'POST, DELETE' }, body: '' })
   await flows.end()
 }

@@ -1,5 +1,5 @@
-// What the gateways of one deployment share of clients' sessions with several servers, so that any of them serves a session:
-// the client's description of itself and its settings, the sessions with servers, and that lists have changed.
+// The state of clients' sessions with several servers that the gateways of one deployment share, so that any of them serves a
+// session: the client's description of itself and its settings, the sessions with servers, and that lists have changed.
 import { randomBytes } from 'node:crypto'
 import { type Clock, Refusal, type SharedMap } from '@svc/core'
 import { type JsonObject, sha256Hex } from '@svc/core/json'

@@ -34,9 +34,9 @@ export interface OperatedGateway {
   load(): Promise<Policy>
   loadText(text: string): Promise<Policy>
   blocking(): GatewayBlocks
-  /** Where callers reach it. */
+  /** The URL at which callers reach the gateway. */
   url(): Promise<string>
-  /** What a command lists; undefined if it does not run for all callers. */
+  /** The tools that a command lists; undefined if it does not run for all callers. */
   listCommand(server: string, address: string): Promise<ListedTools | undefined>
   readonly ask: AskProcesses<GatewayFacts>
   reloadFile(cause: ReloadCause): Promise<ReloadedPolicy>

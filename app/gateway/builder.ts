@@ -61,12 +61,12 @@ export interface PolicyAdaptation {
 
 const asGiven: PolicyAdaptation = { host: (host) => host, callers: callersOf, texts: (texts) => texts }
 
-/** For a gateway of several processes, of which this one has the number `worker`. */
+/** Adapts a policy to a gateway of several processes, of which this one has the number `worker`. */
 export function withWorkers(workers: number, worker = 0): PolicyAdaptation {
   return { ...asGiven, workers, isSilent: worker > 0 }
 }
 
-/** For a pipeline without a listener, of which the program that has it passes calls, or another server of its own. */
+/** Adapts a policy to a pipeline without a listener: a program passes calls to it, or requests of a server of its own. */
 export function withoutListener(callers: PolicyHost['callers']): PolicyAdaptation {
   return { ...asGiven, callers: () => callers }
 }

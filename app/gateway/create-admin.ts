@@ -23,7 +23,7 @@ interface AdministeredGateway {
   policies(): Policies
   servers(): TargetServers
   draining(): boolean
-  /** Where callers reach it. */
+  /** The URL at which callers reach the gateway. */
   url(): Promise<string>
   reloadFile(cause: ReloadCause): Promise<ReloadedPolicy>
   readonly state: SharedState

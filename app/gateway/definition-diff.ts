@@ -1,4 +1,4 @@
-// What differs between two definitions, member by member, for a review.
+// Compares two definitions, member by member, for a review.
 import { isJsonObject, visibleInLine } from '@svc/core/json'
 
 /** Lines of one difference; `pinned` is undefined for a new definition. Texts of servers are shown with their hidden characters. */

@@ -1,4 +1,4 @@
-// What this process of the gateway knows by itself; the admin listener asks all processes for it.
+// The facts that this process of the gateway knows about itself; the admin listener asks all processes for them.
 import { resolveOptional, services } from '@svc/core'
 import { type AskProcesses, healthParts, type ProcessFacts } from '../console/process-facts.js'
 import { gatewayMetrics } from '../metrics/gateway-metrics.js'
@@ -32,7 +32,7 @@ export function factOf(facts: GatewayFacts, name: keyof GatewayFacts, args: read
   return Reflect.apply(facts[name], undefined, args)
 }
 
-/** For a gateway of one process. */
+/** Asks the one process of a gateway without workers. */
 export function askOne(facts: GatewayFacts): AskProcesses<GatewayFacts> {
   return async <Name extends keyof GatewayFacts>(name: Name, ...args: Parameters<GatewayFacts[Name]>) => [
     factOf(facts, name, args) as ReturnType<GatewayFacts[Name]>,

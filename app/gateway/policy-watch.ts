@@ -22,7 +22,7 @@ export interface PolicyWatchParts {
   load(text: string): Promise<unknown>
 }
 
-/** What asks for the reloads of a watched file. */
+/** The cause in the records of reloads of a watched file. */
 export const causeOfWatch = { by: 'a change of the file' }
 
 /** Watches until the timer is cleared. */

@@ -113,7 +113,7 @@ export class Gateway implements GatewayHandle {
     return this.#closing
   }
 
-  /** What workers share if the policy has no store that all gateways share. */
+  /** The store that workers share if the policy has none that all gateways share. */
   get #hostStore(): OpenSharedStore | undefined {
     if (this.#parts.link === undefined) return undefined
     const directory = join(this.#builder.stateDir(requireStarted(this.#host)), 'workers')
@@ -202,13 +202,13 @@ export class Gateway implements GatewayHandle {
     })
   }
 
-  /** What this process knows by itself. */
+  /** The facts that this process alone knows. */
   readonly facts: GatewayFacts = gatewayFacts(() => ({
     policies: requireStarted(this.#policies),
     servers: requireStarted(this.#servers),
   }))
 
-  /** For a worker: the main process listens on this port, which the policy may leave open. */
+  /** Tells a worker the port on which the main process listens, which the policy may leave open. */
   listeningOn(listener: ListenerName, port: number): void {
     const { server } = requireStarted(this.#host)
     if (listener === 'admin') this.#builder.approvalPages.listening(port)
@@ -270,7 +270,7 @@ export class Gateway implements GatewayHandle {
     }
   }
 
-  /** For a worker: the first part of a reload. Rejects if the policy is not valid or cannot start. */
+  /** Does the first part of a reload of a worker. Rejects if the policy is not valid or cannot start. */
   async prepareReload(source: PolicySource, cause: ReloadCause): Promise<PreparedReload> {
     await this.#ready
     const prepared = await requireStarted(this.#policies).prepareReload(source, cause)
@@ -283,7 +283,7 @@ export class Gateway implements GatewayHandle {
     }
   }
 
-  /** For a worker: records and announces that the gateway keeps its policy. */
+  /** Records and announces, for a worker, that the gateway keeps its policy. */
   async announceRefusal(error: Error, cause: ReloadCause): Promise<void> {
     await this.#policies?.recordRefusal(error, cause)
     this.#announcements.refused(error, cause)

@@ -1,4 +1,4 @@
-// What a worker, one of the processes of a gateway, has from the others. app/workers implements it.
+// The interface by which a worker, one of the processes of a gateway, uses the others. app/workers implements it.
 import type { CreateUseLimit } from '../budget/use-limit.js'
 import type { AskProcesses } from '../console/process-facts.js'
 import type { ConnectionSource } from '../http/server.js'

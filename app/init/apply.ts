@@ -36,7 +36,7 @@ export interface Application {
   /** The directory of the policy. */
   readonly dir: string
   readonly journalFile: JournalFile
-  /** Of an earlier run. */
+  /** The journal of an earlier run. */
   readonly journal: Journal | undefined
   readonly entries: readonly PlannedEntry[]
   readonly preset: Preset

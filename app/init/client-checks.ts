@@ -5,7 +5,7 @@ import type { HostConfig } from '../policy/config.js'
 import { findConfigurations } from './find.js'
 import { pathForUser } from './report.js'
 
-/** Those of the user and of the directory of the policy. An entry with a URL of the gateway is governed by it. */
+/** Checks the configurations of the user and of the policy's directory. The gateway governs an entry that has its URL. */
 export function clientChecks(
   machine: ClientMachine,
   { port, server: { publicUrl } }: Pick<HostConfig, 'port' | 'server'>,

@@ -31,7 +31,7 @@ export interface ConfigurationNode {
   readonly value: unknown
   readonly start: number
   readonly end: number
-  /** Of an object. */
+  /** The members of an object. */
   readonly members: ReadonlyMap<string, ConfigurationNode>
 }
 

@@ -35,7 +35,7 @@ export interface UnsupportedEntry {
 
 export type ServerEntry = CommandEntry | UrlEntry | GovernedEntry | UnsupportedEntry
 
-/** Where an entry stands. */
+/** The place of an entry. */
 export interface EntryPlace {
   readonly platform: NodeJS.Platform
   /** The directory in which the client starts the command, if the file says it. */

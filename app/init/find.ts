@@ -40,7 +40,7 @@ export function findConfigurations(machine: ClientMachine): FoundConfiguration[]
   return [...found.values()]
 }
 
-/** The path after symbolic links; undefined if there is no such file. */
+/** The path after symbolic links; undefined if the file does not exist. */
 export function realPathOf(file: string): string | undefined {
   try {
     return realpathSync.native(file)

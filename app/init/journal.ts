@@ -1,4 +1,4 @@
-// What `svc init` changed, for `--undo`: files that it wrote, and each configuration with a copy of what it was. It is in
+// The journal of `svc init`, for `--undo`: the files that it wrote, and a copy of each configuration that it changed. It is in
 // `.svc/undo`, readable by its owner only, because configurations contain secrets.
 import { lstatSync, rmSync } from 'node:fs'
 import { join } from 'node:path'

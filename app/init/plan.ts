@@ -1,4 +1,4 @@
-// What `svc init` would do: the servers of the policy, the files with their secrets, and the entries that would start
+// Plans the changes of `svc init`: the servers of the policy, the files with their secrets, and the entries that would start
 // through `svc stdio`. It reads and writes nothing.
 import { canonicalize, sha256Hex } from '@svc/core/json'
 import { isPrivateArgument, isPrivateValue } from '../clients/private-values.js'
@@ -18,7 +18,7 @@ export interface PlannedServer {
   readonly definition: string
   /** Undefined if it is none of the policy: it is there from an earlier run, or its command stays in the entry. */
   readonly target?: string | PresetCommand
-  /** Of a command that stays in the entry: its variables as a policy has them. */
+  /** The variables of a command that stays in the entry, in the form of a policy. */
   readonly env?: Readonly<Record<string, string>>
   /** The header of a URL, and the reference of its value. */
   readonly header?: { readonly name: string; readonly ref: string }
@@ -87,7 +87,7 @@ export function planEntries(candidates: readonly Candidate[], options: PlanOptio
   })
 }
 
-/** What a client puts into a variable is its own affair: servers that differ in it alone are one. */
+/** Each client chooses the values of its variables, so servers that differ only in them count as one. */
 function withoutClientValues(entry: CommandEntry | UrlEntry): CommandEntry | UrlEntry {
   if (entry.kind === 'url') {
     const { header } = entry

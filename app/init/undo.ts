@@ -25,9 +25,9 @@ export interface Undo {
   readonly contents: ReadonlyMap<string, Buffer>
   /** Files that init wrote and that are as it left them, from the directory of the policy. */
   readonly removed: readonly string[]
-  /** What stays, and why. */
+  /** The changes that stay, and why. */
   readonly kept: readonly string[]
-  /** What cannot be told apart; with any, nothing is changed. */
+  /** Changes that cannot be told apart; if there are any, nothing is changed. */
   readonly conflicts: readonly string[]
 }
 

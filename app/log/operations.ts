@@ -156,7 +156,7 @@ function filterOf(query: GivenFilter, request: Asking): LogFilter {
   return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined))
 }
 
-/** A record of another tenant is not told from one that is not there. */
+/** A record of another tenant is refused like one that does not exist. */
 async function recordOf(request: Asking) {
   const tenant = tenantOf(request)
   const leaf = /^\d{1,15}$/.test(request.id ?? '') ? Number(request.id) : Number.NaN

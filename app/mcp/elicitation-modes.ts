@@ -16,7 +16,7 @@ export const noModes: ElicitationModes = { form: false, url: false }
 const formSince = '2025-06-18'
 const urlSince = '2025-11-25'
 
-/** What capabilities declare: an empty `elicitation` stands for forms (2025-11-25, "Elicitation", "Capabilities"). */
+/** The modes that capabilities declare: an empty `elicitation` stands for forms (2025-11-25, "Elicitation", "Capabilities"). */
 export function declaredModes(capabilities: unknown, revision: string): ElicitationModes {
   const declared = isJsonObject(capabilities) ? capabilities['elicitation'] : undefined
   if (!isJsonObject(declared)) return noModes

@@ -60,7 +60,7 @@ export class RequestStates<State extends object> {
   }
 }
 
-/** What a state is valid for: the caller, the server, the method, and a digest of its params, such as name and arguments. */
+/** The scope of a state: the caller, the server, the method, and a digest of its params, such as name and arguments. */
 function boundTo(call: Call, { method, params }: StatefulRequest): Buffer {
   const kept = Object.fromEntries(Object.entries(params).filter(([name]) => !ofRound.has(name)))
   return Buffer.from(

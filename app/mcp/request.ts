@@ -127,7 +127,7 @@ function requestOf(
   })
 }
 
-/** Of a request about tasks, the references of their tools. */
+/** The references of the tools of the tasks that a request is about. */
 function toolsOfTasks(
   { server, tasks }: McpExchange,
   method: string | null,

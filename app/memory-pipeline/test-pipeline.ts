@@ -75,7 +75,7 @@ export function testPipeline(policy: Policy, clock: VirtualClock, place: Place):
   }
 }
 
-/** What the stages of the policy cannot judge without the outside, one line each. */
+/** The parts of the policy that its stages cannot judge without outside systems, one line each. */
 export function unjudged(policy: Policy): string[] {
   const custom = policy.plugins.filter(
     ({ name, bindInMemory }) => policy.modules.has(name) && bindInMemory === undefined,

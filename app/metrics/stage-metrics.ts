@@ -1,5 +1,5 @@
-// Where calls wait: in which stage, and for the upstream. As histograms, and of the last calls of this process one by one,
-// with what their callers were told: a bounded number, in memory alone.
+// Measures in which stage calls wait, and how long for the upstream: as histograms, and for a limited number of the last calls
+// of this process one by one, in memory alone, with what their callers were told.
 import { type Call, redactor } from '@svc/core'
 import type { CallObserver } from '@svc/core/pipeline'
 import type { Registry } from 'prom-client'
@@ -29,9 +29,9 @@ export class StageMetrics implements CallObserver {
   }
 }
 
-/** Of a generation: so many are kept at least, and twice as many at most. */
+/** Calls of a generation: at least this number is kept, and at most twice as many. */
 const MAX_CALLS = 1000
-/** Of one call, which may repeat its request without end. */
+/** Waits of one call, because a call may repeat its request without end. */
 const MAX_WAITS = 50
 const MAX_MESSAGE = 1000
 

@@ -6,7 +6,7 @@ import { type JsonValue, visibleInLine } from '@svc/core/json'
 /** Characters of a value. */
 const maxValue = 200
 
-/** What comes before the tool in notices of an escalation. */
+/** The text before the tool in notices of an escalation. */
 const beginnings: Readonly<Record<string, string>> = {
   'escalation.opened': 'Waits for approval',
   'escalation.reminder': 'Still waits for approval',

@@ -1,4 +1,4 @@
-// What differs between two policies, section by section, by what each plugin says of its own.
+// Compares two policies section by section, as each plugin compares its own.
 import { isDeepStrictEqual } from 'node:util'
 import {
   type ChangeEffect,
@@ -66,7 +66,7 @@ function hasEffectsByReason({ container }: Policy): boolean {
   return rule?.denyOn !== undefined || mayEscalate || asksRuntime
 }
 
-/** What is in no allowlist may escalate, and what is in a denylist is only reported. */
+/** Whether a call in a denylist may pass where one in no allowlist does not. */
 function mayPassDenylists(policy: Policy): boolean {
   const denyOn = resolveOptional(policy.container, policyTokens.denyRule)?.denyOn
   return hasEffectsByReason(policy) && denyOn !== undefined && !denyOn.includes('tool_in_denylist')

@@ -1,4 +1,4 @@
-// What the plugins of a policy need so that its stages can be asked and never started.
+// The context in which the plugins of a policy explain their stages without starting them.
 import { bind, type PluginContext, Resources, tokens } from '@svc/core'
 import type { EffectivePolicy } from '@svc/core/policy'
 import type { HostConfig } from '../policy/config.js'

@@ -1,4 +1,4 @@
-// What a policy lets a caller use, tool by tool, by the stages' explanations of a `tools/list` and of calls.
+// The tools that a policy lets a caller use, by the stages' explanations of a `tools/list` and of calls.
 import {
   callRequest,
   type Identity,

@@ -44,8 +44,8 @@ interface ExplainedRefusal {
 }
 
 /**
- * What the policy decides; undecided if stages that do not say what they would do can change it. `otherwise` is the
- * refusal by the other stages, if they refuse the call.
+ * The decision of the policy; undecided if stages that do not explain themselves can change it. `otherwise` is the refusal by
+ * the other stages, if they refuse the call.
  */
 export type ExplainedVerdict =
   | { readonly decision: 'allow' }

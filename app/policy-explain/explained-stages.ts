@@ -25,7 +25,7 @@ export function judgeUnsent(stages: readonly PlacedStage[]): Run {
   return compose(stages, () => Promise.resolve(unsent))
 }
 
-/** Of a caller without a token if `who` is undefined. */
+/** A `tools/list` of the caller, or of one without a token if `who` is undefined. */
 export function toolListing(who: Identity | undefined, server: string, version: string): CallControl {
   const request = callRequest({
     kind: 'protocol',

@@ -20,7 +20,7 @@ export type Change = (typeof changes)[number]
 
 const PAST = { allow: 'allowed', confirm: 'confirmed', escalate: 'escalated', deny: 'denied' } as const
 
-/** What a rule may keep, so that the record of a later call has it. */
+/** The values that a rule may keep, so that the record of a later call has them. */
 const KEPT = /^(?:args|params|caller|claimed|tool|call)[.[]/
 
 export function changeOf({ decision }: RecordedVerdict, { least, most, missing }: Decided): Change {

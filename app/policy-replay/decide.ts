@@ -1,4 +1,4 @@
-// What a policy decides about a recorded call, also by what the policy in force found about it then.
+// Decides by a policy about a recorded call, also by what the policy in force found about it then.
 import type { Possibility, StageJudgement } from './policy-judge.js'
 import { WHOLE_STAGE } from './policy-judge.js'
 import { type CallDecision, type RecordedVerdict, stricter } from './recorded-verdict.js'

@@ -44,7 +44,7 @@ export interface Possibility {
 }
 
 export interface StageJudgement {
-  /** What the policy decides if nothing of what may apply does. */
+  /** The decision of the policy if none of the possible findings applies. */
   readonly decision: CallDecision
   readonly reasons: readonly string[]
   readonly possible: readonly Possibility[]
@@ -132,7 +132,7 @@ export class PolicyJudge implements AsyncDisposable {
     await this.#testing.judging.stop()
   }
 
-  /** What was called, in each reading; undefined if the record does not say. */
+  /** The called tool, in each reading; undefined if the record does not say. */
   requestOf(record: SignedEnvelope): NamedRequest | undefined {
     const subject = recordedSubjectOf(record)
     const isInPath = subject !== undefined && this.#inPath.get(subject.server) === true
@@ -202,7 +202,7 @@ function judgementOf(control: CallControl, outcome: Outcome): StageJudgement {
     const found = effects(call.findings, decision).map(({ reason }) => reason)
     const own = (outcome.kind === 'denied' ? outcome.denial?.reason : undefined) ?? outcome.code
     const reasons = found.length === 0 ? [own] : [...new Set(found)]
-    // What may apply beside it can only be stricter.
+    // Findings that may apply beside these can only make the decision stricter.
     const possible = decision === 'deny' ? [] : possibilities(control, decision)
     return { decision, reasons, possible, undecided, limits: [], call }
   }
@@ -218,7 +218,7 @@ function mayPass({ call }: CallControl, outcome: Outcome): boolean {
   return !call.findings.some((one) => one.ruling !== undefined && effectOnCall(one, rule) === 'deny')
 }
 
-/** What may apply and would make the decision stricter. */
+/** The possible findings that would make the decision stricter. */
 function possibilities({ call, judgement }: CallControl, least: CallDecision): Possibility[] {
   const rule = call.get(verdict)
   return judgement.possible.flatMap((finding) => {

@@ -61,7 +61,7 @@ export function controlOf(
   return control
 }
 
-/** What does not depend on the policy. Each record is judged by two policies, one after the other. */
+/** The facts that do not depend on the policy, because each record is judged by two policies, one after the other. */
 interface RecordFacts {
   readonly record: SignedEnvelope
   readonly receivedAt: number

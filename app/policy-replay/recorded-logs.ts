@@ -40,7 +40,7 @@ export async function verifyLogs(
   return reports
 }
 
-/** What the verification of a log says in one line. */
+/** The result of the verification of a log in one line. */
 export function describeVerification({ verdict, reason, head, cosigned, compared }: VerifyReport): string {
   if (verdict === 'cannot_be_judged') return `cannot be judged: ${reason ?? ''}`
   if (verdict === 'not_intact') return 'NOT INTACT'

@@ -1,4 +1,4 @@
-// What a record says that the policy in force decided about its call.
+// Reads from a record what the policy in force decided about its call.
 import { emergencyReason, type RecordedFinding } from '@svc/core'
 import type { SignedEnvelope } from '@svc/plugin-audit/log'
 
@@ -10,7 +10,7 @@ export interface RecordedVerdict {
   readonly decision: CallDecision
   /** The reasons of a decision that is not `allow`. */
   readonly reasons: readonly string[]
-  /** What was found before the call was sent. */
+  /** The findings before the call was sent. */
   readonly findings: readonly RecordedFinding[]
   /** Whether every stage that judges has judged the call. */
   readonly isWhole: boolean

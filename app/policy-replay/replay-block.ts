@@ -1,5 +1,5 @@
-// What a block that is set, or lifted, would have changed: the calls of a log that it is on, judged by the policy in force
-// with the blocks that would be in force then. Reads beside the calls of its process, so its time is limited.
+// The changes that a block would have made if it had been set, or lifted: the calls of a log that it matches, judged by the
+// policy in force with the blocks that would be in force then. It runs beside the calls of its process, so its time is limited.
 import type { InsertedStage } from '@svc/core/pipeline'
 import type { Policy } from '../policy/config.js'
 import { PolicyJudge } from './policy-judge.js'

@@ -41,7 +41,7 @@ export interface ReplayResult {
   readonly fidelity: {
     /** Calls that the policy in force decides alike now. */
     readonly repeated: number
-    /** Of these, calls for which it repeats what it found then, as not all was recorded. */
+    /** The calls among these for which it repeats the earlier findings, because not all was recorded. */
     readonly byFindings: number
     /** Calls that it decides now. */
     readonly decided: number

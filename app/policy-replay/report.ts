@@ -4,14 +4,14 @@ import { type Change, changes } from './change.js'
 import type { ChangedCall, ChangeGroup, ReplayResult } from './replay.js'
 
 export interface ReplayReport {
-  /** What the verification of each log says, by its directory. */
+  /** The result of the verification of each log, by its directory. */
   readonly logs: readonly { readonly dir: string; readonly verification: string }[]
   /** SHA-256, hex, of the new policy. */
   readonly now: string | null
   /** SHA-256, hex, of the policy that it is compared with, if one is known. */
   readonly old: string | null
   readonly result: ReplayResult
-  /** What stages cannot judge without the outside. */
+  /** The parts that stages cannot judge without outside systems. */
   readonly notes: readonly string[]
   readonly seconds: number
 }

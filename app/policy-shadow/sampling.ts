@@ -22,7 +22,7 @@ export class Sampling {
   choose(traceId: string): boolean {
     this.#adjust()
     this.#offered++
-    // What this window has for all of it.
+    // The window's time for all calls is used up.
     if (this.#spentMs >= this.#maxShare * WINDOW_MS) return false
     // The end of a trace id is random (W3C Trace Context), the beginning may be a time.
     return Number.parseInt(traceId.slice(-8), 16) / 2 ** 32 < this.#rate

@@ -66,7 +66,7 @@ export class Shadow {
     this.#timer = setInterval(() => void this.#report(), REPORT_MS).unref()
   }
 
-  /** Of all calls since its start. */
+  /** The report about all calls since the start. */
   get status(): ShadowReport {
     return this.#all.report(this.#candidate.sha256)
   }

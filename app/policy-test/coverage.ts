@@ -1,4 +1,4 @@
-// Which entries of a policy applied to a tested call, and which never did.
+// Counts the entries of a policy that applied to a tested call, and those that never did.
 import type { SectionEntry } from '@svc/core'
 
 export interface CoverageCount {
@@ -21,7 +21,7 @@ export class Coverage {
     this.#applied.add(keyOf(entry))
   }
 
-  /** Of the kinds that the policy has. */
+  /** The counts of the kinds that the policy has. */
   get counts(): CoverageCount[] {
     return kinds.flatMap((kind) => {
       const entries = [...this.#all.values()].filter((entry) => entry.kind === kind)
@@ -38,7 +38,7 @@ export class Coverage {
     return [...this.#all].flatMap(([key, entry]) => (this.#applied.has(key) ? [] : entry))
   }
 
-  /** Of all entries, rounded down; 100 for a policy without any. */
+  /** The share of all entries, rounded down; 100 for a policy without any. */
   get percent(): number {
     const total = this.#all.size
     return total === 0 ? 100 : Math.floor((100 * (total - this.neverApplied.length)) / total)

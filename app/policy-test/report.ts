@@ -126,7 +126,7 @@ function jsonOf(file: string, { test, last, difference }: CaseResult): object {
   }
 }
 
-/** As CI systems read it: a suite for each file. */
+/** The results in the form that CI systems read: a suite for each file. */
 export function reportJunit(results: readonly PolicyTests[]): string {
   const files = results.flatMap((tests) => tests.files.map((file) => ({ ...file, rules: tests.rules })))
   const suites = files.flatMap((file) => [

@@ -44,7 +44,7 @@ interface Difference {
   /** Counts from 1. */
   readonly number: number
   readonly judged: Judged
-  /** What the stages say about the call. */
+  /** The explanations of the stages about the call. */
   readonly explanation: readonly ExplanationLine[]
 }
 
@@ -60,7 +60,7 @@ export interface CaseRun {
   readonly policy: Policy
   readonly baseDir: string
   readonly env: Readonly<Record<string, string | undefined>>
-  /** Is told each entry of the policy that applied to a call. */
+  /** Called with each entry of the policy that applied to a call. */
   applied(entry: SectionEntry): void
 }
 
@@ -113,7 +113,7 @@ export class CaseRunner implements AsyncDisposable {
     return judgedBy(outcome, control.call)
   }
 
-  /** What the stages say that find something about calls; of rules, those that apply to the call. */
+  /** The explanations of stages that report findings; of rules, only of those that apply to the call. */
   async #explain(tested: TestCall): Promise<ExplanationLine[]> {
     const lines: ExplanationLine[] = []
     const say = ({ name, phase = 'inspection' }: Plugin, text: string) => {

@@ -51,7 +51,7 @@ export class ActivePolicy {
   readonly federation: FederationConfig
   /** Hard cap on the response to one call. */
   readonly maxResponseBytes: number
-  /** For callers: the names of the servers; undefined if a name may be a secret to some of them. */
+  /** The names of the servers, for callers; undefined if a name may be a secret to some of them. */
   readonly knownServers: string | undefined
   readonly #metrics: CallMetrics | undefined
   readonly #ended: AdminParts['ended']

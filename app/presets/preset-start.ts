@@ -1,5 +1,4 @@
-// What a gateway without a policy file starts from: a preset for the given servers, and keys and log in the directory of
-// the user.
+// The start of a gateway without a policy file: a preset for the given servers, and keys and log in the directory of the user.
 import { statSync } from 'node:fs'
 import { homedir, userInfo } from 'node:os'
 import { isAbsolute, join, parse, resolve, sep } from 'node:path'

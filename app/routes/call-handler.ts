@@ -44,7 +44,7 @@ export interface CallHandlerParts {
   draining(): boolean
 }
 
-/** What a call takes while it runs. What it gets after its end is released at once. */
+/** Releases what a call has taken, at its end, and at once what it takes later. */
 class CallSlot {
   #release: (() => void)[] = []
   #hasEnded = false

@@ -6,7 +6,7 @@ import type { StdioTarget } from './config.js'
 import { RestartLimit } from './restart-limit.js'
 import type { StdioServer } from './stdio-server.js'
 
-/** What the processes of a target do. */
+/** The state of the processes of a target. */
 export interface ProcessState {
   /** `idle`: none runs, and the next call starts one. */
   readonly state: 'up' | 'starting' | 'idle' | 'down'

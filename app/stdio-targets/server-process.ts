@@ -43,9 +43,9 @@ export interface ProcessListener {
 }
 
 /**
- * A shell in the group of the server. It reads a pipe whose other end the gateway holds, and kills the group when the
- * pipe ends, which SIGKILL of the gateway causes too. Its argument marks processes outside the group; its environment
- * has no such mark.
+ * A shell in the group of the server. It reads a pipe whose other end the gateway holds, and kills the group when the pipe
+ * ends, which SIGKILL of the gateway causes too. Its argument marks processes outside the group; its environment lacks the
+ * mark.
  */
 const watcher = `
 while read -r line; do :; done

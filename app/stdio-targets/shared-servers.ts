@@ -25,7 +25,7 @@ import {
 
 interface SharedServersParts {
   readonly local: StdioServers
-  /** Where the owner listens. */
+  /** The address on which the owner listens. */
   readonly path: string
   /** Whether the processes belong to this worker. */
   readonly isOwner: boolean

@@ -6,7 +6,7 @@ import { type Call, identity, mcpFacts, type Redactor, redactor, type Settlement
 import { sha256Hex } from '@svc/core/json'
 import type { CallObserver } from '@svc/core/pipeline'
 
-/** What this file uses of `@opentelemetry/api`, which is loaded only if telemetry is on. */
+/** The part of `@opentelemetry/api` that this file uses; it is loaded only if telemetry is on. */
 export type TraceApi = Pick<
   typeof import('@opentelemetry/api'),
   'ROOT_CONTEXT' | 'SpanKind' | 'SpanStatusCode' | 'TraceFlags' | 'trace'

@@ -1,4 +1,4 @@
-// What an OTLP receiver did not take: calls go on, the loss is counted, and logged once.
+// Counts data that an OTLP receiver did not take, and logs the first loss; calls go on.
 import type { DiagLogger } from '@opentelemetry/api'
 import type { Logger } from '@svc/core'
 import { messageOf } from '@svc/core/json'

@@ -1,4 +1,4 @@
-// What the standard environment variables of OpenTelemetry ask for.
+// Reads from the standard environment variables of OpenTelemetry which signals are exported.
 import type { Logger } from '@svc/core'
 
 export type Signal = 'traces' | 'metrics' | 'logs'

@@ -57,7 +57,7 @@ export class GatewayWorkers {
     this.failed = new Promise((_, reject) => {
       this.#fail = reject
     })
-    // Whoever starts the workers handles it once they run.
+    // The caller that starts the workers handles it once they run.
     this.failed.catch(() => undefined)
   }
 

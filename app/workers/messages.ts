@@ -1,4 +1,4 @@
-// What the main process of a gateway and its workers ask of each other.
+// The messages between the main process of a gateway and its workers.
 import type { Serializable } from 'node:child_process'
 import type { Diagnostic } from '@svc/core/policy'
 import { Calls } from '@svc/core/thread'
@@ -7,7 +7,7 @@ import type { GatewaySettings } from '../gateway/options.js'
 import type { ReloadCause, ReloadedPolicy } from '../gateway/reload-records.js'
 import type { ListenerName, PolicySource } from '../gateway/worker-link.js'
 
-/** What a worker needs to start; each value survives JSON. */
+/** The data that a worker needs to start; each value survives JSON. */
 export interface WorkerSettings {
   /** From 0 on; one that replaces another has the same. */
   readonly number: number
@@ -17,9 +17,9 @@ export interface WorkerSettings {
   readonly policy: PolicySource
   readonly options: Pick<GatewaySettings, 'policyFile' | 'port' | 'sec0Dir'>
   readonly isPreset?: true
-  /** What the worker prints. */
+  /** The output of the worker. */
   readonly output: { readonly quiet?: true; readonly logLevel?: string }
-  /** Where the worker with the number 0 serves the targets that are commands to the others. */
+  /** The address at which the worker with the number 0 serves the targets that are commands to the others. */
   readonly commandsPath: string
 }
 

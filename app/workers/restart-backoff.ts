@@ -14,7 +14,7 @@ const signalsOfOthers: ReadonlySet<string> = new Set(['SIGKILL', 'SIGTERM', 'SIG
 export class RestartBackoff {
   /** Ends in a row of workers that were not stable. */
   #ends = 0
-  /** Those of them that the worker caused itself. */
+  /** The ends that the worker caused itself. */
   #failures = 0
 
   /** `servedMs` is undefined if the worker did not come so far as to serve. */

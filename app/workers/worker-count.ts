@@ -13,7 +13,7 @@ export function availableCores(
 }
 
 interface ControlGroup {
-  /** Where its hierarchy is mounted. */
+  /** The directory at which the hierarchy is mounted. */
   readonly mount: string
   readonly path: string
   readonly version: 1 | 2

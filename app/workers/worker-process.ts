@@ -46,7 +46,7 @@ export class WorkerProcess {
   ) {
     this.number = number
     this.#child = fork(module, [`worker ${number}`], { env: process.env })
-    // What the worker has sent before its end has arrived by then. There is not always a `disconnect`.
+    // By then all messages that the worker sent before its end have arrived. Node does not always emit `disconnect`.
     this.#child.once('close', () => {
       for (const id of [...this.#given.keys()]) this.#takeBack(id)
     })

@@ -1,4 +1,4 @@
-// What the creator of a call, the pipeline and the dispatcher may do with it. Stages get the `Call` alone.
+// The operations on a call that its creator, the pipeline and the dispatcher have. Stages get the `Call` alone.
 import type { IncomingHttpHeaders } from 'node:http'
 import { Call } from './call.js'
 import { brand, hasBrand } from './contract.js'

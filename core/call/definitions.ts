@@ -1,4 +1,4 @@
-// What servers say of themselves to models: the definitions in their lists, and their instructions.
+// The texts by which servers describe themselves to models: the definitions in their lists, and their instructions.
 
 import type { Call } from './call.js'
 import type { Reviewer } from './escalation.js'
@@ -64,7 +64,7 @@ export interface ServerReview {
   readonly definitions: readonly WaitingDefinition[]
 }
 
-/** What people ask and decide about definitions, outside calls. Rejects with `Refusal`. */
+/** The questions and decisions of people about definitions, outside calls. Rejects with `Refusal`. */
 export interface DefinitionReviews {
   /** The servers with definitions that wait. */
   waiting(): Promise<readonly ServerReview[]>

@@ -69,7 +69,7 @@ export interface Denied {
   readonly denial?: Denial
   /** The escalation of the call. */
   readonly escalation?: { readonly id: string; readonly status: EscalationStatus }
-  /** What the person at the client has to confirm, as they are shown it. */
+  /** The questions that the person at the client has to confirm, as they are shown. */
   readonly confirmation?: ConfirmationRequest
   readonly headers?: ResponseHeaders
 }

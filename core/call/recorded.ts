@@ -10,7 +10,7 @@ import type { KeptValues } from './slots.js'
 export class Unrecorded {
   readonly [brand] = 'Unrecorded'
 
-  /** What is missing, in words for the operator: `args.amount`. */
+  /** The name of the missing value, for the operator: `args.amount`. */
   constructor(readonly facts: readonly string[]) {}
 }
 
@@ -31,9 +31,9 @@ export interface PossibleFinding {
   readonly isPresumedAbsent?: true
 }
 
-/** What the record of a call states beyond its request and its caller. */
+/** The facts that the record of a call states beyond its request and its caller. */
 export interface RecordedCall {
-  /** Undefined if the record has no such values. */
+  /** Undefined if the record does not have the values. */
   readonly kept: KeptValues | undefined
 }
 

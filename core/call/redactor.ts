@@ -36,7 +36,7 @@ export function redactedError(error: unknown, redactor: Redactor): unknown {
     : shown
 }
 
-/** What a line of the log has of an error of a call: the error, redacted as records are, and the ids of its record. */
+/** The line of the log about an error of a call: the error, redacted as records are, and the ids of its record. */
 export function errorFields(call: Call, error: unknown): { err: unknown; trace_id: string; span_id: string } {
   const redacts = call.get(redactorSlot)
   const err = redacts === undefined ? error : redactedError(error, redacts)

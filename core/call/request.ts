@@ -175,7 +175,7 @@ export interface CallTrace {
   readonly parentSpanId?: string
 }
 
-/** What the caller states about its agent, without proof: it can restrict access and never grant it. */
+/** The caller's statement about its agent, without proof: it can restrict access and never grant it. */
 export interface CallAgent {
   readonly nodeId: string | null
   readonly agentRef: string | null

@@ -13,7 +13,7 @@ export interface AskedRequest {
 }
 
 export interface RefusedAsk {
-  /** For a call whose result asks for it: the server does not learn of the refusal, so the call is denied. */
+  /** The finding against a call whose result asks for it: the server does not learn of the refusal, so the call is denied. */
   readonly finding: Finding
 }
 

@@ -137,7 +137,7 @@ class Indexes {
   }
 }
 
-/** Which servers a pattern of the set may match. Servers are few, so results are cached. */
+/** The servers that a pattern of the set may match. Servers are few, so results are cached. */
 class ServerIndex {
   private readonly named: ReadonlySet<string>
   private readonly globs: readonly Pattern[]

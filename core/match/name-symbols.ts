@@ -44,7 +44,7 @@ export function nameSymbols(alphabet: Alphabet): NameSymbol[] {
   return symbols
 }
 
-/** Those that a version may have. */
+/** The symbols that a version may have. */
 export function versionSymbols(symbols: readonly NameSymbol[]): NameSymbol[] {
   return symbols.filter(({ text }) => isVersion(`0${text}`))
 }

@@ -1,5 +1,5 @@
-// A vote that a passkey signs (W3C Web Authentication Level 3 §7.2): the challenge is the hash of what the vote says. Checked
-// before the vote counts, and again by whoever verifies the log.
+// A vote that a passkey signs (W3C Web Authentication Level 3 §7.2): the challenge is the hash of the vote's content. The
+// signature is checked before the vote counts, and again when the log is verified.
 import { isUtf8 } from 'node:buffer'
 import { createHash, randomBytes } from 'node:crypto'
 import { canonicalize, messageOf, visibleInLine } from '../json/index.js'
@@ -15,7 +15,7 @@ export {
   type SignedEnrolment,
 } from './registration.js'
 
-/** What a passkey signs. */
+/** The content that a passkey signs. */
 export interface SignedVote {
   readonly escalation: string
   readonly fingerprint: string
@@ -57,7 +57,7 @@ function sha256(text: string): string {
 
 /** Time for which a challenge may be signed, in milliseconds. */
 const CHALLENGE_MS = 600_000
-/** By which clocks of gateways, and of the log, may differ. */
+/** Largest difference between the clocks of gateways, and of the log. */
 const SKEW_MS = 60_000
 
 /** States when a challenge was made, in milliseconds since the epoch, and for a reviewer of which roles. */
@@ -65,7 +65,7 @@ export function nonceOf(at: number, roles: readonly string[]): string {
   return `${Math.floor(at)}.${rolesDigest(roles)}.${randomBytes(16).toString('hex')}`
 }
 
-/** Why a vote of this time and these roles has not the nonce; undefined if it has. */
+/** The reason why the nonce is not valid for a vote of this time and these roles; undefined if it is. */
 export function nonceError(nonce: string, at: number, roles: readonly string[]): string | undefined {
   const [, made, digest] = /^(\d{1,16})\.([0-9a-f]{32})\.[0-9a-f]{32}$/.exec(nonce) ?? []
   if (made === undefined) return 'the nonce is not one of a challenge'
@@ -81,7 +81,7 @@ function rolesDigest(roles: readonly string[]): string {
     .slice(0, 32)
 }
 
-/** Why the assertion does not prove the vote; undefined if it does. */
+/** The reason why the assertion does not prove the vote; undefined if it does. */
 export async function assertionError(
   vote: SignedVote,
   assertion: PasskeyAssertion,
@@ -89,7 +89,7 @@ export async function assertionError(
   try {
     return await errorOf(vote, assertion)
   } catch (error) {
-    // It may quote what a browser, or a log, states.
+    // The message may quote a value that a browser, or a log, states.
     return visibleInLine(messageOf(error)).slice(0, MAX_MESSAGE)
   }
 }
@@ -104,14 +104,14 @@ async function errorOf(vote: SignedVote, assertion: PasskeyAssertion): Promise<s
   const challenge = challengeOf(vote)
   const { batch } = assertion
   if (batch !== undefined && !batch.includes(challenge)) return 'the vote is none of those that were signed'
-  // The library takes other texts for the same bytes, and other bytes for the same signature.
+  // The library accepts other texts for the same bytes, and other bytes for the same signature.
   for (const text of [authenticatorData, clientDataJSON, signature]) {
     if (Buffer.from(text, 'base64url').toString('base64url') !== text) return 'not base64url'
   }
   // The library drops a byte order mark, and replaces other bytes.
   const clientData = Buffer.from(clientDataJSON, 'base64url')
   if (!isUtf8(clientData) || clientData[0] === 0xef) return 'the client data is not UTF-8'
-  // Nothing was asked of the authenticator that would need more.
+  // More bytes would be extensions, which are not asked for.
   if (Buffer.from(authenticatorData, 'base64url').length !== DATA_BYTES)
     return `the authenticator data has other than ${DATA_BYTES} bytes`
   const publicKey = publicKeyOf(assertion.public_key)
@@ -122,10 +122,10 @@ async function errorOf(vote: SignedVote, assertion: PasskeyAssertion): Promise<s
     import('@simplewebauthn/server'),
     import('@simplewebauthn/server/helpers'),
   ])
-  // No page of another site contains ours.
+  // Pages of other sites may not frame ours.
   if (decodeClientDataJSON(clientDataJSON).crossOrigin === true) return 'the page is framed'
   const { verified } = await verifyAuthenticationResponse({
-    // The id says which key is to be taken, and that is known here.
+    // The id only chooses the key, which is known here.
     response: {
       id: KNOWN,
       rawId: KNOWN,

@@ -1,11 +1,11 @@
-// The registration of a passkey (W3C Web Authentication Level 3 §7.1): what the authenticator is to answer to, and the key in its
+// The registration of a passkey (W3C Web Authentication Level 3 §7.1): the challenge for the authenticator, and the key in its
 // response.
 import { createHash } from 'node:crypto'
 import { canonicalize } from '../json/index.js'
 import { relyingPartyOf } from './origin.js'
 import { algorithms, type CoseKey, publicKeyIn } from './public-key.js'
 
-/** For whom a passkey is registered. */
+/** The owner, the voters and the log for which a passkey is registered. */
 export interface SignedEnrolment {
   readonly enrol: string
   /** The approval set whose members confirm it; null for reviewers of the tenant. */
@@ -53,7 +53,7 @@ export async function registeredKeyOf(
     supportedAlgorithmIDs: [...algorithms],
   })
   if (!verified) throw new Error('the attestation of the authenticator does not fit')
-  // The id in the authenticator's own data; the one beside it is what the page says.
+  // The id in the signed data of the authenticator; the id beside it is only a claim of the page.
   if (registrationInfo.credential.id !== id) throw new Error('the id is not that of the credential')
   return publicKeyIn(isoCBOR.decodeFirst<CoseKey>(registrationInfo.credential.publicKey))
 }

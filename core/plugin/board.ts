@@ -35,7 +35,7 @@ export interface Board {
   read(version: string): Promise<BoardState>
   /** Says that the reader lives, and which version it applies. */
   seen(reader: BoardReader): Promise<void>
-  /** Those of the last hour. */
+  /** The gateways of the last hour. */
   readers(): Promise<SeenReader[]>
   /** Sets an entry, which replaces one with the same id, and returns the new version. */
   put(id: string, value: string, ttlMs: number): Promise<string>
@@ -44,7 +44,7 @@ export interface Board {
   close(): MaybePromise<void>
 }
 
-/** Where the processes of one host have their board; the host opens it, as it loads LMDB. */
+/** The directory of the board of one host's processes; the host opens the board, because it loads LMDB. */
 export interface BoardDirectory {
   readonly dir: string
 }

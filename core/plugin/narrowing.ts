@@ -1,4 +1,4 @@
-// What a section would have to allow at least, by the calls that it allowed: for `svc policy suggest`.
+// The least that a section would have to allow, by the calls that it allowed: for `svc policy suggest`.
 import type { Call } from '../call/call.js'
 
 export interface NarrowingSettings {
@@ -6,7 +6,7 @@ export interface NarrowingSettings {
   readonly headroom: number
 }
 
-/** What takes the place of an item of a list. */
+/** The replacement of an item of a list. */
 export interface ItemEdit {
   /** The items in its place; empty if it is removed. */
   readonly by: readonly string[]

@@ -31,7 +31,7 @@ export interface SecretCommand {
   readonly cache_ms: number
 }
 
-/** What a plugin knows of its gateway and of the policy. */
+/** The facts that a plugin knows about its gateway and the policy. */
 export interface PluginContext {
   readonly container: DependencyContainer
   readonly resources: Resources
@@ -49,7 +49,7 @@ export interface PluginContext {
   readonly policyTexts?: readonly string[]
   /** Base directory of relative paths in the policy. */
   readonly baseDir: string
-  /** Where the gateway keeps its files; `audit.dir` defaults to `audit` below it. */
+  /** The directory of the gateway's files; `audit.dir` defaults to `audit` below it. */
   readonly stateDir: string
   /** The environment for `env:NAME` references; default: that of the process. */
   readonly env?: Readonly<Record<string, string | undefined>>
@@ -95,7 +95,7 @@ export function bindOwned(container: DependencyContainer, { owns = [] }: Plugin,
 export interface ConfigConflict {
   /** From the policy's root, beginning with the section, in the schemas' spelling. */
   readonly path: readonly (string | number)[]
-  /** What is wrong, what is accepted. */
+  /** The mistake, and the accepted values. */
   readonly message: string
   /** The index of the character within the text at the path. */
   readonly offset?: number
@@ -105,7 +105,7 @@ export interface ConfigConflict {
 
 export type Presence = 'required' | 'always' | 'optional'
 
-/** What a plugin is. The first five members are needed. */
+/** The interface of a plugin. The first five members are needed. */
 interface PluginIdentity<Config = unknown> {
   /** The policy section it owns. */
   readonly name: string
@@ -150,7 +150,7 @@ interface PluginWiring<Config = unknown> {
   register?(config: Config, context: PluginContext): void
 }
 
-/** What a plugin tells operators. */
+/** Facts for operators. */
 interface PluginDiagnostics<Config = unknown> {
   /** The metrics of its stage by name; `/metrics` shows them from the start. */
   readonly metrics?: Readonly<Record<string, MetricEntry>>

@@ -17,7 +17,7 @@ export interface PolicyChange {
   readonly example?: string
 }
 
-/** What both policies have beside the section. */
+/** The facts about both policies that a comparison of one section needs. */
 export interface ComparedPolicies {
   /** The names in `targets` of either policy. */
   readonly servers: readonly string[]

@@ -1,11 +1,11 @@
-// What a policy states for all plugins. Plugins bind the tokens of their sections (`owns`), and the host those of its keys,
+// Statements of a policy for all plugins. Plugins bind the tokens of their sections (`owns`), and the host those of its keys,
 // before any `check`. A token that the policy says nothing about is not bound.
 import type { DependencyContainer } from 'tsyringe'
 import type { EscalationRule, Reviewers } from '../call/escalation.js'
 import type { PluginContext } from './plugin.js'
 import { resolveOptional, token } from './tokens.js'
 
-/** Which findings deny. */
+/** The findings that deny. */
 export interface DenyRule {
   readonly mode: 'observe' | 'enforce'
   /** Reason tokens, aliases resolved; absent: every finding denies. */
@@ -40,7 +40,7 @@ export interface PolicyHost {
   readonly vars?: Readonly<Record<string, unknown>>
   /** Who may vote on escalations; absent without an admin section. */
   readonly reviewers?: Reviewers
-  /** Where relative paths and key references start; absent if key files are not checked. */
+  /** The directory from which relative paths and key references start; absent if key files are not checked. */
   readonly place?: Pick<PluginContext, 'baseDir' | 'stateDir' | 'env' | 'secrets'>
 }
 

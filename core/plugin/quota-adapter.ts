@@ -14,7 +14,7 @@ export type CountedLimit =
     }
   | { readonly unit: 'day'; readonly tool: string; readonly callsPerDay: number }
 
-/** What the store says of a limit: the tokens left of a rate, or the count of a day. */
+/** The state of a limit in the store: the tokens left of a rate, or the count of a day. */
 export interface LimitUse {
   readonly value: number
   readonly resetAt: ResetAt

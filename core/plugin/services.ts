@@ -74,7 +74,7 @@ export interface DescribedRule {
   readonly approvalSetId?: string | undefined
 }
 
-/** Callers for whom a policy has rules of their own. */
+/** Callers that have rules of their own in a policy. */
 export interface NamedCaller {
   readonly tenant: string
   /** `anyone` of the tenant; or one of its users, roles or service agents by name. */
@@ -83,10 +83,10 @@ export interface NamedCaller {
   readonly name: string
 }
 
-/** What calls of today have used of a limit per day. */
+/** The part of a limit per day that today's calls have used. */
 export interface LimitInUse {
   readonly tenant: string
-  /** What is counted. */
+  /** The counted name. */
   readonly key: string
   readonly used: number
   readonly limit: number

@@ -51,7 +51,7 @@ export interface SectionEntry {
 
 export interface SectionEntries {
   readonly all: readonly SectionEntry[]
-  /** Those of `all` that apply to a call which has run. */
+  /** The entries of `all` that apply to a call which has run. */
   appliedTo(call: Call): readonly SectionEntry[]
 }
 

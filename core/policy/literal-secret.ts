@@ -4,7 +4,7 @@ import type { PolicyNode } from './node.js'
 import { pathOfMember } from './node.js'
 import { parsePolicyText } from './yaml.js'
 
-/** Where the first one is, such as `audit.presign.auditKey (line 12)`; undefined if none is found, and for text without YAML. */
+/** Finds the first one, such as `audit.presign.auditKey (line 12)`; undefined if none is found, and for text without YAML. */
 export function literalSecret(text: string): string | undefined {
   const { root } = parsePolicyText(text, '')
   return root === undefined ? undefined : secretIn(root, '', '')

@@ -10,7 +10,7 @@ interface Place {
 const MAX_WIDTH = 80
 const CONTEXT = 60
 
-/** What may be a secret is shown as asterisks. */
+/** Shows values that may be secrets as asterisks. */
 export function sourceExcerpt(text: string, { line, column }: Place): string {
   const source = (text.split('\n', line)[line - 1] ?? '').replace(/\r$/, '')
   const masked = withoutSecretTexts(source).replaceAll('\t', '\u2192')
@@ -27,7 +27,7 @@ const secretNamed =
 const userInfo = /(:\/\/)([^\s/@]+)(?=@)/g
 const opaque = /(^|[\s"':])((?=[\w+/=-]*\d)(?=[\w+/=-]*[A-Za-z])[\w+/=-]{20,})(?=$|[\s"',}\]])/g
 
-/** Of the same length. A policy names its secrets by references, but a text that is not YAML is not checked for that. */
+/** Keeps the length. A policy names its secrets by references, but a text that is not YAML is not checked for that. */
 function withoutSecretTexts(line: string): string {
   return [secretNamed, userInfo, opaque].reduce(
     (text, pattern) =>

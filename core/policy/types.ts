@@ -14,7 +14,7 @@ export interface Diagnostic {
   readonly column?: number
   /** Dotted path into the policy, for example `authn.oidc.issuer` or `pipeline[2]`. */
   readonly path: string
-  /** What is wrong, and what is accepted. */
+  /** The mistake, and the accepted values. */
   readonly message: string
   /** The source line with a caret below the place, of a text that is not YAML or a mistake inside an expression; two lines for a terminal. */
   readonly excerpt?: string
@@ -29,11 +29,11 @@ export interface PolicyInput<Host> {
   readonly layers: readonly PolicyLayer[]
   /** The keys that belong to no plugin: `targets`, `tenant`, `port`, `server`, …; strict. */
   readonly host: z.ZodType<Host>
-  /** What plugins need of the host's keys. */
+  /** The host's keys that plugins need. */
   readonly policyHost?: (host: Host) => PolicyHost
   /** The `check` of the host's keys. */
   readonly checkHost?: (host: Host) => readonly ConfigConflict[]
-  /** Of two with one name the later counts, so that a user's plugin replaces a built-in one. */
+  /** If two have one name, the later counts, so that a user's plugin replaces a built-in one. */
   readonly plugins: readonly Plugin[]
   /**
    * The imported modules of the policy's `plugins` by their `use`: the plugin, or the error of the import. Absent:
@@ -62,16 +62,16 @@ export interface EffectivePolicy<Host> {
   readonly modules: ReadonlyMap<string, string>
   /** Section name → the parsed section, for every plugin in `plugins`. */
   readonly sections: ReadonlyMap<string, unknown>
-  /** What code bound, and what the sections and the host state. */
+  /** The bindings of code, of the sections and of the host. */
   readonly container: DependencyContainer
   /** SHA-256, hex, of the last of `texts`; null without one. */
   readonly sha256: string | null
   /** The policy text, or the canonical JSON of a policy object; empty without a policy. */
   readonly texts: readonly string[]
   readonly warnings: readonly Diagnostic[]
-  /** What `svc policy check` says beside. */
+  /** Further lines of `svc policy check`. */
   readonly notes: readonly Diagnostic[]
-  /** What `${env:NAME}` was replaced by in the host's keys; not to be logged. */
+  /** The values of `${env:NAME}` in the host's keys; not to be logged. */
   readonly hostSecrets: readonly Secret[]
 }
 

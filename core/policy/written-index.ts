@@ -24,7 +24,7 @@ function blockStart(written: string): number {
   return /^[|>]/.test(written) ? written.indexOf('\n') + 1 : 0
 }
 
-/** Where the character is written, from `at` on: a folded line end stands for a space. */
+/** The index at which the character is written, from `at` on: a folded line end stands for a space. */
 function found(written: string, char: string, at: number): number {
   if (SPACE.test(char) || !SPACE.test(written.charAt(at))) return at
   let next = at

@@ -81,7 +81,7 @@ export function parsePolicyText(text: string, file: string): ParsedText {
 const bomb = `the aliases expand to more than ${maxExpanded} values; write out what is meant`
 const tooDeep = `nested too deeply; accepted are at most ${maxDepth} levels`
 
-/** What is YAML, but not read in a policy. */
+/** Valid YAML that a policy may not have. */
 function refusedYaml({ code, pos: [offset, end] }: YAMLError, text: string): SyntaxMistake | undefined {
   switch (code) {
     case 'DUPLICATE_KEY':

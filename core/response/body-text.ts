@@ -1,13 +1,13 @@
-// What a reader can take for the text of a plain body, whatever its headers say of it.
+// The text that a reader can find in a plain body, whatever its headers say.
 import type { Completed } from '../call/outcome.js'
 
 export interface BodyText {
   readonly text: string
-  /** As declared, if the bytes are what is declared; `other` may be text, such as in another charset. */
+  /** The declared kind, if the bytes are of it; `other` may be text, such as in another charset. */
   readonly form: 'json' | 'text' | 'other'
 }
 
-/** Undefined for a content coding, and with a medium's type for bytes that are no text. */
+/** Undefined for a content coding, and with a medium's type for bytes that are not text. */
 export function bodyText(response: Completed, body: Uint8Array): BodyText | undefined {
   if (isCoded(response)) return undefined
   const { type, charset } = contentType(response)

@@ -159,7 +159,7 @@ async function* rewriteEach(body: ResponseStream, rewriter: ResponseRewriter): A
   }
 }
 
-/** Of bytes between events: line ends and comments. */
+/** Whether bytes between events, line ends and comments, stay as they are. */
 async function isUnchanged(bytes: Uint8Array, rewriter: ResponseRewriter): Promise<boolean> {
   if (rewriter.unreadable !== undefined) return false
   const text = Buffer.from(bytes).toString()
@@ -171,7 +171,7 @@ async function* removeAll(body: ResponseStream, rewriter: ResponseRewriter): Asy
   yield { bytes: Buffer.from(`data: ${JSON.stringify(rewriter.unreadable ?? '')}\n\n`) }
 }
 
-/** Whoever reads the stream as a text reads all lines of an event, and the events before it. */
+/** A client that reads the stream as a text sees all lines of an event together with the events before it. */
 async function rewrittenEvent(
   bytes: Uint8Array,
   before: string,
@@ -202,7 +202,7 @@ async function rewriteText(
     try {
       const value: unknown = JSON.parse(text)
       const rewritten = await rewriter.json(value, text.length)
-      // Of members with one name the rewriter has seen one.
+      // If several members have one name, the rewriter has seen one of them.
       return rewritten === value && !hasDuplicateMembers(text, value) ? text : JSON.stringify(rewritten)
     } catch (error) {
       if (!(error instanceof SyntaxError)) throw error

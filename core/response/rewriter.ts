@@ -1,4 +1,4 @@
-// What a stage changes in the responses of calls, whatever protocol and transport they come by.
+// The changes of a stage in the responses of calls, for every protocol and transport.
 import type { MaybePromise } from '../call/maybe-promise.js'
 
 type Fields = Readonly<Record<string, unknown>>

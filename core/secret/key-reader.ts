@@ -21,7 +21,7 @@ export type KeyLocation =
   | { readonly kind: 'command'; readonly name: string }
   | { readonly kind: 'foreign' }
 
-/** What a reader needs of a policy's context. */
+/** The members of a policy's context that a reader needs. */
 export type KeyPlace = Pick<PluginContext, 'baseDir' | 'stateDir' | 'env' | 'secrets'>
 
 export class KeyReader {

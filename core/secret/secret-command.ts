@@ -8,10 +8,10 @@ import { KeyError } from './key-error.js'
 const minIntervalMs = 1000
 
 export interface SecretCommandOptions {
-  /** For messages. */
+  /** The name of the command in messages. */
   readonly name: string
   readonly command: SecretCommand
-  /** Where it runs. */
+  /** The directory in which it runs. */
   readonly cwd: string
   readonly env: Readonly<Record<string, string | undefined>>
   /** Monotonic time in milliseconds. */

@@ -18,7 +18,7 @@ function make(path: string, mode: number): string | undefined {
     return makeOne(path, mode) ? path : undefined
   } catch (error) {
     const parent = dirname(path)
-    // Of a parent that is a file, the parent's own error says so.
+    // If the parent is a file, the error of its own creation says so.
     if (!(isCode(error, 'ENOENT') || isCode(error, 'ENOTDIR')) || parent === path) throw error
     const first = make(parent, mode)
     return makeOne(path, mode) ? (first ?? path) : first

@@ -1,4 +1,4 @@
-// What kind of file system a directory lies on, by f_type of statfs(2): Linux magic numbers.
+// The kind of the file system of a directory, by f_type of statfs(2): Linux magic numbers.
 
 // On these, fdatasync can return before the bytes are durable on the server, another host can hold the file without
 // seeing our lock, or O_APPEND is emulated.

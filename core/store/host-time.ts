@@ -21,7 +21,7 @@ export function elapsed(from: HostInstant, to: HostInstant): number {
   return isSameBoot(from, to) ? to.steady - from.steady : Math.max(0, to.wall - from.wall)
 }
 
-/** What a database needs for the time: one record. */
+/** The record in which a database keeps the time. */
 interface TimeRecord {
   get(key: ['time']): Buffer | undefined
   put(key: ['time'], value: Buffer): unknown

@@ -65,7 +65,7 @@ export class StoreResource<T extends StoreLifecycle> {
   /** Released last to first, so that resources attached to the store close before it. */
   #leases: { release(): Promise<void> }[] = []
 
-  /** @throws {Error} if `kinds` has no such kind */
+  /** @throws {Error} if `kinds` does not have the kind */
   constructor(options: StoreOptions<T>, context: PluginContext) {
     const { section, kind, kinds, settings, instance } = options
     if (instance === undefined && !Object.hasOwn(kinds, kind)) {

@@ -63,10 +63,7 @@ export class MandateRequirement {
     )
   }
 
-  /**
-   * The finding about a tool in a list that no call may use, whatever its arguments. Undefined if there are no such
-   * tools.
-   */
+  /** The finding about a tool in a list that no call may use, whatever its arguments. Undefined if every tool may be used. */
   ruleFor(call: Call): ReferenceRule | undefined {
     if (this.#tools === undefined || (this.mode !== 'full' && this.mode !== 'partial')) return undefined
     return (reference, kind) => {

@@ -1,4 +1,4 @@
-// What decided a call: the stage, and its rule, pattern, limit or approval. For the record.
+// The part of the policy that decided a call, for the record: the stage, and its rule, pattern, limit or approval.
 import { type Call, decidingPattern, escalation, type Outcome, type RecordedFinding } from '@svc/core'
 import type { AuditEnvelope } from './log/format/envelope.js'
 

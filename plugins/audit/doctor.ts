@@ -73,7 +73,7 @@ async function checkUpload(presign: PresignConfig): Promise<readonly DoctorCheck
   const hint = 'check audit.presign.auditKey: the whole Authorization header, such as "Bearer <API_KEY>"'
   const { signal } = new AbortController()
   try {
-    // For an OIDC token the control plane returns no metadata, so the listing checks it.
+    // The control plane returns no metadata for an OIDC token, so the listing checks it.
     const key = isOidcToken(auditKey)
       ? []
       : [await checkUsable('the key of the control plane', hint, () => controlPlane.checkKey(signal))]

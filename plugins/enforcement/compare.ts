@@ -26,7 +26,7 @@ export function compareEnforcement(before: EnforcementConfig, after: Enforcement
   const named = [before, after].flatMap(({ deny_on = [], escalate_on = [] }) => [...deny_on, ...escalate_on])
   const all = [...new Set([...reasons, ...named.map(canonicalReason), ANY_OTHER])]
   const changes = all.flatMap((reason): PolicyChange[] => {
-    // Whether calls can escalate is another section's, so a reason is compared under both.
+    // Another section decides whether calls can escalate, so a reason is compared under both.
     const effects = [true, false].map((canEscalate) => ({
       was: compileVerdict(before, canEscalate).effectOf(reason),
       is: compileVerdict(after, canEscalate).effectOf(reason),

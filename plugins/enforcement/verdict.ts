@@ -97,7 +97,7 @@ export function isKnownReason(reason: string): boolean {
   return KNOWN.includes(reason)
 }
 
-/** The known token that was probably meant: one that is spelt alike, else the one that shares the most words. */
+/** The known token that was probably meant: the one with a similar spelling, else the one that shares the most words. */
 export function nearestReason(reason: string, declared: readonly string[]): string | undefined {
   const known = [...KNOWN, ...declared]
   return nearest(reason, known) ?? sharingWords(reason, known)

@@ -12,7 +12,7 @@ type PerTool = Readonly<Record<string, ToolLimitConfig>>
 
 interface LimitMap {
   readonly perTool: PerTool
-  /** What applies where the map has no limit. */
+  /** The limit that applies if the map has none. */
   readonly fallback: ToolLimits
   readonly overrides: boolean
 }
@@ -105,7 +105,7 @@ function regionsOf(before: LimitMap, after: LimitMap): Region[] {
   ]
   const pairs = olds.flatMap((old) => nows.map((now) => ({ old, now })))
   return pairs.filter(({ old, now }) => {
-    // Where the most specific pattern is another one, either the old one is gone or the new one is added.
+    // If the most specific pattern is another one, either the old one is gone or the new one is added.
     const isPossible =
       old === now ||
       (old !== undefined && !Object.hasOwn(after.perTool, old)) ||

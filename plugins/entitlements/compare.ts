@@ -43,7 +43,7 @@ interface Compared extends ComparedPolicies {
   readonly tenant: string
 }
 
-/** What a caller may use under one section. */
+/** The tools that a caller may use under one section. */
 interface Lists {
   readonly entitlement: Entitlement
   readonly allow: MatchedList
@@ -120,7 +120,7 @@ class TenantComparison {
     ]
   }
 
-  /** What is in a denylist and in no allowlist has another reason than what is in no list, and so perhaps another effect. */
+  /** A tool in a denylist and in no allowlist has another reason than a tool in no list, and so perhaps another effect. */
   #demotion(caller: ComparedCaller, direction: Direction, pattern: string, more: Lists): PolicyChange[] {
     const { reasonsDiffer, denylistsMayPass } = this.#compared
     if (!reasonsDiffer) return []
@@ -168,7 +168,7 @@ class TenantComparison {
     return known.some(({ names }) => names.every((name) => caller.names.includes(name)))
   }
 
-  /** Lists and other requests of the protocol, which are allowed to whoever may use something on the server. */
+  /** Lists and other requests of the protocol, which are allowed to every caller that may use something on the server. */
   #protocol(caller: ComparedCaller, before: Entitlement, after: Entitlement): PolicyChange[] {
     return this.#compared.servers.flatMap((server): PolicyChange[] => {
       const reference = `mcp://${encodeURIComponent(server)}/`

@@ -1,4 +1,4 @@
-// What one caller may use: the combined lists and limits of its plan, tenant and principals. Deny takes precedence.
+// The rights of one caller: the combined lists and limits of its plan, tenant and principals. Deny takes precedence.
 import type { CallRequest, Finding, Limit, ReferenceRule, RequestKind } from '@svc/core'
 import {
   compilePatternMap,

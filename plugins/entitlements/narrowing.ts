@@ -28,7 +28,7 @@ interface ToolUse {
   isNarrowable: boolean
 }
 
-/** What an entry of a list allowed, by names without versions. */
+/** The tools that an entry of a list allowed, by names without versions. */
 interface EntryUse {
   readonly tools: Map<string, ToolUse>
   /** Milliseconds since the epoch. */
@@ -142,7 +142,7 @@ export class EntitlementsNarrowing implements Narrowing {
     })
   }
 
-  /** What takes the place of `open`. */
+  /** The lists that replace `open`. */
   #closed(headroom: number): object {
     const tenants = [...this.#uses].flatMap(([key, { tools, isRecent }]) => {
       if (!isRecent) return []

@@ -117,7 +117,7 @@ function namesTarget(pattern: string, servers: readonly string[], allows: boolea
   )
 }
 
-/** Of the lists only, in a few words. */
+/** Describes the lists alone, in a few words. */
 function describeTools(config: Section): string {
   if (typeof config === 'string') return config === 'open' ? 'every tool' : 'no tool'
   const { default_plan, plans, tenants } = config

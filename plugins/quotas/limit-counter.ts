@@ -6,7 +6,7 @@ import { countOneByOne, isRefused } from './store/count-one-by-one.js'
 import type { MemoryCounts } from './store/memory/counts.js'
 import { instantOf, type QuotaStore } from './store/token-bucket.js'
 
-/** What was said of a limit of a call. */
+/** The counted state of a limit of a call. */
 export interface Counted {
   /** The tokens left of a rate, or the count of a day. */
   readonly value: number

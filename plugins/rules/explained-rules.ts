@@ -1,4 +1,4 @@
-// What rules decided about a call, with the values that they read: for `svc policy explain` and tests of policies.
+// The decisions of rules about a call, with the values that they read: for `svc policy explain` and tests of policies.
 import { slot } from '@svc/core'
 import type { Rule, RuleKind, RuleResult } from './rule.js'
 

@@ -1,4 +1,4 @@
-// What the section needs beyond its schema: with the library of expressions, loaded by the first policy that has rules.
+// The parts of the section beyond its schema, with the library of expressions: loaded by the first policy that has rules.
 import { hostOf, type PluginContext, resolve, resolveOptional, tokens } from '@svc/core'
 import type { RulesConfig } from './config.js'
 import { compilePolicyRule } from './rule.js'

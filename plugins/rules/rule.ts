@@ -33,7 +33,7 @@ export interface Rule {
   readonly confirmation?: { readonly question: RuleQuestion; readonly otherwise: 'deny' | 'escalate' }
 }
 
-/** What the condition of a rule was for a call. */
+/** The value of a rule's condition for a call. */
 export interface RuleResult {
   /** Undefined for a rule without a condition, and for a condition with an error. */
   readonly value: boolean | undefined
@@ -41,7 +41,7 @@ export interface RuleResult {
   readonly error: string | undefined
   /** Whether the rule has its effect. */
   readonly applies: boolean
-  /** What was not recorded of a recorded call, so that the rule may have its effect. */
+  /** The values that the record of a call lacks, so that the rule may have its effect. */
   readonly missing?: readonly string[]
 }
 
@@ -96,7 +96,7 @@ function isPossible({ missing }: RuleResult): boolean {
   return missing !== undefined
 }
 
-/** What callers and servers claim of themselves can give a rule its effect, and never take it away. */
+/** Claims of callers and servers about themselves can give a rule its effect, and never take it away. */
 function judgeReading(rule: Rule, variables: Variables, scope: CallScope): RuleResult {
   const { expression, kind } = rule
   if (expression === undefined) return always
@@ -152,7 +152,7 @@ export function possibleFinding(rule: Rule, { missing = [] }: RuleResult, vars: 
 
 const bases = new WeakMap<Rule, WeakMap<Variables['vars'], string>>()
 
-/** What decides whether a rule that matches has its effect. Side effects are decided by other sections too. */
+/** The variables that decide whether a matching rule has its effect. Side effects are decided by other sections too. */
 function basisOf(rule: Rule, vars: Variables['vars']): string {
   const known = bases.get(rule) ?? new WeakMap<Variables['vars'], string>()
   bases.set(rule, known)

@@ -33,7 +33,7 @@ interface VariableSources {
 interface ReadCall {
   readonly call: Call
   readonly request: CallRequest
-  /** Of a recorded call, what its record keeps. */
+  /** The call's input; for a recorded call, the part that its record keeps. */
   readonly input: Pick<Variables, 'args' | 'params'>
   /** Milliseconds since the epoch. */
   readonly now: number
@@ -69,7 +69,7 @@ export function variablesByReading(
   ]
 }
 
-/** What rules kept of a recorded call beside its arguments, such as `caller.client`. */
+/** Adds the values that rules kept of a recorded call beside its arguments, such as `caller.client`. */
 function withKept(variables: Variables, kept: KeptValues | undefined): Variables {
   if (kept === undefined) return variables
   const values = [

@@ -54,7 +54,7 @@ function approvals(was: boolean, is: boolean): PolicyChange[] {
 type HumanEscalation = NonNullable<SecurityConfig['side_effects']>['human_escalation']
 type Emergency = NonNullable<HumanEscalation>['emergency']
 
-/** What is not compared by itself. A section that is absent has the defaults. */
+/** The keys without a comparison of their own. A section that is absent has the defaults. */
 function notNamed(section: HumanEscalation = humanEscalationSchema.parse({})): object {
   const { emergency: _, require: __, ...rest } = section
   return rest

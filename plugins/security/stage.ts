@@ -110,7 +110,7 @@ export class SecurityStage implements Stage {
     if (maxBytes !== undefined) this.#check(call, TOO_LARGE, () => sizeFinding(request, maxBytes))
   }
 
-  /** What cannot be checked, as the call was not recorded whole, may be found. */
+  /** If a check needs a part of the call that was not recorded, its finding is reported as possible. */
   #check(call: Call, reason: string, check: () => Finding | readonly Finding[] | undefined): void {
     try {
       for (const found of [check() ?? []].flat()) call.addFinding(found)

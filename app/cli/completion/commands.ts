@@ -1,7 +1,7 @@
 // The commands of a program as its completion needs them.
 import type { Argument, Command, Option } from 'commander'
 
-/** What may be typed at a place: one of the choices, a path, or any text. */
+/** The values that may be typed at a place: one of the choices, a path, or any text. */
 export interface CompletedValue {
   readonly kind: 'choice' | 'path' | 'text'
   readonly choices: readonly string[]
@@ -19,7 +19,7 @@ export interface CompletedCommand {
   readonly path: string
   readonly subcommands: readonly { readonly name: string; readonly description: string }[]
   readonly options: readonly CompletedOption[]
-  /** What may be typed as an argument: paths, if one of the arguments is a path. */
+  /** The values that may be typed as an argument: paths, if one of the arguments is a path. */
   readonly argument: CompletedValue
 }
 

@@ -3,7 +3,7 @@ import type { AdminAccess } from '../../policy/admin-authorizer.js'
 import { type CallRow, callRowOf, type ReadRecord, readRecord } from './call-row.js'
 import { linesBackward } from './log-tail.js'
 
-/** What is searched: about 10,000 records. */
+/** The part of the log that is searched: about 10,000 records. */
 const SEARCHED_BYTES = 8_388_608
 
 /** Whether a client may see what happened to calls of this tenant. */

@@ -1,13 +1,13 @@
-// Follows the log for all who watch: read once, whoever writes it, and only while somebody watches.
+// Follows the log for all clients that watch: read once for all, whichever process writes it, while at least one watches.
 import { type CallRow, callRowOf, readRecord } from '../calls/call-row.js'
 import { endOf, linesAfter, placeOfId, type TailLine, type TailPlace } from '../calls/log-tail.js'
 
 const EVERY_MS = 250
-/** In one round; 1,000 a second. */
+/** Rows of one round, which makes 1,000 a second. */
 const MAX_ROWS = 250
 /** Less than the time between two looks of a client. */
 const SEALED_MS = 900
-/** Of a log that grows faster than it is read, what lies between is passed over. */
+/** If a log grows faster than it is read, the records between are skipped. */
 const MAX_CHUNKS = 16
 
 export interface CallBatch {
@@ -18,7 +18,7 @@ export interface CallBatch {
   readonly id: string
 }
 
-/** As `SealedEnd` of the log's tools. */
+/** The same as `SealedEnd` of the log's tools. */
 export type SealedEnds = readonly { readonly day: string; readonly end: number }[]
 
 type Watcher = (batch: CallBatch) => void
@@ -27,7 +27,7 @@ type OnError = (error: unknown) => void
 export class CallFeed {
   static #feeds = new Map<string, CallFeed>()
   readonly #dir: string
-  /** Each with what it calls when a round fails. */
+  /** Each watcher, with the function that is called if a round fails. */
   #watchers = new Map<Watcher, OnError>()
   #place: TailPlace | undefined
   #timer: NodeJS.Timeout | undefined
@@ -44,10 +44,10 @@ export class CallFeed {
     return feed
   }
 
-  /** Calls `watcher` until the function that this resolves to is called. First with what was recorded after `id`. */
+  /** Calls `watcher` until the returned function is called, first with what was recorded after `id`. */
   async watch(id: string, watcher: Watcher, onError: OnError): Promise<() => void> {
     this.#place ??= await endOf(this.#dir)
-    // From here to the next await no round runs, so that nothing is twice in it and nothing is missing.
+    // No round runs from here to the next await, so that no call is in it twice and none is missing.
     const end = this.#place
     const missed = placeOfId(id)
     let waiting: CallBatch[] | undefined = []
@@ -69,7 +69,7 @@ export class CallFeed {
     return stop
   }
 
-  /** Read at most once a second, for all who watch. */
+  /** Read at most once a second for all watchers. */
   sealed(): Promise<SealedEnds> {
     const now = performance.now()
     if (this.#sealed === undefined || now - this.#sealed.at >= SEALED_MS)

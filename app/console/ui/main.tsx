@@ -1,4 +1,4 @@
-// The browser's side: goes on with the page that the server has rendered.
+// The browser's side: continues the page that the server has rendered.
 import { hydrate } from 'preact'
 import type { PageState } from '../api.js'
 import { App } from './app.js'
@@ -14,7 +14,7 @@ const clock = gatewayClock(state.now)
 const api = browserApi(state.csrf, clock)
 const events = state.session === undefined ? {} : { events: new GatewayEvents() }
 hydrate(<App state={state} api={api} {...events} />, root)
-// One that the browser has kept may be of somebody who has signed out.
+// A page in the browser's cache may belong to a user who has signed out.
 addEventListener('pageshow', ({ persisted }) => {
   if (persisted) location.reload()
 })

@@ -49,14 +49,14 @@ async function loaded(
   }
 }
 
-/** Others are told that what is not for them does not exist. */
+/** A reader who may not see a view gets the same page as for one that does not exist. */
 function statusOf({ session, error }: PageState, isUnknown: boolean): number {
   if (session === undefined) return 401
   if (isUnknown) return 404
   return error === undefined ? 200 : error.status
 }
 
-/** The browser goes on with what the server has rendered. `<` would end the element. */
+/** The state with which the browser continues. `<` would end the element. */
 function withState(html: string, state: PageState): string {
   const json = JSON.stringify(state).replaceAll('<', '\\u003c')
   return html.replace('</body>', () => `<script type="application/json" id="state">${json}</script></body>`)

@@ -65,7 +65,7 @@ export class GovernedConnection implements Interceptor {
   #waiting = new Map<unknown, { readonly call: Call; response(message: RpcMessage): void }>()
   /** Calls that have not settled. */
   #calls = new Set<Call>()
-  /** What the client declared of elicitation in its handshake. */
+  /** The modes of elicitation that the client declared in its handshake. */
   #modes: ElicitationModes | undefined
   #closed = new AbortController()
 

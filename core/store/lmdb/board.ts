@@ -36,7 +36,7 @@ export class LmdbBoard implements Board {
   }
 
   async read(known: string): Promise<BoardState> {
-    // What other processes have written is seen by a new transaction only.
+    // Only a new transaction sees the writes of other processes.
     this.#store.db.resetReadTxn()
     const stored = this.#get<Version>(['version'])
     const version = stored === undefined ? '' : textOf(stored)

@@ -41,7 +41,7 @@ export class LmdbMap implements SharedMap {
 
   /** Outside a transaction, as a read waits for no writer. */
   async get(group: string, names: readonly string[]): Promise<(string | undefined)[]> {
-    // What other processes have written is visible to a new read only.
+    // Only a new read sees the writes of other processes.
     this.#store.db.resetReadTxn()
     const inGroup = hashOf(group)
     return names.map((name) => this.#known(inGroup, hashOf(name)))

@@ -37,7 +37,7 @@ export abstract class SignedMandate {
 
   /** Checks the rules between its tokens. Rejects with `MandateError`. */
   async checkChain(): Promise<void> {
-    // A single token has no such rules.
+    // A single token has nothing to check between tokens.
   }
 
   /** The content, after a check of its form and type. */

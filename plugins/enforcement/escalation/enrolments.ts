@@ -1,5 +1,5 @@
-// Passkeys that reviewers register themselves. Each waits like a call until others confirm it: by the same rule, each with a
-// passkey of their own, so that whoever has only a session enrols nothing.
+// Passkeys that reviewers register themselves. Each waits like a call until others confirm it by the same rule, each with a
+// passkey of their own, so that an attacker who has only a session cannot register one.
 import { createHash } from 'node:crypto'
 import {
   type DependencyContainer,
@@ -42,9 +42,9 @@ interface EnrolmentParts {
   readonly ids: Ids
   /** The container of the policy. */
   readonly container: DependencyContainer
-  /** The reviewer as votes name them. */
+  /** The name of the reviewer in votes. */
   nameOf(reviewer: Reviewer): string
-  /** Why the reviewer has no vote on the escalation; undefined if they have. */
+  /** The reason why the reviewer may not vote on the escalation; undefined if they may. */
   refusalOf(value: StoredEscalation, reviewer: Reviewer): string | undefined
 }
 
@@ -126,7 +126,7 @@ export class Enrolments implements EnrolmentService {
     const revoked = await repository.change(id, (found) => {
       if (found.enrolment === undefined || found.enrolment.revokedAt !== undefined) return found
       const ended = { ...found, enrolment: { ...found.enrolment, revokedAt: now } }
-      // Nobody can confirm it any more.
+      // A pending registration is rejected, so that nobody can confirm it.
       return found.status === 'pending' ? decided(ended, 'rejected', now) : ended
     })
     return publicView(revoked ?? value)
@@ -223,7 +223,7 @@ export class Enrolments implements EnrolmentService {
   }
 }
 
-/** Whether it counts, or will once others confirm it. */
+/** Whether the registration counts, or will count once others confirm it. */
 function occupies(one: StoredEscalation): boolean {
   return one.status === 'pending' || counts(one)
 }

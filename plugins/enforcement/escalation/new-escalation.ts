@@ -1,4 +1,4 @@
-// A new escalation: what reviewers see of a call that waits, redacted if the policy requires it.
+// Creates an escalation: the data of a waiting call that reviewers see, redacted if the policy requires it.
 import {
   type Call,
   canonicalInput,

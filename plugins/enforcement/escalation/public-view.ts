@@ -46,7 +46,7 @@ export function publicView(value: StoredEscalation): Escalation {
   }
 }
 
-/** 64 bits, so that nobody finds another key with this code. The id of a credential would not do: a program can choose it. */
+/** With 64 bits nobody finds another key that has the code; a program could choose the id of a credential. */
 const CODE_DIGITS = 16
 
 function publicEnrolment(value: StoredEscalation): Pick<Escalation, 'enrolment'> {

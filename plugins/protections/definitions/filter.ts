@@ -1,4 +1,4 @@
-// Judges the definitions of one response: which the caller may get, what is recorded, and who is told.
+// Judges the definitions of one response: decides which the caller gets, what is recorded, and who is notified.
 import {
   type Call,
   type Clock,
@@ -37,7 +37,7 @@ import { type NotedAgain, pageKey, roomFor, type ServedDefinitions } from './ser
 /** Definitions after which other calls have their turn. */
 const judgedAtOnce = 250
 
-/** What is found in a page whose definitions are on record, for all callers who get it. */
+/** The findings in a page whose definitions are on record, for all callers who get it. */
 export interface PageVerdict {
   readonly noted: NotedAgain
   /** Places of the definitions that are withheld. */
@@ -79,7 +79,7 @@ export class CallDefinitions {
     const known = await registry.known(server)
     const attacks =
       (await texts?.withheld(this.#call, page, new Pins(server, known, this.#parts.locked))) ?? nothing
-    // What a rule on texts withholds depends on more than the page and what is known.
+    // The findings of rules on texts depend on more than the page and the known document, so they are not kept.
     const isKept = attacks.size === 0 && page.sha256 !== undefined
     const key = isKept ? `${page.sha256} ${this.#isWithholding}` : undefined
     const kept = verdicts.get(server, key, known)
@@ -144,7 +144,7 @@ export class CallDefinitions {
     return callerKeyOf(this.#call, this.#parts.tenant)
   }
 
-  /** Those of a page that can be noted as served; of a larger page the first. */
+  /** The definitions of a page that can be noted as served; of a larger page the first ones. */
   async #digested(received: readonly Definition[]): Promise<readonly Digested[]> {
     const digested: Digested[] = []
     for (const [index, one] of received.slice(0, roomFor(received.map(pageKey))).entries()) {

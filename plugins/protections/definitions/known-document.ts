@@ -1,4 +1,4 @@
-// What gateways know of a server's definitions: one document per server, which is replaced as a whole.
+// The facts that gateways know about a server's definitions: one document per server, which is replaced as a whole.
 import type { DefinitionKind } from '@svc/core'
 
 export interface KnownEntry {

@@ -16,7 +16,7 @@ export class Pins implements ReviewedNames {
     this.#locked = locked
   }
 
-  /** Of this kind: a tool with the text of a prompt that was accepted is not accepted. */
+  /** Only a definition of this kind counts: a tool with the text of a prompt that was accepted is not accepted. */
   has(kind: DefinitionKind, sha256: string): boolean {
     const entry = this.#known.entry(sha256)
     return (entry?.kind === kind && this.#counts(entry)) || this.#locked.has(this.#server, kind, sha256)

@@ -1,5 +1,5 @@
-// What each caller was served of each server, and what was withheld from it since: the pages of its lists, newest last.
-// Pages are kept by their hash, as many callers get the same.
+// The definitions that each caller was served by each server, and those that were withheld since: the pages of its lists,
+// newest last. Pages are kept by their hash, because many callers get the same.
 import { after, type Clock, type MaybePromise, type SharedMap } from '@svc/core'
 import { canonicalize, sha256Hex } from '@svc/core/json'
 import { BoundedMap } from '@svc/core/store'
@@ -56,7 +56,7 @@ const maxOfCaller = 50
 const maxNames = 5_000
 const maxKeptCallers = 10_000
 
-/** What is stored for a caller. Pages are named by their hashes. */
+/** The stored data of a caller. Pages are named by their hashes. */
 interface CallerPages {
   /** Newest last. */
   readonly pages: readonly string[]

@@ -44,7 +44,7 @@ export class Labels {
     )
   }
 
-  /** For what was returned now. Rejects with `Refusal` (`STORE_UNAVAILABLE`). */
+  /** Gives labels for a response that was returned now. Rejects with `Refusal` (`STORE_UNAVAILABLE`). */
   async give(holder: string, names: Iterable<string>, cause: LabelCause): Promise<void> {
     const text = JSON.stringify(cause)
     const entries = [...names].map((name) => [name, text] as const)

@@ -64,7 +64,7 @@ export class ResponseLabels {
       json: see,
       text: see,
       unreadable: undefined,
-      // What was not read may have all of them.
+      // A response that was not read may have all of them.
       unread: async () => {
         await this.give(detected.map(([, label]) => label))
         return undefined

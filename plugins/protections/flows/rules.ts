@@ -73,14 +73,14 @@ export class FlowRules {
   }
 }
 
-/** Of protocol messages, those about tasks have the tools of the tasks; what a rule says of all tools applies to the others. */
+/** Protocol messages about tasks have the tools of the tasks; to other messages a rule on all tools applies. */
 function fits(tools: PatternSet | undefined, { kind, readings, ofTasks }: CallRequest): boolean {
   if (tools === undefined) return true
   const judged = kind === 'protocol' ? (ofTasks ?? []) : readings
   return tools.findReading(judged) !== undefined
 }
 
-/** What a client responds to a server goes to any of its tools. */
+/** A client's response to a server may reach any of its tools. */
 function isInSink(tools: PatternSet, request: CallRequest): boolean {
   return isInput(request) ? tools.mayMatchServer(request.server) : fits(tools, request)
 }

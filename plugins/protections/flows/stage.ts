@@ -168,7 +168,7 @@ export class FlowsStage implements Stage {
     return call.get(identity) ?? { tenant: this.#context.tenant, authenticated: false, roles: [] }
   }
 
-  /** What one tenant writes to a server labels what that tenant reads there. */
+  /** The data that one tenant writes to a server labels only what the same tenant reads there. */
   #serverOf(call: Call, { server }: CallRequest): string {
     return `server:${JSON.stringify([this.#callerOf(call).tenant, server])}`
   }

@@ -74,7 +74,7 @@ export class MethodsStage implements Stage, ServerMethodRules {
     )
   }
 
-  /** Of a server's request or notification. */
+  /** Whether a server's request or notification may pass. */
   mayPass(call: Call, method: string): MaybePromise<boolean> {
     if (ofServers.has(method) || this.#config.allow.has(method)) return true
     return this.#mayPassUnknown(call, method)

@@ -8,7 +8,7 @@ const maxPattern = 2_000
 /** Instructions of a compiled pattern; each may run for each character. */
 const maxProgram = 5_000
 
-/** What ECMAScript takes for white space; RE2 knows only that of ASCII. */
+/** The characters that ECMAScript takes for white space; RE2 knows only those of ASCII. */
 const spaces =
   '\\t-\\r \\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}\\x{feff}'
 const otherThanSpaces =

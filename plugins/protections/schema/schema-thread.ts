@@ -50,7 +50,7 @@ interface Spent {
 export class SchemaThread {
   #clock: Pick<Clock, 'monotonic'>
   #thread: Thread<SchemaMethods> | undefined
-  /** What waits, by user; the first user is the next. */
+  /** The waiting checks by user; the first user is the next. */
   #waiting = new Map<string, (() => Promise<void>)[]>()
   #running: Promise<void> | undefined
   #spent = new BoundedMap<string, Spent>(maxUsers)
@@ -121,7 +121,7 @@ export class SchemaThread {
     return undefined
   }
 
-  /** What the user needed of the current minute. */
+  /** The time that the user's checks took in the current minute. */
   #spentBy(user: string): Spent {
     const now = this.#clock.monotonic()
     const known = this.#spent.get(user)

@@ -7,7 +7,7 @@ import { Ajv, type ErrorObject, type Options, type ValidateFunction } from 'ajv'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { checkable, linearPattern } from './patterns.js'
 
-/** Where a value does not fit, and the keyword of the schema that says so. */
+/** The place at which a value does not fit, and the keyword of the schema that refuses it. */
 export interface Mismatch {
   readonly pointer: string
   readonly keyword: string
@@ -46,7 +46,7 @@ const options: Options = {
   validateFormats: false,
   addUsedSchema: false,
   inlineRefs: false,
-  // A name of Object.prototype is no member.
+  // A name of Object.prototype is not a member.
   ownProperties: true,
   messages: false,
   // 19.99 is a multiple of 0.01.

@@ -103,7 +103,7 @@ export class SchemaStage implements Stage {
     const definition = text === undefined ? undefined : parseJsonObject(text)
     if (definition === undefined) return undefined
     const { inputSchema } = definition
-    // An array, for example, is no schema, and is refused as one.
+    // An array, for example, is not a schema, and is refused as one.
     const given = inputSchema === undefined || inputSchema === true ? {} : { allOf: [inputSchema] }
     const schema = digested((isJsonObject(inputSchema) ? inputSchema : given) as DigestedSchema['schema'])
     this.#schemas.set(sha256, schema)

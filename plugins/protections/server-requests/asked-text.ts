@@ -1,5 +1,5 @@
-// What an elicitation says to the user: whether it asks for a secret, or speaks as the gateway does. Rules on words cannot know
-// what a user makes of a text; they are wide, and a tool that may ask for credentials is named in the policy.
+// Whether the text of an elicitation asks the user for a secret, or speaks as the gateway does. Rules on words cannot know how
+// a user understands a text; they are wide, and a tool that may ask for credentials is named in the policy.
 import { isJsonObject, type JsonValue } from '@svc/core/json'
 import { foldName, wordsOf } from '@svc/core/match'
 import { isSecretName } from '@svc/core/pii'
@@ -45,7 +45,7 @@ const gatewayParts = partsOf(
 const minLetters = 8
 
 export interface AskedText {
-  /** What the user reads. */
+  /** The texts that the user reads. */
   readonly texts: readonly string[]
   /** Names of the members that the user gives. */
   readonly names: readonly string[]

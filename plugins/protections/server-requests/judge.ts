@@ -153,7 +153,7 @@ export class ServerRequestJudge implements ServerRequestRules {
       .some((matches) => matches[0]?.value.includes('credential') === true)
   }
 
-  /** What is wrong with the client's response; an error and a refusal of the user are always right. */
+  /** The mistake in the client's response; an error and a refusal of the user are always right. */
   async #replyProblem(
     call: Call,
     { method, params }: AskedRequest,

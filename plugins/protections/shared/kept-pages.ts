@@ -1,4 +1,4 @@
-// What a protection found in whole pages of definitions, as servers send the same page to caller after caller. A value is
+// The findings of a protection in whole pages of definitions, because servers send the same page to many callers. A value is
 // used only on the same basis: all that it depends on beside the page.
 import { BoundedMap } from '@svc/core/store'
 

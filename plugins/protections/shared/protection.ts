@@ -9,7 +9,7 @@ import type {
 } from '@svc/core'
 import type { z } from 'zod'
 
-/** What all protections do if their own key does not say otherwise: report, or protect. */
+/** The effect of all protections that have no key of their own: report, or protect. */
 export type ProtectionPreset = 'observe' | 'guard'
 
 /** A protection that the section turns on. The members have the meaning of those of plugins. */

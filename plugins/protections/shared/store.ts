@@ -1,4 +1,4 @@
-// Where protections keep what gateways share: the store of the policy that several hosts share if it has one, else the disk.
+// The storage that gateways share for protections: the store of the policy if several hosts share it, else the disk.
 import { join } from 'node:path'
 import {
   type Clock,

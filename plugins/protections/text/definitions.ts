@@ -16,7 +16,7 @@ const AT_ONCE = 250
 
 export interface DefinitionFindings {
   readonly isCertain: boolean
-  /** For people: rules and places. */
+  /** The rules and places, for people. */
   readonly summary: string
 }
 
@@ -52,7 +52,7 @@ export class DefinitionTexts {
     reviewed?: ReviewedNames,
   ): Promise<readonly FoundDefinition[]> {
     this.#learnLocked(reviewed)
-    // What the tools of other servers are called may change what this page shadows.
+    // The names of other servers' tools may change what this page shadows.
     const before = this.#known.generation
     const kept = this.#pages.get(server, page.sha256, before)
     const basis = reviewed?.basis
@@ -142,7 +142,7 @@ async function findingsIn(value: unknown, scanner: TextScanner): Promise<Definit
   const { found, isIncomplete } = search
   if (found.length === 0 && !isIncomplete) return NOTHING
   return {
-    // What was not read is not shown.
+    // A definition that was not read whole is withheld.
     isCertain: isIncomplete || found.some(({ finding }) => finding.certain),
     summary: isIncomplete ? 'too long to be checked' : summaryOf(found),
   }
@@ -150,7 +150,7 @@ async function findingsIn(value: unknown, scanner: TextScanner): Promise<Definit
 
 let all: TextScanner | undefined
 
-/** What all rules find in a definition, whatever the policy does with it. */
+/** The findings of all rules in a definition, whatever the policy does with them. */
 export function definitionFindings(value: unknown): Promise<DefinitionFindings> {
   all ??= new TextScanner('definition')
   return findingsIn(value, all)

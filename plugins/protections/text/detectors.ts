@@ -1,4 +1,4 @@
-// What a value has, for labels: secrets, personal data, attacks on the model.
+// Detects secrets, personal data and attacks on the model in a value, for labels.
 import { TextScanner } from './scan.js'
 import { TextSearch } from './texts.js'
 

@@ -180,15 +180,15 @@ function character(code: number): string {
   return code <= 0x10ffff ? String.fromCodePoint(code) : ''
 }
 
-/** Control characters other than white space and escape, and what stands for bytes that are no UTF-8. */
+/** Control characters other than white space and escape, and the replacement for bytes that are not UTF-8. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: escape is the one that text may have.
 const UNREADABLE = /(?:[^\P{Cc}\t\n\v\f\r\x1b]|\ufffd)+/u
 /** Shorter text among bytes that are none is there by chance. */
 const MIN_READABLE = 12
 
 /**
- * What is encoded can stand behind other characters of the alphabet, such as those of a path: the whole as text, else the parts
- * of it that are text, read from each of the given places. Undefined if there are none. UTF-16 is read as its low bytes.
+ * Encoded text can stand behind other characters of the alphabet, such as those of a path: returns the whole as text, else the
+ * parts of it that are text, read from each of the given places. Undefined if there are none. UTF-16 is read as its low bytes.
  */
 function readableAt(places: readonly number[], decode: (from: number) => Buffer): string | undefined {
   const parts: string[] = []

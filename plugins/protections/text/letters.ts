@@ -10,7 +10,7 @@ const LOOKALIKES =
   'аa вb сc ԁd еe ѕs һh іi јj кk мm нh оo рp тt уy хx ѵv ԝw ɡg ɑa ɩi ᴀa ʙb ᴄc ᴅd ᴇe ɢg ʜh ɪi ᴊj ᴋk ʟl ᴍm ɴn ᴏo ᴘp ʀr ᴛt ᴜu ᴠv ᴡw ʏy ᴢz αa εe ιi κk νv οo ρp τt υu χx ıi ɒa ցg հh ոn օo սu ւl ℓl ɛe łl øo đd ħh ŧt ꓲi ꓳo ꓮa ꓰe'
 
 const table = new Uint16Array(65_536)
-/** For U+1D400 to U+1D7FF, the mathematical alphabets, by the low half of the pair. */
+/** The mathematical alphabets, U+1D400 to U+1D7FF, by the low half of the pair. */
 const mathematical = new Uint16Array(1024)
 fill()
 

@@ -66,12 +66,12 @@ interface Place {
 export class PhraseMatcher {
   /** By the hash of the word or of its beginning. */
   readonly #places = new Map<number, Place[]>()
-  /** Which hashes, by their lowest 16 bits, can be in `#places`. */
+  /** The lowest 16 bits of hashes that can be in `#places`. */
   readonly #filter = new Uint8Array(65_536)
-  /** For each step: the position of the word that completed it last, and where the phrase began then. */
+  /** The position of the word that completed each step last, and the beginning of the phrase then. */
   readonly #position: Int32Array
   readonly #start: Int32Array
-  /** What the current word completes. */
+  /** The steps that the current word completes. */
   readonly #hits: Place[] = []
 
   constructor(phrases: readonly Phrase[]) {

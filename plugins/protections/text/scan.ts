@@ -15,7 +15,7 @@ export interface TextFinding extends Span {
 
 /** Findings of two rules within this distance are certain, in UTF-16 code units. */
 export const NEAR = 300
-/** Of a text with more, the rest is not listed. */
+/** The listed findings of one text; further ones are left out. */
 export const MAX_FINDINGS = 100
 
 type Found = Omit<TextFinding, 'certain'>
@@ -27,7 +27,7 @@ export class TextScanner {
   readonly #literals: readonly (readonly [string, TextRule])[]
   readonly #detectors: readonly TextRule[]
   readonly #certain: ReadonlySet<TextRule>
-  /** For a text with more encoded parts than are decoded. */
+  /** The rule about a text with more encoded parts than are decoded. */
   readonly #unread: TextRule | undefined
 
   constructor(role: TextRole, disabled: ReadonlySet<string> = new Set()) {
@@ -41,7 +41,7 @@ export class TextScanner {
     this.#detectors = rules.filter(({ detect }) => detect !== undefined)
   }
 
-  /** Those that are certain first, if there are more than `MAX_FINDINGS`; else in the order of the text. */
+  /** Returns certain findings first, if there are more than `MAX_FINDINGS`; else in the order of the text. */
   scan(text: string): TextFinding[] {
     const findings = this.#found(text).sort((a, b) => a.start - b.start)
     const near = besideOthers(findings)
@@ -62,7 +62,7 @@ export class TextScanner {
       for (const { rule } of this.#within(inner)) {
         // Written as an escape, a character that hides text is seen.
         if (rule.class === 'hidden' && (encoding === 'escapes' || encoding === 'entities')) continue
-        // What only the outer text has, such as a letter of another script, is no reason to report the inner one.
+        // The inner text is not reported for what only the outer one can have, such as a letter of another script.
         if (!findings.some((found) => found.rule === rule && found.start <= start && found.end >= end))
           findings.push({ rule, start, end, encoding })
       }
@@ -87,7 +87,7 @@ export class TextScanner {
   }
 }
 
-/** For each finding, in the order of their starts, whether one of another rule is near it. */
+/** Whether a finding of another rule is near, for each finding in the order of their starts. */
 function besideOthers(findings: readonly Found[]): readonly boolean[] {
   const near = findings.map(() => false)
   for (const [index, one] of findings.entries()) {

@@ -52,8 +52,9 @@ export class KnownTools {
   }
 
   /**
-   * What a definition of `server` has of other servers' tools. Which server sent its list first says nothing: a name that was
-   * reviewed belongs to its server, and one that mixes scripts imitates one that does not. `own` are the names of the tools of its list. */
+   * Compares a definition of `server` with other servers' tools. Which server sent its list first does not count: a reviewed
+   * name belongs to its server, and a name that mixes scripts is the imitation. `own` are the names of the tools of its list.
+   */
   shadowing(
     server: string,
     [name, isReviewed]: Named,

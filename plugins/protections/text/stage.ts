@@ -80,7 +80,7 @@ export class TextStage implements Stage, DefinitionFilter, DefinitionTextFilter 
     return next()
   }
 
-  /** Of a protocol's message too: the client's response to a server, or a method that is not known, can have a secret. */
+  /** Checks a protocol's message too: the client's response to a server, or an unknown method, can have a secret. */
   #checkArguments(call: Call, { args, params, name }: CallRequest): MaybePromise<void> {
     if (this.#effects.argument === 'off') return
     return this.#searchArguments(call, params === undefined ? args : { arguments: args, params }, name)

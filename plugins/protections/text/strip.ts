@@ -28,7 +28,7 @@ export function stripped(text: string, findings: readonly TextFinding[]): string
   return shown + text.slice(copied)
 }
 
-/** What stands in place of removed text. */
+/** The text that replaces removed text. */
 export function removedMark(what: string): string {
   return `[removed: ${what}]`
 }

@@ -4,7 +4,7 @@ import { instantOf, type QuotaStore } from './token-bucket.js'
 
 type Store = Pick<QuotaStore, 'takeToken' | 'incrDaily' | 'refundDaily'>
 
-/** As `QuotaAdapter.countCall`. If an operation fails, what was counted before it is given back. */
+/** Counts like `QuotaAdapter.countCall`. If an operation fails, what was counted before it is given back. */
 export function countOneByOne(
   store: Store,
   tenant: string,

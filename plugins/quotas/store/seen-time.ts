@@ -22,7 +22,7 @@ export function oldestDay({ verified }: SeenTime): number {
   return dayOf(verified) - 1
 }
 
-/** What an operator should know of the clock; undefined if it is as it should be. */
+/** A warning about the clock for the operator; undefined if the clock is right. */
 export function clockWarning(last: SeenTime | undefined, now: HostInstant): string | undefined {
   if (last === undefined) return undefined
   const at = new Date(now.wall).toISOString()

@@ -1,4 +1,4 @@
-// What the evaluations of one call share.
+// The state that the evaluations of one call share.
 import { FoldedMembers } from './members.js'
 
 /** Estimated nanoseconds of all conditions of a call together: rules are many, and a caller could make each costly. */

@@ -1,4 +1,4 @@
-// What every part of an evaluation has: its values, its failures, and a bound on its cost.
+// The common parts of every evaluation: its values, its failures, and a bound on its cost.
 import { isUnrecorded, Unrecorded } from '@svc/core'
 import type { JsonObject, JsonValue } from '@svc/core/json'
 import type { CallScope } from './call-scope.js'
@@ -131,7 +131,7 @@ export class Undecided {
   }
 }
 
-/** What two parts of an expression miss. */
+/** The unrecorded facts of two parts of an expression. */
 function joined(a: Unrecorded, b: Unrecorded): Unrecorded {
   return new Unrecorded([...new Set([...a.facts, ...b.facts])])
 }

@@ -25,7 +25,7 @@ export interface Declarations {
 }
 
 export interface Expression {
-  /** What it reads, in the order of the text. */
+  /** The paths that it reads, in the order of the text. */
   readonly reads: readonly ReadPath[]
   /** Whether the variable, or the member of one, is read. */
   mentions(path: string): boolean

@@ -1,4 +1,4 @@
-// What the compiler asks about nodes of the library's tree.
+// Functions of the compiler on nodes of the library's tree.
 import type { ASTNode } from '@marcbachmann/cel-js'
 
 /** The value of a literal text or number; undefined for any other node. */

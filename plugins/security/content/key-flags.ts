@@ -1,4 +1,4 @@
-// Which rules apply to a string because of the names of the keys above it.
+// Finds the rules that apply to a string because of the names of the keys above it.
 import { wordsOf } from '@svc/core/match'
 
 /** The value is checked as a URL, with or without a scheme. */

@@ -1,4 +1,4 @@
-// The page of those whose own call waits: its state, and no vote.
+// The page for the caller of a waiting call: its state, without a vote.
 import type { JSX } from 'preact'
 import { useEffect } from 'preact/hooks'
 import type { CallerView } from '../../../escalations/escalation-json.js'

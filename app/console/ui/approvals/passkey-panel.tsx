@@ -1,4 +1,4 @@
-// A passkey that a reviewer registers here, and what becomes of it.
+// Registers a passkey of a reviewer, and shows whether others have confirmed it.
 import type { JSX } from 'preact'
 import { useState } from 'preact/hooks'
 import type { EscalationJson } from '../../../escalations/escalation-json.js'
@@ -91,7 +91,7 @@ function Refused({ error }: { readonly error: ApiRefusal | undefined }): JSX.Ele
   )
 }
 
-/** One run at a time, and why the last one failed. */
+/** Runs one action at a time, and keeps the reason why the last one failed. */
 function useAction(act: () => Promise<void>) {
   const [error, setError] = useState<ApiRefusal | undefined>()
   const [isBusy, setBusy] = useState(false)

@@ -1,4 +1,4 @@
-// One sentence about a call that waits: who wants what.
+// One sentence about a waiting call: the caller and the call.
 const MAX_VALUES = 3
 const MAX_VALUE = 40
 

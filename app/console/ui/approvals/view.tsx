@@ -1,4 +1,4 @@
-// The view of escalations: what waits for a decision.
+// The view of the escalations that wait for a decision.
 
 import type { CallerView } from '../../../escalations/escalation-json.js'
 import { ApprovalsIcon } from '../kit/icons.js'

@@ -1,4 +1,4 @@
-// The decision: what each one does, who has voted, who is missing, and what happens without any.
+// The decision: the votes that it needs, those that were cast, those that are missing, and the result without any.
 import type { JSX } from 'preact'
 import type { EscalationJson } from '../../../escalations/escalation-json.js'
 import { Time } from '../kit/time.js'
@@ -9,7 +9,7 @@ export function Votes({ detail }: { readonly detail: ApprovalDetail }): JSX.Elem
   const { escalation, context } = detail
   const { votes } = escalation
   const isOpen = isUndecided(escalation)
-  // Votes have pseudonyms where the policy says so. Whether one of them is the reader's is then not known.
+  // If the policy gives votes pseudonyms, it is not known whether one is the reader's.
   const isMissing = context.vote_refusal === undefined && votes.length === 0
   return (
     <section class="decision">
@@ -86,7 +86,7 @@ function Consequences({ escalation }: { readonly escalation: EscalationJson }): 
   )
 }
 
-/** What a decision still needs, in words. `isMissing`: the reader may vote and has not. */
+/** The votes that a decision still needs, in words. `isMissing`: the reader may vote and has not. */
 function missingOf(
   { tenant, votes, quorum, approval_set_id: set, second_set_id: second }: EscalationJson,
   isMissing: boolean,

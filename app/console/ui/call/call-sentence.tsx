@@ -1,4 +1,4 @@
-// A call in one sentence: who called what, what became of it, and whether it was sent.
+// A call in one sentence: who called what, how it ended, and whether it was sent.
 import type { JSX } from 'preact'
 import type { CallRow } from '../../calls/call-row.js'
 import type { CallJson } from '../../calls/show-call.js'

@@ -1,4 +1,4 @@
-// One call, whole: a sentence, where it waited, what decided it, what its caller was told, and its proof.
+// One call with all details: a sentence, its waits, the decision, the caller's response, and its proof.
 import type { JSX } from 'preact'
 import type { CallRow } from '../../calls/call-row.js'
 import type { CallJson } from '../../calls/show-call.js'
@@ -16,7 +16,7 @@ import { StageTimeline } from './stage-timeline.js'
 
 interface CallViewProps {
   readonly shown: CallJson
-  /** As in the path. */
+  /** The id, as it is in the path. */
   readonly id: string
 }
 

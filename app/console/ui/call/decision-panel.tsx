@@ -1,4 +1,4 @@
-// What decided a call: the entry of the policy, the findings, and the values that were read.
+// The decision about a call: the entry of the policy, the findings, and the values that were read.
 import type { JSX } from 'preact'
 import type { CallJson } from '../../calls/show-call.js'
 import { Time } from '../kit/time.js'
@@ -12,7 +12,7 @@ interface DecidedBy {
   readonly approval?: string
 }
 
-/** As the record has it. */
+/** The decision, as the record has it. */
 export function recordedDecision(record: CallJson['record']): DecidedBy {
   return textsIn(record['decided_by'])
 }

@@ -1,4 +1,4 @@
-// What the view of a call begins with.
+// Loads the view of a call.
 import type { CallJson } from '../../calls/show-call.js'
 import type { Api } from '../kit/api.js'
 

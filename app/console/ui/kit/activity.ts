@@ -1,8 +1,8 @@
-// Says that the user is active, so that the session does not end as idle. What the page asks by itself is no activity.
+// Reports that the user is active, so that the session does not end as idle. The page's own requests do not count.
 import type { SessionTimes } from '../../api.js'
 import type { Api } from './api.js'
 
-/** After a failure, in milliseconds. */
+/** Milliseconds until a failed request is repeated. */
 const AGAIN_MS = 10_000
 
 /** `now` returns milliseconds by the clock of the gateway. */
@@ -19,6 +19,6 @@ export function sayWhenActive(api: Api, now: () => number, times: SessionTimes):
   for (const event of ['keydown', 'pointerdown', 'wheel']) {
     addEventListener(event, say, { capture: true, passive: true })
   }
-  // Somebody has loaded the page.
+  // Loading the page counts as activity.
   say()
 }

@@ -23,7 +23,7 @@ interface ApiResponse {
   readonly text: string
 }
 
-/** For the first view of a page, rendered on the server; nothing is changed there. */
+/** The API for the first view of a page, which is rendered on the server; it changes nothing. */
 export function readOnlyApi(ask: (path: string) => Promise<ApiResponse>): Api {
   return {
     get: async <T>(path: string) => resultOf(await ask(path)) as T,

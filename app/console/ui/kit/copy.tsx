@@ -3,11 +3,11 @@ import type { ComponentChildren, JSX } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 
 interface CopyProps {
-  /** What is copied. */
+  /** The text that is copied. */
   readonly value: string
-  /** For screen readers: what the value is. */
+  /** The name of the value, for screen readers. */
   readonly label: string
-  /** What is shown; default: the value. */
+  /** The text that is shown; default: the value. */
   readonly children?: ComponentChildren
 }
 

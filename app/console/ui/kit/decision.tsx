@@ -1,4 +1,4 @@
-// What became of a call, in a word and a colour.
+// The outcome of a call, as a word and a colour.
 import type { JSX } from 'preact'
 import type { CallRow } from '../../calls/call-row.js'
 

@@ -1,4 +1,4 @@
-// What every component may know of the page it is on.
+// The facts about its page that every component may read.
 import { createContext } from 'preact'
 import { useContext, useEffect, useState } from 'preact/hooks'
 import type { Location, PageState } from '../../api.js'

@@ -1,5 +1,5 @@
-// The only component that shows texts of callers, servers and reviewers. Characters that are not seen, or that change the
-// order of others, are shown by name; long texts are cut until the reader asks for the rest.
+// The only component that shows texts of callers, servers and reviewers. Invisible characters, and those that change the order
+// of others, are shown by name; long texts are cut until the reader asks for the rest.
 import type { JSX } from 'preact'
 import { useState } from 'preact/hooks'
 
@@ -46,7 +46,7 @@ export interface UntrustedProps {
   readonly cut?: number
   /** Whether line feeds break lines. */
   readonly isBlock?: boolean
-  /** Whether it is in a row of a table or list: what is cut is on the page of the row. */
+  /** Whether it is in a row of a table or list, so that the page of the row has the rest of a cut text. */
   readonly isCell?: boolean
 }
 
@@ -96,7 +96,7 @@ function lettersMarked(text: string, at: number): (string | JSX.Element)[] {
   })
 }
 
-/** What `Untrusted` marks because it is not seen: each kind in words, with its number. */
+/** Describes the characters that `Untrusted` marks because they are invisible: each kind in words, with its number. */
 export function hiddenCharacters(text: string): readonly { readonly name: string; readonly count: number }[] {
   const counts = new Map<string, number>()
   for (const one of text) {

@@ -6,7 +6,7 @@ import type { StatusJson } from '../../status-operation.js'
 import type { Api } from './api.js'
 
 export interface ViewProps<Data> {
-  /** What `load` gave for this location. */
+  /** The value that `load` returned for this location. */
   readonly data: Data
   readonly location: Location
 }
@@ -20,7 +20,7 @@ export interface ViewParts<Data> {
   isFor(session: SessionJson): boolean
   /** The number beside its name in the rail; empty for none. */
   count?(status: StatusJson): string
-  /** What the page begins with. Runs on the server; in the browser a view calls it again as it likes. */
+  /** Loads the first state of the page. Runs on the server; in the browser a view may call it again. */
   load(api: Pick<Api, 'get' | 'text'>, location: Location): Promise<Data>
   readonly View: ComponentType<ViewProps<Data>>
 }

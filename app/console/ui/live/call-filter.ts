@@ -1,4 +1,4 @@
-// Which calls are shown: words of a text, and a decision; both are in the URL.
+// The filter of the shown calls: words of a text, and a decision; both are in the URL.
 import type { CallRow } from '../../calls/call-row.js'
 import { callDecision } from '../kit/decision.js'
 

@@ -45,7 +45,7 @@ export function useCallStream(
       wasLost.current = true
       setBackfilled(undefined)
     }
-    // Without a call there was no place after which calls were asked for.
+    // Without a first call, the stream could not ask for the calls after it.
     if (connection === 'open' && first === undefined && rows.length === 0) {
       // The stream goes on without them, and its next call shows them.
       void reload().then(add, () => undefined)

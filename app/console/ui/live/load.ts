@@ -1,4 +1,4 @@
-// What the view of calls begins with: the newest calls, or the one that the path names.
+// Loads the view of calls: the newest ones, or the one that the path names.
 
 import type { Location } from '../../api.js'
 import type { CallsJson } from '../../calls/operations.js'
@@ -9,7 +9,7 @@ import type { Api } from '../kit/api.js'
 export interface LiveData {
   readonly list?: CallsJson
   readonly shown?: CallJson
-  /** As the path has it. */
+  /** The id, as the path has it. */
   readonly id?: string
 }
 

@@ -1,11 +1,11 @@
-// What the view of the log begins with.
+// Loads the view of the log.
 import type { LogJson, RecordJson, RecordsJson } from '../../../log/log-json.js'
 import type { Location } from '../../api.js'
 import { type Api, ApiError } from '../kit/api.js'
 
 export interface LogData {
   readonly log: LogJson
-  /** Undefined for those who may not read records. */
+  /** Undefined if the client may not read records. */
   readonly records: RecordsJson | undefined
   /** The record that the path names. */
   readonly shown: RecordJson | undefined
@@ -39,7 +39,7 @@ export const filterFields: readonly FilterField[] = [
   { name: 'trace_id', label: 'Trace' },
 ]
 
-/** What the table has. Of a trace everything, else calls by default. */
+/** The records of the table: all of a trace, or by default all calls. */
 export const recordKinds = ['calls', 'events', 'all'] as const
 export type RecordKind = (typeof recordKinds)[number]
 

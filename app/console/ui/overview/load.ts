@@ -1,4 +1,4 @@
-// What the overview begins with.
+// Loads the overview.
 import type { BlocksJson } from '../../../blocks/operations.js'
 import type { ActivityJson } from '../../activity-operation.js'
 import type { HealthJson } from '../../health-operation.js'
@@ -6,7 +6,7 @@ import { type Api, apiRefusalOf } from '../kit/api.js'
 
 export interface OverviewData {
   readonly activity: ActivityJson
-  /** Undefined for those who may not read it. */
+  /** Undefined if the client may not read it. */
   readonly health: HealthJson | undefined
   readonly blocks: BlocksJson['blocks'] | undefined
 }

@@ -1,4 +1,4 @@
-// What the pages of the policy begin with.
+// Loads the pages of the policy.
 import type { BlocksJson } from '../../../blocks/operations.js'
 import type { ShadowJson } from '../../../gateway/operations.js'
 import type { ActivityJson } from '../../activity-operation.js'
@@ -18,7 +18,7 @@ export interface PolicyData {
   readonly shadow: ShadowJson | undefined
 }
 
-/** Undefined if there is no such page. */
+/** Undefined if the path names no page. */
 export function policyPageOf({ path }: Location): PolicyPage | undefined {
   const [, , page = 'in-words'] = path.split('/')
   return policyPages.find((one) => one === page)

@@ -1,4 +1,4 @@
-// What a client's configuration has for this gateway, to copy.
+// The entry for this gateway in a client's configuration, to copy.
 import type { JSX } from 'preact'
 import { useState } from 'preact/hooks'
 import type { ClientsJson } from '../../server-operations.js'

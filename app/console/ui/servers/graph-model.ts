@@ -9,7 +9,7 @@ const MAX_SERVERS = 20
 export interface Counts {
   sent: number
   denied: number
-  /** Of those that were sent. */
+  /** The failed ones among the sent calls. */
   failed: number
   /** Calls that wait for a person. */
   waiting: number
@@ -19,7 +19,7 @@ export interface GraphNode extends Counts {
   readonly key: string
   /** Empty for a caller without a name. */
   readonly name: string
-  /** Of a caller. */
+  /** The tenant of a caller. */
   readonly tenant?: string
   /** Number of nodes that this one stands for, if there are too many. */
   readonly others?: number
@@ -86,7 +86,7 @@ function foremost(
   return [[...sorted.slice(0, limit - 1), others], (key) => (hidden.has(key) ? OTHERS : key)]
 }
 
-/** Those with calls that wait for a person come first, as somebody must act. */
+/** Nodes with calls that wait for a person come first, because somebody must act. */
 function byCalls(one: Counts, other: Counts): number {
   return other.waiting - one.waiting || callsOf(other) - callsOf(one)
 }

@@ -1,4 +1,4 @@
-// What the view of the servers begins with, and how calls that happen meanwhile are added.
+// Loads the view of the servers, and adds the calls that come meanwhile.
 import type { BlocksJson } from '../../../blocks/operations.js'
 import type { EscalationJson, EscalationList } from '../../../escalations/escalation-json.js'
 import type { ServerReviewJson } from '../../../gateway/operations.js'
@@ -16,9 +16,9 @@ export interface ServersData extends ServersJson {
   readonly routes: readonly CallRoute[] | undefined
   readonly waiting: readonly EscalationJson[]
   readonly clients: ClientsJson
-  /** Of the server that is shown; undefined if none of its definitions waits. */
+  /** The review of the shown server; undefined if none of its definitions waits. */
   readonly review: ServerReviewJson | undefined
-  /** Of the server that is shown: its tools, who may call them, and what operators have turned off. */
+  /** The tools of the shown server, their callers, and what operators have turned off. */
   readonly policy: PolicyJson | undefined
   readonly access: AccessJson['tools']
   readonly blocks: BlocksJson['blocks']
@@ -34,7 +34,7 @@ function decoded(segment: string): string {
   try {
     return decodeURIComponent(segment)
   } catch {
-    // No name is encoded like this: there is no such server.
+    // A path that cannot be decoded names no server.
     return segment
   }
 }
@@ -86,7 +86,7 @@ export function withCalls(
     if (row.kind === 'event') continue
     const { tenant, server, tool, decision, status, agent = '' } = row
     const caller = row.caller === '' ? agent : row.caller
-    // A row does not say what it names; the counts that are read next do.
+    // A row does not say what it names; the next reading of the counts does.
     const kind = /^[a-z]+(?:\/[a-z_]+)+$/.test(tool) ? 'protocol' : 'tool'
     const key = keyOf({ tenant, caller, server, tool, kind })
     const { allowed, denied, failed } = counted.get(key) ?? { allowed: 0, denied: 0, failed: 0 }

@@ -1,4 +1,4 @@
-// What changed in the definitions of a server since they were pinned, for an operator to accept.
+// The changes in the definitions of a server since they were pinned, for an operator to accept.
 import type { JSX } from 'preact'
 import { useRef, useState } from 'preact/hooks'
 import type { ServerReviewJson } from '../../../gateway/operations.js'

@@ -1,4 +1,4 @@
-// One server: how it is reached and does, what changed, its tools and who calls them.
+// One server: how it is reached, its state, its changes, and its tools with their callers.
 import type { JSX } from 'preact'
 import { Copy } from '../kit/copy.js'
 import { Untrusted } from '../kit/untrusted.js'
@@ -91,7 +91,7 @@ export function ServerPage({ data, name, onChanged }: ServerPageProps): JSX.Elem
   )
 }
 
-/** The gateway keeps no connection to a server over HTTP: its calls say how it does. */
+/** The gateway keeps no connection to a server over HTTP, so its calls show its state. */
 function Reached({ routes }: { readonly routes: readonly CallRoute[] }): JSX.Element {
   const [sent, failed] = [callsIn(routes, 'allowed'), callsIn(routes, 'failed')]
   if (sent === 0) return <>not called in the last 24 hours</>

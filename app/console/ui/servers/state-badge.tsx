@@ -1,4 +1,4 @@
-// How a server does, in a word and a colour, and whether its definitions changed.
+// The state of a server, as a word and a colour, and whether its definitions changed.
 import type { JSX } from 'preact'
 import type { ServersJson } from '../../server-operations.js'
 

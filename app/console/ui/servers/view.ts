@@ -1,4 +1,4 @@
-// The view of the servers and of who calls them.
+// The view of the servers and their callers.
 import { ServersIcon } from '../kit/icons.js'
 import { defineView } from '../kit/view.js'
 import { loadServers } from './load.js'

@@ -1,4 +1,4 @@
-// The head and the keys of a log that this browser keeps, so that a log which is not the one of yesterday is seen as such.
+// The head and the keys of a log that this browser keeps, so that it recognizes a log that was replaced.
 
 export interface KeptHead {
   readonly origin: string
@@ -13,7 +13,7 @@ export interface KeptHead {
 
 const prefix = 'svc-head:'
 
-/** Of this page, as a browser may keep nothing. */
+/** Heads that this page has seen, because a browser may refuse to store them. */
 const inMemory = new Map<string, KeptHead>()
 
 /** The newest head that was kept of the log. */

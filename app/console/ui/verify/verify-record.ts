@@ -22,7 +22,7 @@ export interface VerifiedRecord {
   /** Name of the log. */
   readonly origin: string | undefined
   readonly rows: readonly VerifiedRow[]
-  /** Keys and the name of a log that this browser has not kept; they count once somebody has compared them. */
+  /** Keys and name of a log that this browser has not kept; they count once a person has compared them. */
   readonly unknown: readonly string[]
   /** The head before this verification; undefined for the first one. */
   readonly kept: KeptHead | undefined
@@ -97,10 +97,10 @@ export async function verifyRecord(
 }
 
 interface LogState {
-  /** Undefined if the log has no such record. */
+  /** Undefined if the log does not have the record. */
   readonly given: ProofJson | undefined
   readonly proof: ReadProof | undefined
-  /** With the path from the kept head to its head. */
+  /** The proof, with the path from the kept head to its head. */
   readonly log: LogJson
   readonly kept: KeptHead | undefined
 }
@@ -134,7 +134,7 @@ async function proofIn(api: Pick<Api, 'get'>, leaf: number): Promise<ProofJson |
   }
 }
 
-/** Of a record that was sealed, and of which the log has no proof. */
+/** The result for a sealed record of which the log has no proof. */
 function missingResult(given: ProofJson | undefined, { days }: LogJson, day: string): CheckResult {
   if (given?.sealed === true) return { state: 'failed', reason: 'the gateway gave no proof of a record' }
   if (given !== undefined)
@@ -201,7 +201,7 @@ async function historyOf(
   return { state: 'ok', detail: 'the first one: this browser keeps it from now on' }
 }
 
-/** Their keys are not here, so that their names are only what the checkpoint says. */
+/** The keys of witnesses are not here, so their names are only claims of the checkpoint. */
 function witnessRows({ origin, signatures }: Checkpoint): VerifiedRow[] {
   const names = [...new Set(signatures.flatMap(({ name }) => (name === origin ? [] : [name])))]
   const result: CheckResult = { state: 'unchecked', reason: 'this browser has no key of it' }

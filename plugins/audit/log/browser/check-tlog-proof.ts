@@ -32,7 +32,7 @@ export interface CheckedProof {
   readonly signature: CheckResult
   readonly inclusion: CheckResult
   readonly checkpoint: CheckResult
-  /** Of a vote on an approval that has a passkey. */
+  /** The result for a vote on an approval that has a passkey. */
   readonly vote?: CheckResult
   readonly cosignatures: readonly CheckedCosignature[]
 }

@@ -1,4 +1,4 @@
-// What holds for the records of an evidence file together, once each is proven by itself.
+// The rules for all records of an evidence file together, once each is proven by itself.
 
 import { utcDayOf } from '../format/day.js'
 import { isEnvelope, type SignedEnvelope } from '../format/envelope.js'

@@ -25,7 +25,7 @@ export interface SignedCheckpoint {
   readonly origin: string
   readonly size: number
   readonly root: Bytes
-  /** What is signed. */
+  /** The signed text. */
   readonly text: string
   readonly signatures: readonly SignatureLine[]
 }

@@ -33,7 +33,7 @@ export class ExportStatusTracker {
   #isStandby = false
   #isRunning = false
   #hasNewBytes = true
-  /** What was appended since the round began, which the next one sends. */
+  /** The bytes that were appended since the round began, which the next one sends. */
   #appended: { bytes: number; since: number | undefined } = { bytes: 0, since: undefined }
   #lastRoundAt = Number.NEGATIVE_INFINITY
   #isForgotten = false
@@ -91,7 +91,7 @@ export class ExportStatusTracker {
     this.#isForgotten = true
   }
 
-  /** What the schedule takes from the last round. */
+  /** The members of the last round that the schedule uses. */
   get result(): RoundResult {
     if (this.#error === undefined) return { retryAfterMs: undefined, refusals: 'none' }
     if (this.#error.code === 'export_refused') return { retryAfterMs: undefined, refusals: 'refused' }

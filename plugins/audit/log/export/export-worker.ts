@@ -7,7 +7,7 @@ import { UploadThrottle } from '../upload/throttle.js'
 import type { ExportHost, ExportTask, ExportThreadMethods } from './host.js'
 import { LogExport } from './log-export.js'
 
-// As in the thread of the upload: no record waits for this one.
+// The thread has a low priority, like that of the upload, because no record waits for it.
 if (process.platform === 'linux') setPriority(5)
 
 const { dir, receivers, appends } = workerData as ExportTask

@@ -1,4 +1,4 @@
-// What the thread of the exports and the writer's side call of each other.
+// The methods that the thread of the exports and the writer's side call of each other.
 
 import type { StateKey } from '../upload/state-file.js'
 import type { ReceiverConfig, ReceiverSecrets } from './config.js'

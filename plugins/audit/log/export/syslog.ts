@@ -69,7 +69,7 @@ export class SyslogReceiver implements Receiver {
         if (isComplete) settle(resolve)
         else fail('closed the connection')
       })
-      // What a receiver sends is not part of the protocol.
+      // The protocol has no messages of a receiver, so they are ignored.
       socket.resume()
     })
   }

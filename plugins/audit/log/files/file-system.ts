@@ -28,7 +28,7 @@ export interface FileSystem {
   /** Returns the bytes written, which may be fewer than requested. */
   writeSync(fd: number, buffer: Uint8Array, offset: number, length: number, position: number | null): number
   fstatSync(fd: number): FileStat
-  /** Undefined if there is no such file. */
+  /** Undefined if the file does not exist. */
   statSync(path: string): FileStat | undefined
   ftruncateSync(fd: number, length: number): void
   fdatasync(fd: number, done: Callback): void
@@ -146,7 +146,7 @@ export function openExisting(port: FileSystem, path: string, flags: number): num
   }
 }
 
-/** What `read` returns for the open file; undefined if the file does not exist. */
+/** Returns the result of `read` for the open file; undefined if the file does not exist. */
 export function readExisting<T>(port: FileSystem, path: string, read: (fd: number) => T): T | undefined {
   const fd = openExisting(port, path, READ)
   return fd === undefined ? undefined : closing(port, fd, read)
@@ -161,7 +161,7 @@ export function readTextFile(port: FileSystem, path: string): string | undefined
   })
 }
 
-/** What `use` returns for the open file, which is closed then. */
+/** Returns the result of `use` for the open file, which is closed then. */
 export function withFile<T>(port: FileSystem, path: string, flags: number, use: (fd: number) => T): T {
   return closing(port, port.openSync(path, flags, FILE_MODE), use)
 }
@@ -179,7 +179,7 @@ export function sizeOf(port: FileSystem, path: string): number | undefined {
   return port.statSync(path)?.size
 }
 
-/** The names in a directory; none if there is no such directory. */
+/** The names in a directory; none if the directory does not exist. */
 export function namesIn(port: FileSystem, path: string): string[] {
   try {
     return port.readdirSync(path)

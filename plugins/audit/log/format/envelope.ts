@@ -9,7 +9,7 @@ export interface EnvelopePrincipal {
   user_id?: string
   client_id?: string
   roles?: readonly string[]
-  /** Of the token. */
+  /** The scopes of the token. */
   scopes?: readonly string[]
   /** The node that the token names. */
   node_id?: string
@@ -85,7 +85,7 @@ export interface AuditEnvelope {
   }
   /** SHA-256 of the definition that this caller was last served of the tool or prompt; null if none was. */
   definition_sha256?: string | null
-  /** Of the response as the server sent it, if a stage changed it; `output_sha256` is of the delivered one. */
+  /** The hash of the response as the server sent it, if a stage changed it; `output_sha256` is of the delivered one. */
   received_sha256?: string | null
   /** The facts of an event that is not a call. */
   event?: JsonObject

@@ -12,7 +12,7 @@ export interface TokenKey {
   readonly token: string
   /** Label of the key pair. */
   readonly object: string
-  /** Where the PIN is. */
+  /** The place of the PIN. */
   readonly pin:
     | { readonly kind: 'env'; readonly name: string }
     | { readonly kind: 'file'; readonly path: string }

@@ -58,7 +58,7 @@ function trustedKey(line: string): TrustedKey {
   return { ...verifier, leaves }
 }
 
-/** The keys that the writer stored beside its log; none if there is no such file. */
+/** The keys that the writer stored beside its log; none if the file does not exist. */
 export async function keysOfLog(dir: string): Promise<TrustedKey[]> {
   try {
     return await readKeys(join(dir, PUBLIC_KEYS_FILE))

@@ -10,10 +10,9 @@ export interface LeafSpan {
 }
 
 /**
- * The subtrees whose roots prove that leaf `index` is in the tree of `size` leaves, in the proof's order
- * (RFC 6962 §2.1.1).
+ * The subtrees whose roots prove that leaf `index` is in the tree of `size` leaves, in the proof's order (RFC 6962 §2.1.1).
  *
- * @throws {RangeError} when there is no such leaf.
+ * @throws {RangeError} if the tree does not have the leaf
  */
 export function inclusionRanges(index: number, size: number): LeafSpan[] {
   if (!isCount(index) || !isCount(size) || index >= size) {

@@ -27,7 +27,7 @@ interface NoteTail {
 }
 
 /**
- * The last notes of the file; undefined if there is no such file.
+ * The last notes of the file; undefined if the file does not exist.
  *
  * @param isEnough called with the last pieces, and again with more of them until it returns true.
  */
@@ -82,7 +82,7 @@ export async function appendNote(
   }
 }
 
-/** The offset after the last note that is of the log; undefined if there is no such file. */
+/** The offset after the last note of the log; undefined if the file does not exist. */
 export function endOfNotes(
   port: FileSystem,
   path: string,

@@ -163,7 +163,7 @@ export class LmdbQuotaAdapter implements QuotaAdapter {
 
 /** The boot of an instant that a caller gave. */
 const GIVEN = -1
-/** What is on disk are little-endian doubles. */
+/** The values on disk are little-endian doubles. */
 const DOUBLE = 8
 
 /** @throws {Error} if the bytes are not a count */

@@ -28,7 +28,7 @@ class EvidencePage {
   #evidence: Evidence
   #proofs: readonly (ReadProof | undefined)[]
   #rows: Row[] = []
-  /** Of the records, by their index. */
+  /** The results of the records, by their index. */
   #judged: JudgedProof[] = []
   /** Texts of definitions whose record is proven, by their hash. */
   #definitions = new Map<unknown, string>()

@@ -21,7 +21,7 @@ export interface BrowsedProof {
 }
 
 /**
- * Undefined if there is no such record, or the newest checkpoint does not cover it.
+ * Undefined if the log does not have the record, or the newest checkpoint does not cover it.
  *
  * @throws {AuditError} `not_sealed` without a checkpoint; `read_failed` if the tree lacks a hash.
  */

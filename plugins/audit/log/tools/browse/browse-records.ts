@@ -12,7 +12,7 @@ import { type CompiledFilter, compileFilter, type LogFilter } from '../read/filt
 import { journalBackwards, journalLineAt } from './journal-search.js'
 
 const MAX_READ_BYTES = 64 * 2 ** 20
-/** Of the records that are not sealed yet, the newest. */
+/** The bytes of the newest records that are read, of those that are not sealed yet. */
 const MAX_UNSEALED_BYTES = 4 * 2 ** 20
 const MAX_RANGE_BYTES = 128 * 2 ** 20
 /** The clocks of writers differ. */
@@ -197,7 +197,7 @@ export interface SealedEnd {
   readonly end: number
 }
 
-/** Of the newest days; of earlier ones all is sealed. */
+/** The days that may have unsealed records; all records of earlier days are sealed. */
 const NEWEST_DAYS = 3
 
 export function newestSealedEnds(dir: string): SealedEnd[] {

@@ -1,4 +1,4 @@
-// What a log has of each day, and its heads. The journal is read once, and then only what was appended to it.
+// The counts of each day of a log, and its heads. The journal is read once, and then only what was appended to it.
 
 import { join } from 'node:path'
 import { dailyFiles } from '../../files/daily-files.js'

@@ -20,7 +20,7 @@ export interface EvidenceJudgement {
   readonly valid: boolean
   /** Why the file is not one; absent if its records were judged. */
   readonly reason?: string
-  /** Of the records, and of those that have the definitions. */
+  /** The number of records; `definitions` is the number of records with definitions. */
   readonly records: number
   readonly definitions: number
   readonly filter: Selection

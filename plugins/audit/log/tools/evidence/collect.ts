@@ -19,7 +19,7 @@ const HASH_TEXT = 46
 const SERVED = '"definitions/serve@1"'
 
 export interface EvidenceOptions {
-  /** What makes the file, and its version. */
+  /** The program that makes the file, and its version. */
   readonly madeBy: string
   /** Largest size of the file, in bytes; default 50 MiB. */
   readonly maxBytes?: number
@@ -113,7 +113,7 @@ function overLimit(bytes: number, maxBytes: number): AuditError {
   )
 }
 
-/** What matches in several logs together. */
+/** The matching records of several logs together. */
 class Selection {
   records = 0
   notSealed = 0

@@ -35,7 +35,7 @@ export interface FetchReport {
   readonly bytes: number
   /** The newest checkpoint; absent if the store has none. */
   readonly head?: { readonly origin: string; readonly size: number; readonly root: string }
-  /** What is missing or wrong; `verifyLog` says what that means for the log. */
+  /** The missing or wrong files; `verifyLog` says what that means for the log. */
   readonly problems: readonly string[]
 }
 

@@ -16,7 +16,7 @@ export interface NamedObject extends ObjectName {
 export interface JoinResult {
   readonly bytes: number
   readonly objects: number
-  /** What is missing or wrong. */
+  /** The part that is missing or wrong. */
   readonly problems: readonly string[]
 }
 

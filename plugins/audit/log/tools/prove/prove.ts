@@ -47,7 +47,7 @@ export async function proveRecord(dir: string, { traceId, spanId }: RecordIds): 
   const [first] = matches
   const sought = `trace id ${traceId}${spanId === undefined ? '' : ` and span id ${spanId}`}`
   if (first === undefined) throw new AuditError('not_found', `no record has the ${sought}`)
-  // For a record that was appended twice, the first position is proven.
+  // If a record was appended twice, its first position is proven.
   if (matches.every((match) => match.record.equals(first.record))) return prove(dir, [first])
   const named = matches
     .slice(0, MAX_LISTED_MATCHES)

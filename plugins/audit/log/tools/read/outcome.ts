@@ -1,4 +1,4 @@
-// What a record says of its call.
+// The outcome of a call, as its record states it.
 import type { RequestKind } from '@svc/core'
 import type { SignedEnvelope } from '../../format/envelope.js'
 
@@ -15,7 +15,7 @@ const kinds: ReadonlyMap<string, RequestKind> = new Map([
   ['resources/unsubscribe', 'resource'],
 ])
 
-/** What `tool` of a record names; of `protocol`, a method. */
+/** The kind of name in `tool` of a record; `protocol` stands for a method. */
 export function recordedKind({ mcp_method: method, mcp_revision, rpc_id }: SignedEnvelope): RequestKind {
   if (method !== undefined) return kinds.get(method) ?? 'protocol'
   return mcp_revision !== undefined || rpc_id !== undefined ? 'protocol' : 'tool'

@@ -52,7 +52,7 @@ export function checkLine(bytes: Uint8Array, context: LineContext, leaf: number 
   }
 }
 
-/** Who has the key of the log can sign another vote, but not with the reviewer's passkey. */
+/** An attacker with the key of the log can sign another vote, but not with the reviewer's passkey. */
 export async function checkVote(record: Readonly<Record<string, unknown>>): Promise<LineFailure | undefined> {
   const claimed = claimedProof(record)
   if (claimed === undefined) return undefined

@@ -55,7 +55,7 @@ export class CheckpointWalk {
       for (let file = this.#waiting.at(-1); file && file.least <= size; file = this.#waiting.at(-1)) {
         this.#waiting.pop()
         const parsed = this.#parse(file.day)
-        // Of two writers, one may write its checkpoint after the other has written a larger one.
+        // One of two writers may write its checkpoint after the other has written a larger one.
         const notes = file.isOrdered ? parsed : [...parsed].sort((a, b) => a.size - b.size).values()
         const { value } = notes.next()
         if (value) this.#open.push({ notes, next: value })

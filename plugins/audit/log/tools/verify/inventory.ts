@@ -35,7 +35,7 @@ export interface Inventory {
   readonly sizes: ReadonlyMap<string, number>
 }
 
-/** What the parts of one verification share. */
+/** The state that the parts of one verification share. */
 export interface Context extends Inventory {
   readonly dir: string
   readonly keys: KeyHistory

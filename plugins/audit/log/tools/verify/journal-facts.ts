@@ -26,7 +26,7 @@ export interface JournalFacts {
   readonly retentionDays: number | undefined
 }
 
-/** What the journal of the log in `dir` states; undefined if there is none. */
+/** The statements of the journal in `dir`; undefined if it does not exist. */
 export async function factsOfLog(dir: string, keys?: KeyHistory): Promise<JournalFacts | undefined> {
   const path = join(dir, JOURNAL_FILE)
   const size = sizeOf(nodeFileSystem, path) ?? 0

@@ -1,5 +1,5 @@
-// What witnesses show: the newest checkpoint that enough of them have cosigned, and the lines at which the writer's clock
-// was set back, with the times of witnesses on both sides. A wrong clock is not tampering, so it does not change the
+// The facts that witnesses show: the newest checkpoint that enough of them have cosigned, and the lines at which the writer's
+// clock was set back, with the times of witnesses on both sides. A wrong clock is not tampering, so it does not change the
 // verdict.
 
 import { JOURNAL_FILE } from '../../format/paths.js'
