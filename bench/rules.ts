@@ -1,8 +1,7 @@
 // The cost of rules, as a share of a whole call: the same calls with and without conditions that are all true.
-import { CONNECTIONS, cpuOfCalls } from './gateway/cpu-of-calls.js'
+import { cpuOfCalls, reportCpu } from './gateway/cpu-of-calls.js'
 import { SERVER } from './gateway/requests.js'
-import { figure, heading, print, table } from './measure/report.js'
-import { spreadOf } from './measure/statistics.js'
+import { heading } from './measure/report.js'
 
 const CONDITIONS = [
   "args.limit <= vars.max || 'finance' in caller.roles",
@@ -33,16 +32,6 @@ const settings = new Map([
 export async function measureRules(disk: string, quick: boolean): Promise<unknown> {
   heading('Rules: CPU of a call')
   const rounds = await cpuOfCalls(disk, quick, settings)
-  const spreads = new Map([...rounds].map(([name, cpu]) => [name, spreadOf(cpu)]))
-  const none = spreads.get('no rules')?.median ?? Number.NaN
-  table([
-    ['', 'µs', 'more'],
-    ...[...spreads].map(([name, spread]) => [
-      name,
-      figure(spread),
-      `${(100 * (spread.median / none - 1)).toFixed(1)} %`,
-    ]),
-  ])
-  print(`  ${CONNECTIONS} connections, everything on`)
+  reportCpu(rounds, 'no rules')
   return Object.fromEntries(rounds)
 }

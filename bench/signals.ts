@@ -1,9 +1,8 @@
 // The cost of metrics, traces and logs, as a share of a whole call: the same calls with and without them.
 import { createServer } from 'node:http'
-import { CONNECTIONS, cpuOfCalls } from './gateway/cpu-of-calls.js'
+import { cpuOfCalls, reportCpu } from './gateway/cpu-of-calls.js'
 import { listen } from './gateway/listen.js'
-import { figure, heading, print, table } from './measure/report.js'
-import { spreadOf } from './measure/statistics.js'
+import { heading } from './measure/report.js'
 
 const NONE = 'none'
 const admin = { admin: { port: 0 } }
@@ -36,17 +35,7 @@ export async function measureSignals(disk: string, quick: boolean): Promise<unkn
       execArgv: ['--conditions=svc-internal'],
       env: environments.get(name) ?? {},
     }))
-    const spreads = new Map([...rounds].map(([name, cpu]) => [name, spreadOf(cpu)]))
-    const none = spreads.get(NONE)?.median ?? Number.NaN
-    table([
-      ['', 'µs', 'more'],
-      ...[...spreads].map(([name, spread]) => [
-        name,
-        figure(spread),
-        `${(100 * (spread.median / none - 1)).toFixed(1)} %`,
-      ]),
-    ])
-    print(`  ${CONNECTIONS} connections, everything on`)
+    reportCpu(rounds, NONE)
     return Object.fromEntries(rounds)
   } finally {
     receiver.closeAllConnections()

@@ -40,6 +40,7 @@ export {
   type EscalationStatus,
   emergencyReason,
   type GivenVote,
+  isMemberOf,
   isVoteError,
   mayRunInEmergency,
   type Passkey,
@@ -56,11 +57,13 @@ export {
 export type { ExternalDecision } from './call/external-decision.js'
 export {
   denialBy,
+  denialOf,
   describeFinding,
   type Effect,
   effectOf,
   effectOnCall,
   type Finding,
+  type FindingList,
   type RecordedFinding,
   type RequiredApproval,
   reasons,
@@ -154,7 +157,12 @@ export { checkUsable, type DoctorCheck } from './doctor/check.js'
 export { checkServer } from './doctor/check-server.js'
 export type { Board, BoardEntry, BoardReader, BoardState, OpenBoard, SeenReader } from './plugin/board.js'
 export type { DedupeClaim, DedupeClaimResult, DedupeStore } from './plugin/dedupe-store.js'
-export type { EscalationEntry, EscalationStore, OpenConditions } from './plugin/escalation-store.js'
+export type {
+  EntryPage,
+  EscalationEntry,
+  EscalationStore,
+  OpenConditions,
+} from './plugin/escalation-store.js'
 export type { DecisionEvaluator, Evaluation, EvaluationRequest, Obligation } from './plugin/evaluation.js'
 export { hostClock } from './plugin/host-clock.js'
 export { type LateBoundMembers, lateBound } from './plugin/late-bound.js'

@@ -12,7 +12,7 @@ const built = (path) => import(new URL(`../${path}`, import.meta.url))
 const { errorTable } = await built('core/dist/call/errors.js')
 const { defaultOrder, keysReference } = await built('core/dist/policy/index.js')
 const { hostSchema } = await built('app/dist/policy/config.js')
-const { noticeMetrics, ownMetrics, serverMetrics, shadowMetrics, stdioMetrics } = await built(
+const { adminMetrics, noticeMetrics, ownMetrics, serverMetrics, shadowMetrics, stdioMetrics } = await built(
   'app/dist/metrics/metric-table.js',
 )
 const { allOperations } = await built('app/dist/admin/admin.js')
@@ -118,7 +118,7 @@ the lag of the event loop.
 
 ## The gateway
 
-${markdown(heads, rows({ ...ownMetrics, ...serverMetrics, ...noticeMetrics, ...shadowMetrics, ...stdioMetrics }))}
+${markdown(heads, rows({ ...ownMetrics, ...serverMetrics, ...adminMetrics, ...noticeMetrics, ...shadowMetrics, ...stdioMetrics }))}
 ## The stages
 
 Each section that runs has its own; so has a plugin of yours that names some.

@@ -1,4 +1,5 @@
-// Checks that the links of the README, the docs and the packages' READMEs lead to files of the repository, and to titles in them.
+// Checks that the links of the README, the docs and the packages' READMEs lead to files of the repository, and to titles in
+// them, and that a page shows each picture.
 import { execFileSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { basename, dirname, join, resolve } from 'node:path'
@@ -6,9 +7,11 @@ import { fileURLToPath } from 'node:url'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const places = ['README.md', 'CONTRIBUTING.md', 'docs', 'app', 'core', 'control-plane', 'plugins']
-const pages = execFileSync('git', ['ls-files', ...places], { cwd: root, encoding: 'utf8' })
-  .split('\n')
-  .filter((path) => path.endsWith('.md') && existsSync(join(root, path)))
+const filesIn = (...folders) =>
+  execFileSync('git', ['ls-files', ...folders], { cwd: root, encoding: 'utf8' })
+    .split('\n')
+    .filter((path) => path !== '' && existsSync(join(root, path)))
+const pages = filesIn(...places).filter((path) => path.endsWith('.md'))
 
 /** Packages name files of the repository by URL, as they are published without them. */
 const ownUrl = /^https:\/\/github\.com\/svc-sdk\/svc-sdk\/(?:blob|tree)\/main\/(.*)$/
@@ -36,11 +39,17 @@ function leadsSomewhere(page, target) {
   return anchor === undefined || !file.endsWith('.md') || anchorsOf(file).includes(anchor)
 }
 
+const linked = new Set()
+const report = (error) => {
+  process.stderr.write(`${error}\n`)
+  process.exitCode = 1
+}
 for (const page of pages) {
-  const targets = readFileSync(join(root, page), 'utf8').matchAll(/\]\(([^)\s]+)/g)
+  const targets = readFileSync(join(root, page), 'utf8').matchAll(/(?:\]\(|\bsrc(?:set)?=")([^)\s"]+)/g)
   for (const [, target] of targets) {
-    if (leadsSomewhere(page, target)) continue
-    process.stderr.write(`${page}: the link ${target} leads to no file or title\n`)
-    process.exitCode = 1
+    linked.add(resolve(root, dirname(page), target))
+    if (!leadsSomewhere(page, target)) report(`${page}: the link ${target} leads to no file or title`)
   }
 }
+for (const image of filesIn('docs/images'))
+  if (!linked.has(resolve(root, image))) report(`${image}: no page shows it`)

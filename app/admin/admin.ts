@@ -6,6 +6,7 @@ import type { DependencyContainer } from 'tsyringe'
 import { AllowedHosts } from '../http/allowed-hosts.js'
 import { type ConnectionSource, HttpServer } from '../http/server.js'
 import { type GatewayMetrics, gatewayMetrics } from '../metrics/gateway-metrics.js'
+import { adminMetrics } from '../metrics/metric-table.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
 import type { AdminConfig } from '../policy/admin-config.js'
 import { Certificates } from '../tls/certificates.js'
@@ -30,13 +31,13 @@ interface WatchedGateway {
   activePolicy(): ActivePolicy
   draining(): boolean
   blockOf: AdminHandlerParts['blockOf']
-  /** The API, without what each listener has. */
+  /** The operations of the API, without those that each listener adds. */
   readonly operations: readonly Operation[]
   /** Loads the web pages. */
   readonly console: () => Promise<AdminConsole>
   /** `directories` are those of `KeyReader`. */
   keyReader(directories: readonly string[] | undefined): KeyReader
-  /** What a worker has from the others. */
+  /** The parts that a worker gets from the main process. */
   readonly link?: AdminLink | undefined
 }
 
@@ -58,6 +59,7 @@ export class Admin {
 
   constructor(config: AdminConfig, container: DependencyContainer, watched: WatchedGateway) {
     const metrics = resolve(container, gatewayMetrics)
+    metrics.declare(adminMetrics)
     this.#config = config
     this.#container = container
     this.#keyReader = (directories) => watched.keyReader(directories)
@@ -71,6 +73,7 @@ export class Admin {
       clock: resolve(container, tokens.Clock),
       ids: resolve(container, tokens.Ids),
       logger: resolve(container, tokens.Logger),
+      meter: metrics,
       operations,
       console: watched.console,
     }
@@ -84,7 +87,7 @@ export class Admin {
     const { host, port } = this.#config
     const handler = new AdminHandler(this.#parts)
     this.#handler = handler
-    // These are used after a reload has removed the admin section.
+    // The hosts that count after a reload has removed the admin section.
     const initialHosts = new AllowedHosts(this.#config)
     this.#server = new HttpServer(
       { ...limits, host, port },
@@ -133,7 +136,7 @@ export class Admin {
 
 type MetricsText = Pick<GatewayMetrics, 'contentType' | 'text'>
 
-/** The whole API: those of the gateway, and those that each listener has. */
+/** All operations: those of the gateway, and those that each listener adds. */
 export function allOperations(
   given: readonly Operation[],
   parts: { readonly metrics: MetricsText; console(): Promise<AdminConsole> },

@@ -1,12 +1,13 @@
-// Who sends a request to the admin listener.
+// Finds the client that sends a request to the admin listener.
 import type { IncomingMessage } from 'node:http'
-import { Refusal, type Reviewer, resolveOptional, services } from '@svc/core'
+import { isRefusal, Refusal, type Reviewer, resolveOptional, services } from '@svc/core'
 import type { ActivePolicy } from '../policy/active-policy.js'
 import type { AdminAuthorizer } from '../policy/admin-authorizer.js'
 import { bodyOf } from './body.js'
 import type { Operation } from './operation.js'
+import type { TokenGuesses } from './token-guesses.js'
 
-/** What a request to the admin listener is handled with. */
+/** The context in which one request to the admin listener is handled. */
 export interface AdminExchange {
   readonly traceId: string
   /** The policy in force, which stays started while the request is handled. */
@@ -27,19 +28,24 @@ const bearer = /^bearer +([A-Za-z0-9\-._~+/]+=*) *$/i
 /** Undefined if the request has no session of the console. */
 type FindSession = (message: IncomingMessage, exchange: AdminExchange) => Promise<RequestSession | undefined>
 
+export interface IdentifyParts {
+  readonly findSession: FindSession
+  readonly guesses: TokenGuesses
+}
+
 /**
- * Who sends a request: by its token, else by the cookie of the console, as the operation wants it. `known` gets a client whose
+ * Resolves to the client of the token, else of the console's cookie, as the operation allows. `known` gets a client whose
  * request may still be refused. Rejects with `Refusal`.
  */
 export async function clientOf(
   message: IncomingMessage,
   { by }: Pick<Operation, 'by'>,
   exchange: AdminExchange,
-  findSession: FindSession,
+  { findSession, guesses }: IdentifyParts,
   known?: (client: Reviewer) => void,
 ): Promise<Reviewer> {
   const { authorization, cookie } = message.headers
-  if (authorization !== undefined && by !== 'cookie') return clientOfToken(message, exchange)
+  if (authorization !== undefined && by !== 'cookie') return clientOfToken(message, exchange, guesses)
   if (authorization === undefined && cookie !== undefined && by !== 'token') {
     const session = await findSession(message, exchange)
     if (session !== undefined) {
@@ -56,15 +62,43 @@ export async function clientOf(
   )
 }
 
+/** Requests whose token was right once; a stream asks again each second, which is not a guess. */
+const admitted = new WeakSet<IncomingMessage>()
+
 /** Rejects with `Refusal`. */
 async function clientOfToken(
   message: IncomingMessage,
+  exchange: AdminExchange,
+  guesses: TokenGuesses,
+): Promise<Reviewer> {
+  const [, presented] = bearer.exec(message.headers.authorization ?? '') ?? []
+  const isGuess = presented !== undefined && !admitted.has(message)
+  const attempt = isGuess ? await guesses.begin(message.socket.remoteAddress ?? '', presented) : undefined
+  try {
+    const client = await ownerOf(attempt?.refusal === undefined ? presented : undefined, message, exchange)
+    admitted.add(message)
+    attempt?.succeed()
+    return client
+  } catch (error) {
+    if (isRefusal(error) && error.code !== 'STORE_UNAVAILABLE') {
+      attempt?.fail()
+      throw attempt?.refusal ?? error
+    }
+    attempt?.succeed()
+    throw error
+  }
+}
+
+/** The client of a token: `presented` is compared with the admin token. Rejects with `Refusal`. */
+async function ownerOf(
+  presented: string | undefined,
+  { headers }: IncomingMessage,
   { policy, authorizer }: AdminExchange,
 ): Promise<Reviewer> {
-  if (await hasToken(message, authorizer)) return { kind: 'admin' }
+  if (await hasToken(presented, authorizer)) return { kind: 'admin' }
   // Without OIDC only the admin token is valid, and authn's reason for refusing another would mislead.
   const identify = authorizer.tokenVotes ? undefined : resolveOptional(policy.container, services.identify)
-  const identity = await identify?.(message.headers)
+  const identity = await identify?.(headers)
   if (identity?.authenticated === true) return { kind: 'user', identity }
   const reason =
     authorizer.token === undefined
@@ -73,8 +107,7 @@ async function clientOfToken(
   throw new Refusal('UNAUTHENTICATED', reason)
 }
 
-async function hasToken({ headers }: IncomingMessage, { token }: AdminAuthorizer): Promise<boolean> {
-  const [, presented] = bearer.exec(headers.authorization ?? '') ?? []
+async function hasToken(presented: string | undefined, { token }: AdminAuthorizer): Promise<boolean> {
   if (token === undefined || presented === undefined) return false
   try {
     return await token.equals(presented)

@@ -8,6 +8,7 @@ import {
   type Ids,
   isRefusal,
   type Logger,
+  type Meter,
   Refusal,
   type ResponseHeaders,
   type Reviewer,
@@ -18,7 +19,7 @@ import { type BufferedResponse, noCall, refusalResponse, writeWhole } from '../h
 import type { ActivePolicy } from '../policy/active-policy.js'
 import type { AdminAccess, AdminAuthorizer } from '../policy/admin-authorizer.js'
 import { AccessRecords } from './access-records.js'
-import { readJson } from './body.js'
+import { bodyRefusal, readJson } from './body.js'
 import { type AdminExchange, clientOf, type RequestSession } from './client.js'
 import { EventStreams } from './event-stream.js'
 import { fixedHeaders } from './fixed-headers.js'
@@ -32,17 +33,18 @@ import {
   PlainResponse,
 } from './operation.js'
 import type { SessionKey } from './session.js'
+import { TokenGuesses } from './token-guesses.js'
 
 export interface ConsoleExchange extends AdminExchange {
-  /** Responds as to a GET request of the client to the API. Never rejects. */
-  ask(client: Reviewer, path: string): Promise<BufferedResponse>
+  /** Sends a GET request to the API for the client that `identify` resolves to. Never rejects. */
+  ask(identify: () => Promise<Reviewer>, path: string): Promise<BufferedResponse>
   /** Begins a session of the client that `identify` resolves to, as the operation does. Never rejects. */
   signIn(identify: () => Promise<Reviewer>, key: SessionKey): Promise<BufferedResponse>
   /** The body of the request. Rejects with `Refusal` if it is not JSON. */
   readJson(): Promise<object>
 }
 
-/** The web pages of the listener, and who is signed in to them. */
+/** The web pages of the listener, and the sessions of their users. */
 export interface AdminConsole {
   /** Headers of a response that begins a session of the client. Rejects with `Refusal`. */
   begin(request: OperationRequest, key: SessionKey): Promise<ResponseHeaders>
@@ -59,6 +61,7 @@ export interface AdminHandlerParts {
   readonly clock: Clock
   readonly ids: Ids
   readonly logger: Logger
+  readonly meter: Pick<Meter, 'count'>
   readonly operations: readonly Operation[]
   /** Loaded when it is first used. */
   console(): Promise<AdminConsole>
@@ -69,17 +72,22 @@ export interface AdminHandlerParts {
   blockOf(identity: Identity): string | undefined
 }
 
-/** Refusals for who the client is. */
-const accessErrors: ReadonlySet<ErrorCode> = new Set(['UNAUTHENTICATED', 'TOOL_NOT_ALLOWED'])
+/** A result that took longer to read is sent only to a client that may still read it, in milliseconds. */
+const BELIEVED_MS = 2_000
+
+/** Codes of refusals because of the client's identity or rights. */
+const accessErrors: ReadonlySet<ErrorCode> = new Set(['UNAUTHENTICATED', 'TOOL_NOT_ALLOWED', 'RATE_LIMITED'])
 
 export class AdminHandler {
   #parts: AdminHandlerParts
   #records: AccessRecords
   #streams = new EventStreams()
+  #guesses: TokenGuesses
 
   constructor(parts: AdminHandlerParts) {
     this.#parts = parts
     this.#records = new AccessRecords(parts.clock)
+    this.#guesses = new TokenGuesses(parts)
   }
 
   async handle(message: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -119,27 +127,31 @@ export class AdminHandler {
     const url = requestPath(message)
     const [path = ''] = url.split('?')
     if (path === '/healthz' && (method === 'GET' || method === 'HEAD')) return json({ status: 'ok' })
+    const found = path === '/console' || path.startsWith('/console/') ? undefined : this.#find(method, url)
+    // A body may end long after its beginning: the policy and the client count that are valid then.
+    const isChange = found !== undefined && found.operation.method !== 'GET'
+    const unread = isChange ? await bodyRefusal(message) : undefined
     const activePolicy = this.#parts.activePolicy()
     // A reload must not stop the stages while this request uses them.
     return activePolicy.hold(async () => {
       const { authorizer } = activePolicy
       if (authorizer === undefined) throw noAdmin()
       const exchange = { traceId, policy: activePolicy, authorizer }
-      if (path === '/console' || path.startsWith('/console/')) {
+      if (found === undefined) {
         const console = await this.#parts.console()
         return console.respond(message, {
           ...exchange,
           readJson: () => readJson(message),
-          ask: (client, asked) => this.#ask('GET', asked, async () => client, exchange),
+          ask: (identify, asked) => this.#ask('GET', asked, identify, exchange),
           signIn: (identify, key) => this.#ask('POST', '/api/session', identify, exchange, { key }),
         })
       }
-      const found = this.#find(method, url)
       const findSession = async (one: IncomingMessage, now: AdminExchange) =>
         (await this.#parts.console()).sessionOf(one, now)
-      const identify: Identify = (now, known) => clientOf(message, found.operation, now, findSession, known)
+      const parts = { findSession, guesses: this.#guesses }
+      const identify: Identify = (now, known) => clientOf(message, found.operation, now, parts, known)
       const { headers } = message
-      return this.#run(found, identify, exchange, { headers, readJson: () => readJson(message) })
+      return this.#run(found, identify, exchange, { headers, unread, readJson: () => readJson(message) })
     })
   }
 
@@ -175,7 +187,7 @@ export class AdminHandler {
     { operation, id, query, url }: FoundRequest,
     identify: Identify,
     exchange: AdminExchange,
-    { headers, readJson }: GivenRequest,
+    { headers, unread, readJson }: GivenRequest,
   ): Promise<AdminResponse> {
     const { traceId, policy, authorizer } = exchange
     let client: Reviewer | undefined
@@ -190,6 +202,7 @@ export class AdminHandler {
             client = known
           })
       const access = this.#accessOf(client, operation.access, authorizer)
+      if (unread !== undefined) throw unread
       const body = operation.body === undefined ? undefined : await readJson()
       const recordRefusal = (part: string, code: ErrorCode) =>
         this.#records.add(
@@ -197,10 +210,16 @@ export class AdminHandler {
           policy.container,
         )
       const request = { client, access, authorizer, policy, headers, id, query, body, recordRefusal }
-      result = await operation.run({ ...request, again: this.#again(operation, request, identify, exchange) })
+      const again = this.#again(operation, request, identify, exchange)
+      const begun = this.#parts.clock.monotonic()
+      result = await operation.run({ ...request, again })
+      const isLong = this.#parts.clock.monotonic() - begun > BELIEVED_MS
+      // A change has its effect already, and its proof counts once.
+      if (isLong && !isOpen && operation.method === 'GET') await again(async () => undefined)
     } catch (error) {
-      // What is not for the client does not exist for it either.
-      const isRecorded = isRefusal(error) && (accessErrors.has(error.code) || isHidden(error.code, id))
+      // An object that the client may not see looks like one that does not exist, so both refusals are recorded.
+      const isRecorded =
+        isRefusal(error) && (error === unread || accessErrors.has(error.code) || isHidden(error.code, id))
       if (isRecorded) await record(error.code)
       throw error
     }
@@ -244,6 +263,8 @@ type Identify = (now: AdminExchange, known?: (client: Reviewer) => void) => Prom
 
 interface GivenRequest {
   readonly headers: IncomingHttpHeaders
+  /** Why the body could not be read. */
+  readonly unread?: unknown
   /** Rejects with `Refusal`. */
   readJson(): Promise<object>
 }

@@ -2,13 +2,14 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { type Denied, type ErrorCode, Refusal, type Reviewer } from '@svc/core'
 import { z } from 'zod'
+import { idForm } from '../http/request-errors.js'
 import type { BufferedResponse } from '../http/response.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
 import type { AdminAccess, AdminAuthorizer } from '../policy/admin-authorizer.js'
 
 /**
- * Who may use an operation: everybody who is signed in; clients with any role or set, who see what is theirs; those who may
- * read metrics; operators and auditors; operators.
+ * The clients that may use an operation: all that are signed in; those with any role or set, who see only their part; those who
+ * may read metrics; operators and auditors; operators.
  */
 export type AccessLevel = 'signed-in' | 'reader' | 'metrics' | 'auditor' | 'operator'
 
@@ -18,20 +19,20 @@ interface Route {
   readonly path: string
   /** The event in the record of an access. */
   readonly name: string
-  /** What `:id` names, if records have its id. */
+  /** The kind of object that `:id` names, if records have its id. */
   readonly idOf?: 'escalation'
-  /** What it does, in one sentence. */
+  /** One sentence that says what the operation does. */
   readonly summary: string
   readonly access: AccessLevel
-  /** How the client must say who it is; absent: by a token, or by the cookie of a session. */
+  /** The way in which the client must identify itself; absent: by a token, or by the cookie of a session. */
   readonly by?: 'token' | 'cookie'
 }
 
-/** Where the events of a response go. */
+/** Sends the events of a response. */
 export interface EventSink {
   /** Aborts when the client has left, or the listener closes. */
   readonly signal: AbortSignal
-  /** Whether the client does not read what it was sent; what is sent then waits in memory. */
+  /** Whether the client leaves events unread; further ones wait in memory. */
   readonly isCongested: boolean
   /** `data` goes out as JSON. `id` is for the client's `Last-Event-ID`. */
   send(event: string, data: object, id?: string): void
@@ -46,7 +47,7 @@ export interface OperationRequest<Body = unknown, Query = unknown> {
   readonly client: Reviewer
   readonly access: AdminAccess
   readonly authorizer: AdminAuthorizer
-  /** Those of the request; empty if the console asks for its pages. */
+  /** The headers of the request; empty if the console asks for its pages. */
   readonly headers: IncomingHttpHeaders
   /** The policy in force, which stays started while the operation runs. */
   readonly policy: ActivePolicy
@@ -54,10 +55,10 @@ export interface OperationRequest<Body = unknown, Query = unknown> {
   readonly id: string | undefined
   readonly query: Query
   readonly body: Body
-  /** Records that a part of what is asked was refused, of which `id` names the object. */
+  /** Records the refusal of a part of the request; `id` names the object. */
   recordRefusal(id: string, code: ErrorCode): Promise<void>
   /**
-   * Uses the request by the policy that is in force now, and with what its client may do now. Rejects with `Refusal` if it
+   * Runs `use` under the policy that is in force now, with the client's current rights. Rejects with `Refusal` if the request
    * is no longer allowed.
    */
   again<T>(use: (request: OperationRequest<Body, Query>) => Promise<T>): Promise<T>
@@ -71,11 +72,11 @@ export class PlainResponse {
 export interface Operation<Body = unknown, Query = unknown> extends Route {
   /** Absent: it has no query. Values are texts; each name may be there once. */
   readonly query?: z.ZodType<Query>
-  /** Of the JSON in the request; absent: it has none. */
+  /** The schema of the JSON in the request; absent if the request has no body. */
   readonly body?: z.ZodType<Body>
-  /** Of the JSON in the response, or of the data of its events; `text` for plain text. */
+  /** The schema of the JSON in the response, or of the data of its events; `text` for plain text. */
   readonly response: z.ZodType | 'text' | Readonly<Record<string, z.ZodType>>
-  /** The access is not recorded: the operation writes records of its own, or says nothing about anybody. */
+  /** Set if accesses are not recorded, because the operation writes records of its own, or shows no data about people. */
   readonly isUnrecorded?: true
   /** Resolves to the response, as JSON. Rejects with `Refusal`. */
   run(request: OperationRequest<Body, Query>): Promise<object | PlainResponse | AdminEventStream | Denied>
@@ -118,7 +119,7 @@ export interface FoundOperation {
   readonly query: Readonly<Record<string, string>>
 }
 
-/** Records have the whole query of an access. */
+/** A limit, because records have the whole query of an access. */
 const MAX_URL = 8_000
 
 /** @throws {Refusal} `BAD_REQUEST` if a name is in the query twice, or the query is too long */
@@ -137,14 +138,9 @@ export function findOperation(
     const at = wanted.indexOf(':id')
     if (wanted.some((segment, index) => index !== at && segment !== segments[index])) continue
     const id = segments[at]
-    if (id === undefined || isId(id)) return { operation: found, id, query: queryOf(rest.join('?')) }
+    if (id === undefined || idForm.test(id)) return { operation: found, id, query: queryOf(rest.join('?')) }
   }
   return undefined
-}
-
-/** The characters of ids, so that nothing else reaches a store. */
-function isId(text: string): boolean {
-  return /^[A-Za-z0-9_-]{1,128}$/.test(text)
 }
 
 function queryOf(text: string): Record<string, string> {

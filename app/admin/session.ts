@@ -1,17 +1,15 @@
-// The operation that says who is signed in to the admin listener, and what they may do.
+// The operations on the session of a client of the admin listener, and on its rights.
 import type { ResponseHeaders } from '@svc/core'
 import { z } from 'zod'
 import type { AdminConsole } from './handler.js'
 import { type Operation, type OperationRequest, operation, PlainResponse } from './operation.js'
 
-export const sessionSchema = z.object({
+const sessionSchema = z.object({
   kind: z.enum(['admin', 'user']).describe('The admin token, or a user.'),
   name: z.string(),
   tenant: z.string().optional(),
   roles: z.array(z.string()).readonly(),
-  votes: z
-    .enum(['person', 'admin_token', 'none'])
-    .describe('As what the client votes on what it may vote on.'),
+  votes: z.enum(['person', 'admin_token', 'none']).describe('The kind of voter that the client is.'),
   may: z.object({
     read_metrics: z.boolean(),
     read_outlines: z.boolean().describe('Every escalation, without the input of its call.'),

@@ -1,4 +1,4 @@
-// What operators block: callers, tools or servers, by a pattern, for a time or until it is taken back.
+// A block: operators refuse callers, tools or servers that match a pattern, for a time or until they lift it.
 import { type Call, type Identity, identity, type RequestKind } from '@svc/core'
 import { compilePatternSet, foldName, type Glob, globMatches, globOf, type PatternSet } from '@svc/core/match'
 import { z } from 'zod'
@@ -6,17 +6,17 @@ import { z } from 'zod'
 export const blockKinds = ['principal', 'tool', 'server'] as const
 type BlockKind = (typeof blockKinds)[number]
 
-/** As gateways share it. */
+/** The form in which gateways share a block. */
 export const blockSchema = z.strictObject({
   id: z.string(),
   kind: z.enum(blockKinds),
   pattern: z.string(),
   reason: z.string(),
-  /** Who blocks. */
+  /** The operator. */
   by: z.string(),
-  /** ISO 8601, by the clock of the gateway that was asked. */
+  /** ISO 8601, by the clock of the gateway that set the block. */
   at: z.string(),
-  /** Null: until it is lifted. */
+  /** ISO 8601; null if it ends only when it is lifted. */
   until: z.string().nullable(),
 })
 
@@ -38,12 +38,12 @@ export class BlockList {
     this.#servers = of('server').map((block) => [block, compilePatternSet([`${block.pattern}/*`])])
   }
 
-  /** Whether a decision needs the request of a call, and not only who sends it where. */
+  /** Whether a decision needs the request of a call, beside its caller and its server. */
   get needsRequest(): boolean {
     return this.#tools.length > 0
   }
 
-  /** The first block that refuses the call. One on tools refuses a call whose request has been read. */
+  /** The first block that refuses the call. A block of a tool applies once the request has been read. */
   find(call: Call): Block | undefined {
     if (this.blocks.length === 0) return undefined
     const { kind, readings } = call.parsedRequest ?? {}
@@ -64,15 +64,15 @@ export class BlockList {
     return this.#servers.find(([, set]) => set.coversServer(server))?.[0]
   }
 
-  /** The block on one of these readings of a reference. A request of the open part of a protocol names no tool. */
+  /** The block of one of these readings of a reference. Other requests of a protocol name no tool. */
   findReference(readings: readonly string[], kind: RequestKind): Block | undefined {
     if (kind === 'protocol') return undefined
     return this.#tools.find(([, set]) => set.findReading(readings) !== undefined)?.[0]
   }
 }
 
-/** For the one who is blocked: without the operator's reason. */
-export function describeEnd({ until, id }: Block): string {
+/** The message for the blocked caller, without the operator's reason. */
+export function blockedMessage({ until, id }: Block): string {
   return `Blocked by an operator until ${until ?? 'it is allowed again'} (${id}).`
 }
 

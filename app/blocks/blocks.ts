@@ -1,23 +1,23 @@
-// The blocks in force in this gateway. The board has them for all gateways; what is set here holds here at once, and goes
-// to the board when it can.
+// The blocks in force in this gateway. The board shares them with all gateways; a change here is in force here at once, and is
+// written to the board as soon as possible.
 import { randomBytes, randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
 import { type Board, type BoardState, type Clock, type Identity, type Logger, Refusal } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import { elapsed, type HostInstant, thisBoot } from '@svc/core/store'
-import { type Block, BlockList, blockSchema, describeEnd } from './block.js'
+import { type Block, BlockList, blockedMessage, blockSchema } from './block.js'
 import type { BlockChange, BlocksFile } from './kept-blocks.js'
 import { ENDED, epochOf, type Spread, spreadOf } from './spread.js'
 
-/** Time between two looks at the board: every gateway has a new block within a second. */
-export const LOOK_MS = 250
-/** A gateway says that it lives at least this often. */
+/** Time between two reads of the board, so that every gateway has a new block within a second. */
+const LOOK_MS = 250
+/** The longest time between two signs of life of a gateway on the board. */
 const SEEN_MS = 1_000
-/** Until it says so again where that failed: LMDB prints lines of its own for each write to a full disk. */
+/** Time until a failed sign of life is repeated: LMDB prints lines of its own for each write to a full disk. */
 const RETRY_MS = 10_000
 /** Ended blocks stay on the board until a gateway has recorded their end. */
 const GRACE_MS = 86_400_000
-/** For one without an end; the store and the file have an end for each. */
+/** The time of a block without an end, because the store and the file need an end for each. */
 const ENDLESS_MS = 100 * 365 * 86_400_000
 const LOG_MS = 10_000
 export const MAX_BLOCKS = 200
@@ -30,7 +30,7 @@ export interface BlocksParts {
   open(): Promise<Board>
   /** The list has changed: calls in progress are judged again. */
   changed(list: BlockList): void
-  /** A block has ended, and this gateway is the one that says so. */
+  /** Called by the one gateway that reports the end of a block. */
   ended(block: Block): void
 }
 
@@ -40,10 +40,10 @@ interface Held {
   readonly end: number
 }
 
-/** A change that holds in this gateway already. */
+/** A change that is in force in this gateway already. */
 export interface Changed {
   readonly block: Block
-  /** Resolves when the others have it, or have had time for it. */
+  /** Resolves when the other gateways apply it, or have had time to. */
   readonly spread: Promise<Spread>
 }
 
@@ -57,6 +57,8 @@ export class Blocks {
   #version = ''
   /** Changes that the board does not have yet. */
   #pending = new Map<string, BlockChange>()
+  /** Whether the board has changes of this gateway that are not in the list read last. */
+  #isBehind = false
   /** Blocks that have ended and may still be on the board. */
   #ended = new Map<string, Block>()
   #board: Promise<Board> | undefined
@@ -66,7 +68,7 @@ export class Blocks {
   #logAt = Number.NEGATIVE_INFINITY
   #timer: NodeJS.Timeout | undefined
 
-  /** Holds what the file has. @throws {Error} if the file cannot be read */
+  /** Starts with the blocks of the file. @throws {Error} if the file cannot be read */
   constructor(parts: BlocksParts) {
     this.#parts = parts
     const kept = parts.file.read()
@@ -80,7 +82,7 @@ export class Blocks {
     this.#list = this.#listOf()
   }
 
-  /** Looks at the board now, and from now on. */
+  /** Reads the board now, and then at intervals. */
   async start(): Promise<void> {
     await this.look()
     this.#timer = setInterval(() => void this.look(), LOOK_MS).unref()
@@ -96,11 +98,11 @@ export class Blocks {
     return this.#list
   }
 
-  /** What a person is told whom a block refuses, for what is not a call; undefined for others. */
+  /** The message that refuses a blocked caller's request other than a call; undefined if the caller is not blocked. */
   refusalOf(caller: Identity): string | undefined {
     if (!this.#isKnown) return 'What operators have blocked is not known yet; ask again later.'
     const block = this.list.findCaller(caller)
-    return block && describeEnd(block)
+    return block && blockedMessage(block)
   }
 
   /** Why the last exchange with the board failed. */
@@ -109,10 +111,10 @@ export class Blocks {
   }
 
   /**
-   * Without `forMs` it has no end.
+   * Without `forMs` the block has no end.
    *
    * @throws {Refusal} if there are too many
-   * @throws {PatternError} for a pattern that does not compile; nothing is kept of it
+   * @throws {PatternError} for a pattern that does not compile; it is not kept
    */
   set(given: Pick<Block, 'kind' | 'pattern' | 'reason' | 'by'>, forMs?: number): Changed {
     if (this.list.blocks.length >= MAX_BLOCKS)
@@ -121,7 +123,7 @@ export class Blocks {
     const at = new Date(now).toISOString()
     const until = forMs === undefined ? null : new Date(now + forMs).toISOString()
     const block = { ...given, id: randomBytes(6).toString('hex'), at, until }
-    // One that does not compile would be unreadable everywhere, and every call would be refused.
+    // A pattern that does not compile could not be read by any gateway, and each would refuse every call.
     new BlockList([block])
     this.#hold(block, forMs ?? ENDLESS_MS)
     this.#pending.set(block.id, 'put')
@@ -129,7 +131,7 @@ export class Blocks {
     return { block, spread: this.#spread(block.id) }
   }
 
-  /** Undefined if there is no such block. */
+  /** Undefined if no block has the id. */
   lift(id: string): Changed | undefined {
     const held = this.#held.get(id)
     if (held === undefined) return undefined
@@ -139,7 +141,7 @@ export class Blocks {
     return { block: held.block, spread: this.#spread(id) }
   }
 
-  /** Exchanges changes with the board. Never rejects: while the board is down, the last list holds. */
+  /** Exchanges changes with the board. Never rejects: while the board is down, the last list stays in force. */
   look(): Promise<void> {
     this.#looking ??= this.#look().finally(() => {
       this.#looking = undefined
@@ -155,7 +157,7 @@ export class Blocks {
       await board?.seen({ id: this.#id, name: this.#name, version: ENDED })
       await board?.close()
     } catch (err) {
-      // The others then mention this gateway as silent for a minute.
+      // The other gateways then report this one as silent for a minute.
       this.#parts.logger.debug({ err }, 'the end of this gateway is not on the board of blocks')
     }
   }
@@ -187,17 +189,30 @@ export class Blocks {
   }
 
   async #flush(board: Board): Promise<void> {
-    for (const [id, change] of this.#pending) {
-      const held = this.#held.get(id)
-      if (change === 'remove') await board.remove(id)
-      else if (held !== undefined)
-        await board.put(id, JSON.stringify(held.block), this.#leftOf(held) + GRACE_MS)
-      // A change of the same block may have come meanwhile.
-      if (this.#pending.get(id) === change) this.#pending.delete(id)
+    if (this.#pending.size === 0) return
+    try {
+      for (const [id, change] of this.#pending) {
+        const held = this.#held.get(id)
+        if (change === 'remove') await board.remove(id)
+        else if (held !== undefined)
+          this.#sent(await board.put(id, JSON.stringify(held.block), this.#leftOf(held) + GRACE_MS))
+        this.#isBehind = true
+        // A change of the same block may have come meanwhile.
+        if (this.#pending.get(id) === change) this.#pending.delete(id)
+      }
+    } finally {
+      // A put that the file still has would bring a block back after a restart that another gateway has lifted meanwhile.
+      this.#keep()
     }
   }
 
+  /** A gateway that has not read the list yet knows from now on of which store it is, and so notices a loss. */
+  #sent(version: string): void {
+    if (this.#version === '') this.#version = `${epochOf(version)}0`
+  }
+
   #take({ version, entries }: BoardState): void {
+    this.#isBehind = false
     if (entries === undefined && this.#isKnown) return
     this.#isKnown = true
     const own = this.#held
@@ -208,7 +223,7 @@ export class Blocks {
       if (block.until === null || leftMs > GRACE_MS) this.#hold(block, leftMs - GRACE_MS)
       else this.#ended.set(id, block)
     }
-    // A store that has lost its content must not lift what it had.
+    // If the store has lost its content, the blocks of this gateway stay in force.
     const isLost = this.#version !== '' && epochOf(version) !== epochOf(this.#version)
     for (const [id, held] of own) {
       if (this.#held.has(id) || !(isLost || this.#pending.get(id) === 'put')) continue
@@ -223,10 +238,10 @@ export class Blocks {
     try {
       const block = blockSchema.parse(JSON.parse(value))
       // Throws for an invalid pattern.
-      return new BlockList([block]).blocks[0] ?? unreadable(id)
+      return new BlockList([block]).blocks[0] ?? blockOfAll(id)
     } catch (err) {
       this.#log(err)
-      return unreadable(id)
+      return blockOfAll(id)
     }
   }
 
@@ -243,12 +258,12 @@ export class Blocks {
     return spreadOf({
       name: this.#name,
       clock: this.#parts.clock,
-      // An exchange that has begun may have passed over the change.
+      // An exchange that began earlier may have missed the change.
       exchange: async () => {
         await this.look()
         if (this.#pending.has(id)) await this.look()
         // Changes of other blocks that came meanwhile have a spread of their own.
-        if (this.#pending.has(id) || this.#board === undefined)
+        if (this.#pending.has(id) || this.#isBehind || this.#board === undefined)
           throw new Error(this.#error ?? 'the store does not have the change yet')
         return { version: this.#version, board: await this.#board }
       },
@@ -256,7 +271,7 @@ export class Blocks {
   }
 
   #hold(block: Block, forMs: number): void {
-    // One without an end does not end by a wrong clock either.
+    // A wrong clock must not end a block without an end either.
     const left = block.until === null ? ENDLESS_MS : forMs
     if (left > 0) this.#held.set(block.id, { block, end: this.#parts.clock.monotonic() + left })
   }
@@ -288,6 +303,10 @@ export class Blocks {
   #apply(): void {
     this.#list = this.#listOf()
     this.#parts.changed(this.#list)
+    this.#keep()
+  }
+
+  #keep(): void {
     const blocks = [...this.#held.values()].map((held) => ({
       block: held.block,
       leftMs: this.#leftOf(held),
@@ -319,8 +338,8 @@ export class Blocks {
   }
 }
 
-/** What it refuses is not known, so it refuses every call. Operators see it in the list, and lift it. */
-function unreadable(id: string): Block {
+/** Replaces an entry that cannot be read: it may block anything, so each call is refused until an operator lifts it. */
+function blockOfAll(id: string): Block {
   const reason = 'the entry of the store cannot be read, so every call is refused'
   return {
     id,

@@ -1,4 +1,4 @@
-// The last list of blocks in a file of the gateway: it holds after a restart while the store is down, or without one.
+// The last list of blocks in a file of the gateway: after a restart it is in force while the store is down, or without a store.
 import { randomBytes } from 'node:crypto'
 import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
@@ -9,14 +9,14 @@ import { type Block, blockSchema } from './block.js'
 
 const changeSchema = z.enum(['put', 'remove'])
 
-/** What is to become of a block on the board. */
+/** The next change of a block on the board. */
 export type BlockChange = z.output<typeof changeSchema>
 
-// The optional parts are left out where they say nothing, so that earlier releases read the file.
+// Optional parts are left out if they have their default, so that earlier releases read the file.
 const fileSchema = z.strictObject({
   /** The version of the board. */
   version: z.string(),
-  /** When it was written: a wall clock that is set meanwhile must not end a block. */
+  /** The time of the write: a wall clock that is set meanwhile must not end a block. */
   at: z.strictObject({ wall: z.number(), steady: z.number(), boot: z.number() }),
   /** `leftMs`: milliseconds from then to its end. */
   blocks: z.array(z.strictObject({ block: blockSchema, leftMs: z.number() })),
@@ -41,21 +41,21 @@ export class BlocksFile {
     this.#path = path
   }
 
-  /** Undefined if there is none. @throws {Error} for a file that cannot be read: what it blocks is not known */
+  /** Undefined if the file does not exist. @throws {Error} for a file that cannot be read, because its blocks are not known */
   read(): KeptBlocks | undefined {
     let text: string
     try {
       text = readFileSync(this.#path, 'utf8')
     } catch (error) {
-      // With a file in the place of a directory there is none either; whoever writes there says so.
+      // A path through a file has no blocks file either; the next write reports the error.
       if (error instanceof Error && 'code' in error && (error.code === 'ENOENT' || error.code === 'ENOTDIR'))
         return undefined
-      throw this.#unreadable(error)
+      throw this.#readError(error)
     }
     try {
       return fileSchema.parse(JSON.parse(text))
     } catch (error) {
-      throw this.#unreadable(error)
+      throw this.#readError(error)
     }
   }
 
@@ -72,7 +72,7 @@ export class BlocksFile {
     }
   }
 
-  #unreadable(cause: unknown): Error {
+  #readError(cause: unknown): Error {
     const message = `${this.#path}: ${messageOf(cause)}; remove it if nothing is blocked`
     return new Error(message, { cause })
   }

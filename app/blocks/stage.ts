@@ -10,7 +10,7 @@ import {
   type Outcome,
   type Stage,
 } from '@svc/core'
-import { type Block, BlockList, describeEnd } from './block.js'
+import { type Block, BlockList, blockedMessage } from './block.js'
 
 const STAGE = 'blocks'
 const nothing = new BlockList([])
@@ -20,7 +20,7 @@ const unknown = denied('STORE_UNAVAILABLE', 'What operators have blocked is not 
 export function blockStage(current: () => BlockList | undefined, reason = () => ''): Stage {
   const list = () => current() ?? nothing
   const judge = (call: Call): MaybePromise<Block | undefined> => {
-    // Lists show no blocked tool.
+    // Lists do not show a blocked tool.
     call.addReferenceRule((reference, kind) => findingOf(list().findReference([reference], kind)))
     const find = () => list().find(call)
     return list().needsRequest ? after(call.request(), find) : find()
@@ -43,7 +43,7 @@ export function blockStage(current: () => BlockList | undefined, reason = () => 
       return after(judge(call), (block) => {
         if (block !== undefined) return refusalOf(block)
         return after(next(), (outcome) => {
-          // One that was stopped by a block while it waited.
+          // A block may have stopped the call while it waited.
           const later = outcome.kind !== 'completed' && call.sent === 'no' ? list().find(call) : undefined
           return later === undefined ? outcome : refusalOf(later)
         })
@@ -55,11 +55,11 @@ export function blockStage(current: () => BlockList | undefined, reason = () => 
 /** Stops a call in progress that the list refuses. */
 export function stopIfBlocked(call: Call, list: BlockList): void {
   const block = list.find(call)
-  if (block !== undefined) call.abort('TOOL_NOT_ALLOWED', describeEnd(block))
+  if (block !== undefined) call.abort('TOOL_NOT_ALLOWED', blockedMessage(block))
 }
 
 function refusalOf(block: Block): Denied {
-  return denied('TOOL_NOT_ALLOWED', describeEnd(block), {
+  return denied('TOOL_NOT_ALLOWED', blockedMessage(block), {
     denial: { level: 'gateway', type: STAGE, reason: reasonOf(block) },
   })
 }
@@ -71,7 +71,7 @@ function findingOf(block: Block | undefined): Finding | undefined {
     stage: STAGE,
     level: 'gateway',
     ruling: 'deny',
-    detail: describeEnd(block),
+    detail: blockedMessage(block),
   }
 }
 

@@ -8,6 +8,7 @@ import {
   readWitnessKeys,
   type VerifyFailure,
   type VerifyReport,
+  type VoterRules,
   verifyLog,
 } from '@svc/plugin-audit/tools'
 import { z } from 'zod'
@@ -42,7 +43,7 @@ export async function verify(dir: string, options: VerifyArguments, io: CliIo): 
     ...rest,
     ...(keys === undefined ? {} : { keys: await readKeys(keys) }),
     ...(witnesses === undefined ? {} : { witnesses }),
-    ...(passkeys === undefined ? {} : { passkeys: await passkeysIn(passkeys) }),
+    ...(passkeys === undefined ? {} : await reviewersIn(passkeys)),
     onFailure(failure) {
       if (json) return
       progress.clear()
@@ -56,16 +57,29 @@ export async function verify(dir: string, options: VerifyArguments, io: CliIo): 
   io.exit(VERDICT_EXIT[report.verdict])
 }
 
+const texts = z.array(z.string())
+
 const passkeysFile = z.object({
   admin: z.object({
     passkeys: z
       .array(z.strictObject({ user: z.string(), id: z.string(), public_key: z.string() }).partial())
       .min(1),
+    approval_sets: z
+      .record(z.string(), z.object({ users: texts, reviewer_roles: texts }).partial())
+      .optional(),
+    roles: z.object({ reviewer: texts.optional() }).optional(),
   }),
+  security: z
+    .object({
+      side_effects: z
+        .object({ human_escalation: z.object({ approval_set_id: z.string().optional() }).optional() })
+        .optional(),
+    })
+    .optional(),
 })
 
-/** Those of a policy, or of a file that has this part of one. Rejects with `AuditError`. */
-async function passkeysIn(file: string): Promise<ReviewerPasskey[]> {
+/** Reads the passkeys of a policy, or of a file that has this part of one. Rejects with `AuditError`. */
+async function reviewersIn(file: string): Promise<{ passkeys: ReviewerPasskey[]; voters: VoterRules }> {
   const [text, { policyValue }, { publicKeyOf }] = await Promise.all([
     readInput(file, 'passkeys'),
     import('@svc/core/policy'),
@@ -74,7 +88,7 @@ async function passkeysIn(file: string): Promise<ReviewerPasskey[]> {
   const found = passkeysFile.safeParse(policyValue(String(text)))
   if (!found.success)
     throw new AuditError('bad_config', `${file} does not list passkeys under admin.passkeys`)
-  const { passkeys } = found.data.admin
+  const { passkeys, approval_sets: approvalSets, roles } = found.data.admin
   for (const [at, { public_key: key }] of passkeys.entries()) {
     try {
       if (key !== undefined) publicKeyOf(key)
@@ -82,7 +96,8 @@ async function passkeysIn(file: string): Promise<ReviewerPasskey[]> {
       throw new AuditError('bad_config', `${file}: admin.passkeys.${at}.public_key: ${messageOf(error)}`)
     }
   }
-  return passkeys
+  const defaultSet = found.data.security?.side_effects?.human_escalation?.approval_set_id
+  return { passkeys, voters: { approvalSets, reviewerRoles: roles?.reviewer, defaultSet } }
 }
 
 export async function witnessPolicy(file: string | undefined, quorum: number | undefined) {
@@ -133,6 +148,10 @@ function summary(report: VerifyReport, fast: boolean): string {
   }
   if (report.provenVotes !== undefined)
     lines.push(`${report.provenVotes} votes proven by passkeys of their reviewers`)
+  if (report.unjudgedVotes !== undefined && report.unjudgedVotes > 0)
+    lines.push(
+      `${report.unjudgedVotes} votes not judged by approval set or role: the log does not state which applies (no failure)`,
+    )
   if (report.removedDays.length > 0) {
     const [first, last] = [report.removedDays[0], report.removedDays.at(-1)]
     lines.push(

@@ -44,7 +44,7 @@ function judging(io: CliIo): Command[] {
     .option('--origin <origin>', 'the origin that the log must have')
     .option(
       '--passkeys <file>',
-      'a policy that lists the passkeys of reviewers: every vote must be proven by one',
+      'a policy that lists the passkeys of reviewers: every vote must be proven by one, and be theirs to cast',
     )
     .option('--write-keys <file>', 'if it is intact, write its keys there with the leaves that each may sign')
     .option('--strict', 'check every signature, even those that others cover')

@@ -111,7 +111,7 @@ class Init {
     const chosen = candidates.filter((candidate) => allowed.includes(candidate) || confirmed.has(candidate))
     if (chosen.length === 0) return this.#nothing(files.some(isGoverned))
     await this.#print(planLines(plan(chosen), this.#options.preset, journal === undefined))
-    if (!(await this.#agreed('Apply?', 'svc-sdk init --yes'))) return
+    if (!(await this.#agreed('Apply?', 'npx svc-sdk init --yes'))) return
     const entries = plan(await this.#reachable(chosen))
     if (entries.length === 0) return this.#nothing(false)
     await applyPlan({
@@ -150,7 +150,7 @@ class Init {
       `Would remove    ${undo.removed.filter((name) => !name.startsWith(`${fileNames.state}/`)).join(', ') || 'no policy'}, and what init wrote to ${fileNames.state}/`,
       ...undo.kept.map((line) => `Stays           ${line}`),
     ])
-    if (!(await this.#agreed('Undo?', 'svc-sdk init --undo --yes'))) return
+    if (!(await this.#agreed('Undo?', 'npx svc-sdk init --undo --yes'))) return
     applyUndo(undo, this.#journalFile, this.#machine.dir)
     await this.#print(['Done. Restart the clients.'])
   }

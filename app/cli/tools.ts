@@ -67,7 +67,7 @@ function reviewText({ server, review, definitions }: Review): string {
   ])
   const named = visibleInLine(server)
   const head = `${named}: ${definitions.length} ${definitions.length === 1 ? 'definition waits' : 'definitions wait'}`
-  return `${head}\n${lines.join('\n')}\n  to accept: svc tools accept ${named} --review ${visibleInLine(review)}\n`
+  return `${head}\n${lines.join('\n')}\n  to accept: npx svc-sdk tools accept ${named} --review ${visibleInLine(review)}\n`
 }
 
 async function accept(

@@ -30,7 +30,7 @@ const activitySchema = z.object({
         tool: z.string(),
         kind: z
           .enum(['tool', 'prompt', 'resource', 'protocol'])
-          .describe('What `tool` names; of protocol, a method.'),
+          .describe('The kind of name in `tool`; `protocol` stands for a method.'),
         version: z.string(),
         ...counts,
       }),
@@ -95,7 +95,7 @@ export class ActivityReader {
   async #activityOf(dir: string): Promise<Activity> {
     const known = this.#activities.get(dir)
     if (known !== undefined) return known
-    // Loaded here, as a gateway records without the tools that read its log.
+    // Loaded here, because a gateway records without the tools that read its log.
     const { Activity } = await import('@svc/plugin-audit/tools')
     const activity = new Activity(dir)
     this.#activities.set(dir, activity)

@@ -1,4 +1,4 @@
-// What the server side of the console and its pages have in common. The pages import these types and no code of the server.
+// The types that the server side of the console shares with its pages. The pages import these types and no code of the server.
 import type { SessionJson } from '../admin/session.js'
 import type { StatusJson } from './status-operation.js'
 
@@ -9,6 +9,8 @@ export interface ApiRefusal {
   readonly error: string
   readonly message: string
   readonly denial_reason?: string
+  /** The escalation that is meant, of several. */
+  readonly escalation_id?: string
 }
 
 /** The path below `/console` and the query. */
@@ -19,27 +21,27 @@ export interface Location {
 
 export interface SessionTimes {
   readonly endsAt: number
-  /** How long it lasts without activity of its user. */
+  /** Milliseconds without activity of the user after which it ends. */
   readonly idleMs: number
-  /** From then on an activity is worth a request. */
+  /** Before this time, activity is not reported. */
   readonly keepFrom: number
 }
 
-/** What a page begins with; it is in the page as JSON. */
+/** The first state of a page, which is in the page as JSON. */
 export interface PageState {
   readonly location: Location
   /** Undefined if nobody is signed in. */
   readonly session: SessionJson | undefined
   readonly csrf: string
-  /** Of a session that ends by itself; milliseconds since the epoch, by the clock of the gateway. */
+  /** The times of a session that ends by itself, in milliseconds since the epoch by the clock of the gateway. */
   readonly times?: SessionTimes | undefined
-  /** Absent for those who may not read it. */
+  /** Absent if the client may not read it. */
   readonly status?: StatusJson | undefined
-  /** What the view's `load` gave. */
+  /** The value that the view's `load` returned. */
   readonly data?: unknown
-  /** Why the view has no data. */
+  /** The reason why the view has no data. */
   readonly error?: ApiRefusal | undefined
-  /** How people sign in. */
+  /** The ways to sign in. */
   readonly login: { readonly token: boolean; readonly oidc: boolean; readonly users: boolean }
   /** Milliseconds since the epoch, by the clock of the gateway. */
   readonly now: number
@@ -51,7 +53,7 @@ export type Theme = 'light' | 'dark'
 
 export interface PageRequest extends Omit<PageState, 'data' | 'error' | 'status'> {
   readonly theme: Theme | undefined
-  /** What the API has for the client. */
+  /** The response of the API to the client. */
   ask(path: string): Promise<{ readonly status: number; readonly text: string }>
   /** `style` is the text of the stylesheet. */
   readonly assets: { readonly script: Asset; readonly icon: Asset; readonly style: string }
@@ -59,7 +61,7 @@ export interface PageRequest extends Omit<PageState, 'data' | 'error' | 'status'
 
 export interface Asset {
   readonly path: string
-  /** For the `integrity` attribute. */
+  /** The value of the `integrity` attribute. */
   readonly integrity: string
 }
 

@@ -1,6 +1,6 @@
-// The web pages of the admin listener. Pages are rendered here, from what the admin API has for the client; the same code
-// goes on in the browser.
-import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
+// The web pages of the admin listener. The server renders them with the client's responses of the admin API; the same code
+// continues in the browser.
+import type { IncomingMessage } from 'node:http'
 import { TLSSocket } from 'node:tls'
 import { type Clock, type MapBounds, Refusal, type SharedMap } from '@svc/core'
 import type { AdminExchange, RequestSession } from '../admin/client.js'
@@ -78,7 +78,7 @@ export class Console implements AdminConsole {
     if (local !== null)
       return redirect(`${schemeOf(message)}://localhost${local[1] ?? ''}${requestPath(message)}`)
     if (path === '/console' || path === '/console/') return redirect('/console/approvals')
-    // Its script goes on with what the issuer says.
+    // The script of this page continues the sign-in with the issuer's response.
     const isCallback = path === CALLBACK_PATH
     const session = isCallback ? undefined : await this.#sessions.find(message, exchange)
     const { 'sec-fetch-site': site, 'sec-fetch-mode': mode = 'navigate' } = message.headers
@@ -86,21 +86,14 @@ export class Console implements AdminConsole {
     if (isForeign && mode !== 'navigate') {
       throw new Refusal('TOOL_NOT_ALLOWED', 'A web page of another origin may not load pages from here.')
     }
-    // A strict cookie does not come with a request that another site causes; one that this page causes has it.
+    // Browsers send a strict cookie with requests that this page causes, and not with those of another site.
     if (session === undefined && isForeign && !isCallback) return this.#again()
-    return this.#page(
-      { path: path.slice('/console'.length), query },
-      { session, headers: message.headers },
-      exchange,
-    )
+    return this.#page({ path: path.slice('/console'.length), query }, { session, message }, exchange)
   }
 
   async #page(
     location: { readonly path: string; readonly query: string },
-    {
-      session,
-      headers: asked,
-    }: { readonly session: Session | undefined; readonly headers: IncomingHttpHeaders },
+    { session, message }: { readonly session: Session | undefined; readonly message: IncomingMessage },
     exchange: ConsoleExchange,
   ): Promise<BufferedResponse> {
     const { authorizer } = exchange
@@ -108,6 +101,12 @@ export class Console implements AdminConsole {
     this.#pages ??= import(new URL('../console/ui/page.js', import.meta.url).href)
     const pages = await this.#pages
     const client = session?.client
+    // Each read by itself, as a page may take long.
+    const identify = async () => {
+      const found = await this.#sessions.find(message, exchange)
+      if (found === undefined) throw new Refusal('UNAUTHENTICATED', 'The session is over.')
+      return found.client
+    }
     const { status, html } = await pages.render({
       location,
       session: client && sessionOf({ client, access: authorizer.accessOf(client), authorizer }),
@@ -119,11 +118,10 @@ export class Console implements AdminConsole {
         users: !authorizer.tokenVotes,
       },
       now: this.#clock.now(),
-      theme: themeOf(asked.cookie),
+      theme: themeOf(message.headers.cookie),
       assets: this.#assets,
-      async ask(path) {
-        if (client === undefined) throw new Error('a page asked the API for nobody')
-        const { status, body } = await exchange.ask(client, path)
+      ask: async (path) => {
+        const { status, body } = await exchange.ask(identify, path)
         return { status, text: String(body) }
       },
     })
@@ -153,7 +151,7 @@ export class Console implements AdminConsole {
     return typeof cookie === 'string' ? jsonWith({ path }, cookie, this.#signIn.cleared) : response
   }
 
-  /** A page that asks for itself once more. */
+  /** A page that requests itself once more. */
   #again(): BufferedResponse {
     const body = '<!doctype html><meta http-equiv="refresh" content="0"><title>svc</title>'
     return { status: 200, headers: pageHeaders(this.#assets), body }
@@ -165,7 +163,7 @@ function jsonWith(value: object, ...cookies: string[]): BufferedResponse {
   return { status: 200, headers, body: `${JSON.stringify(value)}\n` }
 }
 
-/** Where browsers reach the listener: its public URL, else the host that they asked. */
+/** The origin at which browsers reach the listener: that of its public URL, else of the host that they asked. */
 function originOf({ headers, socket }: IncomingMessage, { authorizer }: AdminExchange): string {
   if (authorizer.publicUrl !== undefined) return new URL(authorizer.publicUrl).origin
   return `${schemeOf({ socket })}://${headers.host ?? 'localhost'}`

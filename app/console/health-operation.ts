@@ -1,4 +1,4 @@
-// The operation that returns what an operator must know of the gateway beside its calls: stores, warnings, limits in use.
+// The operation that returns the state of the gateway beside its calls: stores, warnings, limits in use.
 import { type LimitInUse, resolve, tokens } from '@svc/core'
 import { z } from 'zod'
 import { type Operation, operation } from '../admin/operation.js'
@@ -19,7 +19,7 @@ const healthSchema = z.object({
     .array(
       z.object({
         tenant: z.string(),
-        key: z.string().describe('What is counted.'),
+        key: z.string().describe('The counted name.'),
         used: z.int(),
         limit: z.int(),
         resets_at: z.iso.datetime(),
@@ -43,7 +43,7 @@ export function healthOperation(ask: AskProcesses<ProcessFacts>): Operation {
       const [all, counted] = await Promise.all([ask('healthParts'), ask('limitsInUse')])
       const parts = worstOf(all)
       const now = resolve(container, tokens.Clock).now()
-      const limits = lastOf(counted)
+      const limits = newestCounts(counted)
         .filter(({ resetAt }) => resetAt > now)
         .map(({ resetAt, ...rest }) => ({ ...rest, resets_at: new Date(resetAt).toISOString() }))
         .sort((a, b) => fullnessOf(b) - fullnessOf(a))
@@ -60,7 +60,7 @@ function fullnessOf({ used, limit }: Pick<LimitInUse, 'used' | 'limit'>): number
 
 const SEVERITY = { ok: 0, warning: 1, down: 2 }
 
-/** Each part as it is in the process where it is worst. */
+/** Each part with its worst state in all processes. */
 function worstOf(all: readonly (readonly HealthPart[] | null)[]): HealthPart[] {
   const worst = new Map<string, HealthPart>()
   for (const part of all.flatMap((parts) => parts ?? [])) {
@@ -72,8 +72,8 @@ function worstOf(all: readonly (readonly HealthPart[] | null)[]): HealthPart[] {
   return [...worst.values(), ...(silent === 0 ? [] : [{ name: 'workers', state: 'down', reason } as const])]
 }
 
-/** The count that a process saw last; counts grow until the day ends. */
-function lastOf(all: readonly (readonly LimitInUse[] | null)[]): LimitInUse[] {
+/** The newest count of each limit in all processes; counts grow until the day ends. */
+function newestCounts(all: readonly (readonly LimitInUse[] | null)[]): LimitInUse[] {
   const last = new Map<string, LimitInUse>()
   for (const found of all.flatMap((limits) => limits ?? [])) {
     const key = `${found.tenant}\0${found.key}`

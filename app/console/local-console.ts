@@ -50,7 +50,7 @@ export class LocalConsole {
   readonly #server: Server
   readonly #csrf = secret()
   readonly #proofs = new Proofs(hostClock, new MemoryMap(proofBounds, hostClock))
-  /** The link has it, and it is used once. */
+  /** The ticket in the link, which is used once. */
   #ticket: string | undefined = secret()
   #session: LocalSession | undefined
   #port = 0
@@ -68,10 +68,10 @@ export class LocalConsole {
     })
   }
 
-  /** Resolves with the link that opens it. */
+  /** Resolves with the link that opens the console. */
   async listen(port: number): Promise<string> {
     this.#port = await listenOn(this.#server, { host: '127.0.0.1', port })
-    // Browsers send what is behind the # to nobody.
+    // Browsers do not send the part behind the #.
     return `${this.#origin}/console/approvals#${this.#ticket}`
   }
 
@@ -103,7 +103,7 @@ export class LocalConsole {
     const isSignedIn = session !== undefined && isEqual(cookieIn(cookie, this.#cookie) ?? '', session.secret)
     if (path.startsWith('/api/')) {
       if (isSignedIn) return this.#passOn(message, response, session)
-      return respond(response, 401, 'Open the link that svc-sdk console printed; it works once.\n')
+      return respond(response, 401, 'Open the link that npx svc-sdk console printed; it works once.\n')
     }
     if (path === '/console' || path === '/console/') {
       return respond(response, 307, '', { location: '/console/approvals' })
@@ -120,7 +120,7 @@ export class LocalConsole {
     if (this.#ticket === undefined || key === undefined || !isEqual(given, this.#ticket)) {
       const refusal = {
         error: 'UNAUTHENTICATED',
-        message: 'The link works once; start svc-sdk console again.',
+        message: 'The link works once; start npx svc-sdk console again.',
       }
       return respond(response, 401, `${JSON.stringify(refusal)}\n`, json)
     }
@@ -142,7 +142,7 @@ export class LocalConsole {
       // Cookies go to every port of a host name, so that another server there can have that of the session.
       await this.#proofs.check(message, body, key)
       if (requestPath(message) === '/api/session') {
-        // The token has no session there; the one here ends.
+        // The gateway has no session for the token, so only the session here ends.
         this.#session = undefined
         return respond(response, 200, '{}\n', json)
       }
@@ -165,7 +165,7 @@ export class LocalConsole {
           found.headers.has(name) ? [[name, found.headers.get(name) ?? '']] : [],
         ),
       ),
-      // The gateway may send a page: it must not be one of this origin, nor run its script.
+      // If the gateway sends a page, these headers keep it from running as one of this origin.
       ...fixedHeaders,
     })
     response.flushHeaders()

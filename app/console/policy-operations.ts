@@ -1,4 +1,4 @@
-// The operations on the policy in force: its text and rules, who may use what by it, and what it decides about a call.
+// The operations on the policy in force: its text and rules, the tools that it lets callers use, and its decision about a call.
 import { type NamedCaller, policyTokens, Refusal, resolveOptional, services } from '@svc/core'
 import type { InsertedStage } from '@svc/core/pipeline'
 import { z } from 'zod'
@@ -39,7 +39,7 @@ const policySchema = z.object({
     .array(z.object({ name: z.string(), version: z.string(), source: z.string() }))
     .describe('In the order in which they judge a call.'),
   rules: z.array(ruleSchema),
-  callers: z.array(callerSchema).describe('Those for whom the policy has rules of their own.'),
+  callers: z.array(callerSchema).describe('Callers that have rules of their own in the policy.'),
   edit: z.boolean().describe('Whether tools may be turned off in the console.'),
   servers: z.array(
     z.object({
@@ -102,7 +102,7 @@ const explanationSchema = z.object({
   stage: z.string().optional(),
   rule: z.string().optional(),
   because: z.array(z.string()).optional().describe('Why the decision is not known.'),
-  lines: z.array(z.string()).describe('What each stage says, in their order.'),
+  lines: z.array(z.string()).describe('The explanations of the stages, in their order.'),
 })
 
 export type ExplanationJson = z.output<typeof explanationSchema>
@@ -110,12 +110,12 @@ export type ExplanationJson = z.output<typeof explanationSchema>
 export interface PolicyInForce {
   readonly policy: Policy
   readonly place: PolicyPlace
-  /** What operators have blocked, and the stage that refuses it. */
+  /** The blocks of operators, and the stage that refuses calls by them. */
   readonly blocks: BlockList
   readonly blocking: InsertedStage
 }
 
-/** Who may use what, with the blocks of `blocking` in place of those in force. */
+/** The tools that callers may use, with the blocks of `blocking` in place of those in force. */
 export async function effectiveAccess(
   { policy, place, ...inForce }: PolicyInForce,
   blocking = inForce.blocking,
@@ -127,7 +127,7 @@ export async function effectiveAccess(
   return new EffectiveAccess(policy, commandContext(policy, { ...place, warn: () => undefined }), blocking)
 }
 
-/** Returns what is known of the tools of the servers. */
+/** Returns the known tools of the servers. */
 export type ReadServers = (request: OperationRequest) => Promise<readonly KnownServer[]>
 
 /** `inForce` returns the policy in force. */
@@ -140,35 +140,7 @@ export function policyOperations(inForce: () => PolicyInForce, serversOf: ReadSe
       summary: 'Returns the policy in force: its text, stages, rules, callers and tools.',
       access: 'auditor',
       response: policySchema,
-      async run(request): Promise<PolicyJson> {
-        const { policy, blocks } = inForce()
-        const servers = await serversOf(request)
-        return {
-          sha256: policy.sha256,
-          mode: resolveOptional(policy.container, policyTokens.denyRule)?.mode ?? 'enforce',
-          text: policy.texts[0] ?? null,
-          stages: policy.plugins.map(({ name, version }) => ({
-            name,
-            version,
-            source: policy.modules.get(name) ?? 'built in',
-          })),
-          rules: rulesOf(policy),
-          callers: policyCallers(policy),
-          edit: policy.host.admin?.console.edit === true,
-          servers: servers.map(({ server, isListed, tools }) => ({
-            server,
-            listed: isListed,
-            tools: tools.map(({ name }) => name),
-            off: tools.flatMap(({ name, version }) => {
-              const reference = listedReference(server, 'tool', name, version)
-              const block =
-                blocks.findServer(server) ??
-                (reference === undefined ? undefined : blocks.findReference([reference], 'tool'))
-              return block === undefined ? [] : [{ tool: name, block: block.id }]
-            }),
-          })),
-        }
-      },
+      run: async (request) => policyJson(inForce(), await serversOf(request)),
     }),
     operation({
       method: 'GET',
@@ -179,38 +151,7 @@ export function policyOperations(inForce: () => PolicyInForce, serversOf: ReadSe
       access: 'auditor',
       query: accessQuery,
       response: accessSchema,
-      async run(request): Promise<AccessJson> {
-        const { tenant, kind = 'anyone', name = '', server, tool } = request.query
-        const { policy } = inForce()
-        const access = await effectiveAccess(inForce())
-        const servers = (await serversOf(request)).filter(
-          (one) => server === undefined || one.server === server,
-        )
-        const asked = servers.map((one) => ({
-          ...one,
-          tools: one.tools.filter((each) => tool === undefined || each.name === tool),
-        }))
-        const callers = tenant === undefined ? policyCallers(policy) : [{ tenant, kind, name } as const]
-        if (tenant === undefined && server === undefined)
-          throw new Refusal(
-            'BAD_REQUEST',
-            'Name a caller (?tenant=), a tool (?server=&tool=), or a server (?server=).',
-          )
-        const isOfServer = tenant === undefined && tool === undefined
-        const found = await Promise.all(
-          callers.slice(0, isOfServer ? MAX_CALLERS_OF_SERVER : undefined).flatMap((caller) =>
-            asked.map(async (one) =>
-              (await access.judge(caller, one, !isOfServer)).map(({ refused = null, limits, ...rest }) => ({
-                ...rest,
-                caller,
-                refused,
-                limits: [...limits],
-              })),
-            ),
-          ),
-        )
-        return { ...(tenant === undefined ? {} : { caller: { tenant, kind, name } }), tools: found.flat() }
-      },
+      run: async (request) => accessJson(inForce(), await serversOf(request), request.query),
     }),
     operation({
       method: 'POST',
@@ -220,23 +161,87 @@ export function policyOperations(inForce: () => PolicyInForce, serversOf: ReadSe
       access: 'auditor',
       body: triedSchema,
       response: explanationSchema,
-      async run({ body: { arguments: args, user, ...rest } }): Promise<ExplanationJson> {
-        const { policy, place, blocking } = inForce()
-        const text = JSON.stringify(args)
-        if (text.length > MAX_ARGUMENTS)
-          throw new Refusal('BAD_REQUEST', `arguments: expected at most ${MAX_ARGUMENTS} characters.`)
-        const { explainCall } = await import('../policy-explain/explain-call.js')
-        const call = { ...rest, args: text, ...(user === undefined || user === '' ? {} : { user }) }
-        const { verdict, lines } = await explainCall(policy, call, place.baseDir, blocking)
-        const { decision } = verdict
-        if (decision === 'undecided') return { decision, because: [...verdict.because], lines: [...lines] }
-        return decision === 'allow' ? { decision, lines: [...lines] } : { ...verdict, lines: [...lines] }
-      },
+      run: async ({ body }) => explanationJson(inForce(), body),
     }),
   ]
 }
 
-/** Those that the policy names, and the callers of the gateway's own tenant. */
+function policyJson({ policy, blocks }: PolicyInForce, servers: readonly KnownServer[]): PolicyJson {
+  return {
+    sha256: policy.sha256,
+    mode: resolveOptional(policy.container, policyTokens.denyRule)?.mode ?? 'enforce',
+    text: policy.texts[0] ?? null,
+    stages: policy.plugins.map(({ name, version }) => ({
+      name,
+      version,
+      source: policy.modules.get(name) ?? 'built in',
+    })),
+    rules: rulesOf(policy),
+    callers: policyCallers(policy),
+    edit: policy.host.admin?.console.edit === true,
+    servers: servers.map(({ server, isListed, tools }) => ({
+      server,
+      listed: isListed,
+      tools: tools.map(({ name }) => name),
+      off: tools.flatMap(({ name, version }) => {
+        const reference = listedReference(server, 'tool', name, version)
+        const block =
+          blocks.findServer(server) ??
+          (reference === undefined ? undefined : blocks.findReference([reference], 'tool'))
+        return block === undefined ? [] : [{ tool: name, block: block.id }]
+      }),
+    })),
+  }
+}
+
+async function accessJson(
+  inForce: PolicyInForce,
+  known: readonly KnownServer[],
+  { tenant, kind = 'anyone', name = '', server, tool }: z.output<typeof accessQuery>,
+): Promise<AccessJson> {
+  if (tenant === undefined && server === undefined)
+    throw new Refusal(
+      'BAD_REQUEST',
+      'Name a caller (?tenant=), a tool (?server=&tool=), or a server (?server=).',
+    )
+  const access = await effectiveAccess(inForce)
+  const servers = known
+    .filter((one) => server === undefined || one.server === server)
+    .map((one) => ({ ...one, tools: one.tools.filter((each) => tool === undefined || each.name === tool) }))
+  const callers = tenant === undefined ? policyCallers(inForce.policy) : [{ tenant, kind, name } as const]
+  const isOfServer = tenant === undefined && tool === undefined
+  const found = await Promise.all(
+    callers.slice(0, isOfServer ? MAX_CALLERS_OF_SERVER : undefined).flatMap((caller) =>
+      servers.map(async (one) => {
+        const judged = await access.judge(caller, one, !isOfServer)
+        return judged.map(({ refused = null, limits, ...rest }) => ({
+          ...rest,
+          caller,
+          refused,
+          limits: [...limits],
+        }))
+      }),
+    ),
+  )
+  return { ...(tenant === undefined ? {} : { caller: { tenant, kind, name } }), tools: found.flat() }
+}
+
+async function explanationJson(
+  { policy, place, blocking }: PolicyInForce,
+  { arguments: args, user, ...rest }: z.output<typeof triedSchema>,
+): Promise<ExplanationJson> {
+  const text = JSON.stringify(args)
+  if (text.length > MAX_ARGUMENTS)
+    throw new Refusal('BAD_REQUEST', `arguments: expected at most ${MAX_ARGUMENTS} characters.`)
+  const { explainCall } = await import('../policy-explain/explain-call.js')
+  const call = { ...rest, args: text, ...(user === undefined || user === '' ? {} : { user }) }
+  const { verdict, lines } = await explainCall(policy, call, place.baseDir, blocking)
+  const { decision } = verdict
+  if (decision === 'undecided') return { decision, because: [...verdict.because], lines: [...lines] }
+  return decision === 'allow' ? { decision, lines: [...lines] } : { ...verdict, lines: [...lines] }
+}
+
+/** The callers that the policy names, and those of the gateway's own tenant. */
 export function policyCallers(policy: Policy): NamedCaller[] {
   const named = resolveOptional(policy.container, services.namedCallers) ?? []
   const own: NamedCaller = { tenant: policy.host.tenant, kind: 'anyone', name: '' }

@@ -7,11 +7,11 @@ import { type Clock, Refusal, type SharedMap } from '@svc/core'
 import { z } from 'zod'
 import type { SessionKey } from '../admin/session.js'
 
-export const PROOF_HEADER = 'x-svc-proof'
+const PROOF_HEADER = 'x-svc-proof'
 
-/** Between the clocks of browser and gateway, and for the way, in milliseconds. */
+/** Largest difference between the clocks of browser and gateway, with the time of the way, in milliseconds. */
 const SKEW_MS = 60_000
-/** Each session has a group, so that nobody displaces the nonces of others. */
+/** Each session has a group, so that one session does not displace the nonces of others. */
 export const proofBounds = { ttlMs: 4 * SKEW_MS, maxEntries: 10_000 }
 
 const claimsSchema = z.strictObject({
@@ -32,7 +32,7 @@ export class Proofs {
     this.#used = used
   }
 
-  /** Rejects with `Refusal` if the request is not signed by the key, or was there before. */
+  /** Rejects with `Refusal` if the request is not signed by the key, or was sent before. */
   async check(
     { method, url, headers }: Pick<IncomingMessage, 'method' | 'url' | 'headers'>,
     body: Uint8Array,

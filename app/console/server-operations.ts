@@ -11,7 +11,7 @@ import type { AskProcesses, ProcessFacts } from './process-facts.js'
 
 interface GatewayParts {
   inForce(): PolicyInForce
-  /** Where callers reach it. */
+  /** The URL at which callers reach the gateway. */
   url(): Promise<string>
   readonly ask: AskProcesses<ProcessFacts>
 }
@@ -24,7 +24,7 @@ const serverSchema = z.object({
   address: z.string().describe('The command or the URL, with … in place of what may be a secret.'),
   state: z
     .enum(['up', 'starting', 'idle', 'down', 'unknown'])
-    .describe('Of the processes of a command: idle means that the next call starts one.'),
+    .describe('The state of the processes of a command: idle means that the next call starts one.'),
   processes: z.int().optional(),
   reason: z.string().optional().describe('Why it is down.'),
   changed: z.int().nullable().describe('Definitions that wait; null if the policy does not pin any.'),
@@ -69,11 +69,11 @@ export function serversOperation(gateway: GatewayParts): Operation {
 }
 
 const clientsSchema = z.object({
-  url: z.string().describe('Of the gateway, for clients.'),
+  url: z.string().describe('The URL of the gateway for clients.'),
   is_public: z.boolean().describe('Whether it is the publicUrl of the policy; else it is for this machine.'),
   servers: z.array(
     z.object({
-      name: z.string().describe('Of a server or a group; empty for all servers as one.'),
+      name: z.string().describe('The name of a server or a group; empty for all servers as one.'),
       url: z.string(),
       clients: z.array(z.object({ client: z.string(), file: z.string(), text: z.string() })),
     }),

@@ -2,7 +2,6 @@
 import { policyTokens, resolve, resolveOptional, services, tokens } from '@svc/core'
 import { z } from 'zod'
 import { type OperationRequest, operation } from '../admin/operation.js'
-import type { EscalationList } from '../escalations/escalation-json.js'
 import { escalationsOf } from '../escalations/operations.js'
 
 export const statusSchema = z.object({
@@ -24,7 +23,8 @@ export const statusSchema = z.object({
 
 export type StatusJson = z.output<typeof statusSchema>
 
-const MAX_COUNTED = 500
+/** Escalations that are counted, and watched for changes, at most. */
+export const maxCounted = 2000
 
 export const statusOperation = operation({
   method: 'GET',
@@ -34,18 +34,13 @@ export const statusOperation = operation({
   access: 'reader',
   isUnrecorded: true,
   response: statusSchema,
-  run: async (request) => gatewayStatus(request, await undecided(request)),
+  run: async (request) => gatewayStatus(request, await escalationsOf(request)?.waiting(maxCounted)),
 })
 
-/** Undefined if the policy in force escalates nothing. */
-export async function undecided(request: OperationRequest): Promise<EscalationList | undefined> {
-  const query = { status: 'undecided', review: undefined, tenant: undefined } as const
-  return escalationsOf(request)?.list({ ...query, first: 'oldest', limit: MAX_COUNTED })
-}
-
+/** `waiting`: undefined if the policy in force escalates nothing. */
 export async function gatewayStatus(
   request: OperationRequest,
-  pending: EscalationList | undefined,
+  waiting: { readonly found: readonly unknown[]; readonly more: boolean } | undefined,
 ): Promise<StatusJson> {
   const { container } = request.policy
   const log = resolveOptional(container, tokens.SvcAppender)?.status?.()
@@ -60,8 +55,8 @@ export async function gatewayStatus(
       state: writable ? (warning === undefined ? 'ok' : 'warning') : 'not_writable',
       ...(reason === undefined ? {} : { reason }),
     },
-    pending: pending?.escalations.length ?? 0,
-    pending_more: pending?.more ?? false,
+    pending: waiting?.found.length ?? 0,
+    pending_more: waiting?.more ?? false,
     at: new Date(resolve(container, tokens.Clock).now()).toISOString(),
   }
 }

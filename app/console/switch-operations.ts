@@ -2,7 +2,7 @@
 // tool, without an end unless one is chosen, so a switch narrows the policy and never widens it: "on" lifts the block.
 import { type NamedCaller, Refusal, resolve, resolveOptional, services, tokens } from '@svc/core'
 import { messageOf } from '@svc/core/json'
-import { compilePatternSet, formatReference, PatternError, ReferenceInputError } from '@svc/core/match'
+import { exactPattern, formatReference, ReferenceInputError } from '@svc/core/match'
 import type { InsertedStage } from '@svc/core/pipeline'
 import { z } from 'zod'
 import { type Operation, type OperationRequest, operation } from '../admin/operation.js'
@@ -32,7 +32,7 @@ const MAX_WAITING = 4
 export interface SwitchParts {
   inForce(): PolicyInForce
   blocking(): BlockingGateway & {
-    /** The stage that refuses what the list has, where it is in a gateway. */
+    /** The stage that refuses the calls of the list, as a gateway inserts it. */
     stageFor(list: BlockList): InsertedStage
   }
   /** The policy in force, loaded once more. */
@@ -42,8 +42,8 @@ export interface SwitchParts {
 }
 
 const toolSchema = z.strictObject({
-  server: z.string().min(1).max(200),
-  tool: z.string().min(1).max(500),
+  server: z.string().min(1).max(4096),
+  tool: z.string().min(1).max(4096),
 })
 
 const switchSchema = toolSchema.extend({
@@ -72,26 +72,28 @@ const previewSchema = z.object({
       from: z.iso.datetime(),
       to: z.iso.datetime(),
       read: z.int().describe('Calls in the log of this time.'),
-      judged: z.int().describe('Those that the block is on.'),
+      judged: z.int().describe('Calls that the block matches.'),
       same: z.int(),
       groups: z.array(
         z.object({ change: z.string(), tool: z.string(), why: z.string(), calls: z.int(), callers: z.int() }),
       ),
-      callers: z.array(z.object({ caller: z.string(), calls: z.int() })).describe('Whose calls change most.'),
+      callers: z
+        .array(z.object({ caller: z.string(), calls: z.int() }))
+        .describe('The callers whose calls change most.'),
       repeated: z.int().describe('Calls that the policies of then decide now as they did.'),
       decided: z.int().describe('Calls that these policies decide now.'),
-      not_judged: z.array(z.string()).describe('What was not read or judged.'),
+      not_judged: z.array(z.string()).describe('The parts that were not read or judged.'),
     })
     .nullable()
-    .describe('What would have been decided otherwise; null if the gateway keeps no log of its own.'),
+    .describe('The decisions that would have been different; null if the gateway keeps no log of its own.'),
 })
 
 export type SwitchPreviewJson = z.output<typeof previewSchema>
 export type SwitchedJson = z.output<typeof changedSchema>
 
 export function switchOperations(parts: SwitchParts): Operation[] {
-  // One after the other: each takes time from calls.
-  let previewing: Promise<unknown> = Promise.resolve()
+  // Previews run one after the other, because each takes time from calls.
+  let last: Promise<unknown> = Promise.resolve()
   let unfinished = 0
   return [
     operation({
@@ -107,9 +109,8 @@ export function switchOperations(parts: SwitchParts): Operation[] {
         if (unfinished > MAX_WAITING)
           throw new Refusal('RATE_LIMITED', `${MAX_WAITING} previews wait already; try again soon.`)
         unfinished++
-        const preview = previewing.then(() => previewOf(parts, request)).finally(() => unfinished--)
-        // The client gets the error; the next preview ignores it.
-        previewing = preview.catch(() => undefined)
+        const preview = last.then(() => previewOf(parts, request)).finally(() => unfinished--)
+        last = Promise.allSettled([preview])
         return preview
       },
     }),
@@ -147,24 +148,17 @@ export function switchOperations(parts: SwitchParts): Operation[] {
   ]
 }
 
-/** The pattern of this tool alone. @throws {Refusal} `BAD_REQUEST` if there is none */
+/** The pattern of this tool alone. @throws {Refusal} `BAD_REQUEST` for names that no call can have */
 function patternOf(server: string, tool: string): string {
-  const pattern = `${server}/${tool}`
-  // "/" may also begin the name of a prompt or a resource, and "%" an escape.
-  const isPlain = !/[*@\\%/]/.test(server + tool)
-  if (!isPlain || !isFor(pattern, server, tool))
-    throw new Refusal('BAD_REQUEST', 'No pattern is for this tool alone; block it with `svc-sdk block`.')
-  return pattern
-}
-
-function isFor(pattern: string, server: string, tool: string): boolean {
   try {
-    const reference = formatReference({ server, tool, version: UNVERSIONED })
-    return compilePatternSet([pattern]).findReading([reference]) !== undefined
+    formatReference({ server, tool, version: UNVERSIONED })
   } catch (error) {
-    if (error instanceof PatternError || error instanceof ReferenceInputError) return false
-    throw error
+    if (!(error instanceof ReferenceInputError)) throw error
+    throw new Refusal('BAD_REQUEST', `No tool of this name can be called: ${error.message}.`, {
+      cause: error,
+    })
   }
+  return exactPattern({ server, tool })
 }
 
 type PreviewRequest = OperationRequest<unknown, z.output<typeof previewQuery>>

@@ -2,6 +2,7 @@
 // call once it is decided. Each repetition is a call of its own, judged anew under the policy in force: what has changed since
 // the first is not sent.
 import { setMaxListeners } from 'node:events'
+import { setTimeout as delay } from 'node:timers/promises'
 import {
   type Call,
   type Denied,
@@ -41,14 +42,16 @@ import { callerKey } from '../upstream/send.js'
 /** Calls of one caller, and of all, that are held at a time; the response to another does not wait. */
 const maxHeldOfCaller = 20
 const maxHeld = 1_000
-/** A larger call counts as several: its message is kept, so that it can be repeated. */
+/** A larger call counts as several, because its message is kept for the repetition. */
 const bytesOfOne = 65_536
 /** Time between two notifications of progress, in milliseconds. */
 const progressMs = 5_000
+/** Time after which a store that failed is read again, in milliseconds. */
+const storeRetryMs = 500
 
 interface HeldCallsParts {
   readonly rounds: GatewayRounds
-  /** The longest time that a call is held, in milliseconds; 0: nobody is asked. */
+  /** The longest time that a call is held, in milliseconds; 0 if nobody is asked. */
   readonly maxHoldMs: number
   readonly keepAliveMs: number
   activePolicy(): ActivePolicy
@@ -65,7 +68,7 @@ export interface Attempt {
   writeResult(result: object): MaybePromise<void>
 }
 
-/** Runs the call again. Resolves to it if its response is not written, because it asks for something. */
+/** Runs the call again. Resolves to it if its response is not written because it needs another question. */
 export type Repeat = (elicited: ElicitationResponse) => Promise<Attempt | undefined>
 
 export class HeldCalls {
@@ -80,7 +83,7 @@ export class HeldCalls {
     setMaxListeners(0, this.#closing.signal)
   }
 
-  /** Whether the response waits: the person at the client can be asked for what the call lacks. */
+  /** Whether the person at the client can be asked for what the call lacks, so that its response waits. */
   asks(call: Call, outcome: Outcome): boolean {
     return this.#elicitationOf(call, outcome) !== undefined
   }
@@ -182,8 +185,14 @@ export class HeldCalls {
       const id = client.nextId()
       const over = new AbortController()
       const until = AbortSignal.any([signal, over.signal])
-      let isOpen = true
-      const replying = client.responseTo(id, until).then(
+      let isOpen = false
+      const params = elicitationParams(elicitation, false)
+      const ask = async (): Promise<void> => {
+        if (until.aborted) return
+        isOpen = true
+        await send(client, { id, method: 'elicitation/create', params })
+      }
+      const replying = client.responseTo(id, until, ask).then(
         (reply) => {
           isOpen = false
           return reply
@@ -194,7 +203,6 @@ export class HeldCalls {
           throw error
         },
       )
-      await send(client, { id, method: 'elicitation/create', params: elicitationParams(elicitation, false) })
       const { escalationId } = call.need(mcpExchange).elicited ?? {}
       const waiting =
         elicitation.kind === 'approval'
@@ -210,8 +218,8 @@ export class HeldCalls {
         return await waiting
       } finally {
         over.abort()
-        const params = { requestId: id, reason: 'The call no longer waits.' }
-        if (isOpen) await send(client, { method: 'notifications/cancelled', params })
+        const cancelled = { requestId: id, reason: 'The call no longer waits.' }
+        if (isOpen) await send(client, { method: 'notifications/cancelled', params: cancelled })
       }
     })
   }
@@ -237,7 +245,7 @@ export class HeldCalls {
     return { escalationId }
   }
 
-  /** Whether the repeated call will have another response: the escalation is decided, or it cannot be read. */
+  /** Whether the repeated call will have another response: the escalation is decided, or it is not readable. */
   async #isDecided(escalationId: string, signal: AbortSignal): Promise<boolean> {
     const { activePolicy, draining } = this.#parts
     while (!signal.aborted && !draining()) {
@@ -248,9 +256,11 @@ export class HeldCalls {
           return escalations?.wait(escalationId, this.#parts.maxHoldMs, AbortSignal.any([signal, ended]))
         })
         if (found?.status !== 'pending') return true
-      } catch {
+      } catch (error) {
         // The response to the repeated call says why.
-        return true
+        if (!isRefusal(error) || error.code !== 'STORE_UNAVAILABLE') return true
+        // The person still decides: a store that is silent for a moment does not end the wait.
+        await delay(storeRetryMs, undefined, { signal }).catch(() => undefined)
       }
     }
     return false

@@ -22,11 +22,16 @@ export const escalationQuery = z.strictObject({
     .default('100')
     .transform(Number)
     .refine((limit) => limit <= maxListed, `expected 1 to ${maxListed}`),
+  after: z
+    .string()
+    .regex(/^[A-Za-z0-9_-]{1,128}$/, 'expected an id')
+    .optional()
+    .describe('The last escalation of the page before.'),
 })
 
 export type EscalationQuery = z.output<typeof escalationQuery>
 
-/** Of members of an authenticator's response. */
+/** A member of an authenticator's response. */
 export const base64url = z
   .string()
   .max(8192)
@@ -63,9 +68,9 @@ export const escalationSchema = z.object({
       veto_roles: z.array(z.string()).readonly().describe('Roles whose rejection is final.'),
     })
     .optional()
-    .describe('What decides under human_quorum.'),
+    .describe('The votes that decide under human_quorum.'),
   approval_set_id: z.string().optional(),
-  requires: z.literal('passkey').optional().describe('What each vote needs.'),
+  requires: z.literal('passkey').optional().describe('The proof that each vote needs.'),
   second_set_id: z.string().optional().describe('The set that may vote too, as nobody decided in time.'),
   emergency: z
     .object({ reason: z.string().optional(), review: z.enum(reviews) })
@@ -76,21 +81,28 @@ export const escalationSchema = z.object({
       reviewer: z.string(),
       credential_id: z.string(),
       public_key: z.string(),
-      code: z.string().describe('What its owner reads to those who confirm it: digits of `input_sha256`.'),
+      code: z
+        .string()
+        .describe('The code that its owner reads to those who confirm it: digits of `input_sha256`.'),
       revoked_at: instantSchema.optional(),
     })
     .optional()
     .describe(
       'The passkey that is confirmed in place of a call; it counts from the approval until it is revoked.',
     ),
-  approval_note: z.string().optional().describe('What an approval does not prove; absent if people vote.'),
+  approval_note: z
+    .string()
+    .optional()
+    .describe('A note on the limits of an approval; absent if people vote.'),
   votes: z.array(
     z.object({
       reviewer: z.string(),
       roles: z.array(z.string()).readonly(),
       vote: z.enum(['approve', 'reject']),
       comment: z.string().optional(),
-      proof: z.enum(['admin_token', 'user_token', 'passkey']).describe('What the vote proves possession of.'),
+      proof: z
+        .enum(['admin_token', 'user_token', 'passkey'])
+        .describe('The secret that the voter has proved to have.'),
       at: instantSchema,
     }),
   ),
@@ -184,7 +196,7 @@ function quorumView({
   }
 }
 
-/** What callers may know: no reviewers, no comments. */
+/** The members that callers may know: neither reviewers nor comments. */
 export const callerViewSchema = escalationSchema
   .pick({
     reference: true,

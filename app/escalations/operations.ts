@@ -2,6 +2,7 @@
 import { denied, type GivenVote, isRefusal, type Refusal, resolveOptional, services } from '@svc/core'
 import { z } from 'zod'
 import { type Operation, type OperationRequest, operation, PlainResponse } from '../admin/operation.js'
+import { idForm } from '../http/request-errors.js'
 import {
   base64url,
   type CallerView,
@@ -44,7 +45,7 @@ const voteSchema = z.strictObject({ ...given, input_sha256, passkey })
 const severalSchema = z.strictObject({
   ...given,
   escalations: z
-    .array(z.strictObject({ id: z.string().regex(/^[A-Za-z0-9_-]{1,128}$/, 'expected an id'), input_sha256 }))
+    .array(z.strictObject({ id: z.string().regex(idForm, 'expected an id'), input_sha256 }))
     .min(1)
     .max(maxVotes, `expected at most ${maxVotes}`)
     .refine((all) => new Set(all.map(({ id }) => id)).size === all.length, 'expected each id once')
@@ -58,7 +59,11 @@ const voteChallengeSchema = z.object({
   nonce: z.string(),
   rp_id: z.string(),
   credentials: z.array(z.string()).readonly(),
-  batch: z.array(z.string()).readonly().optional().describe('Of several votes the challenge of each.'),
+  batch: z
+    .array(z.string())
+    .readonly()
+    .optional()
+    .describe('The challenge of each vote, if there are several.'),
 })
 
 const voteResultSchema = z.object({
@@ -69,6 +74,8 @@ const voteResultSchema = z.object({
     .optional()
     .describe('Why this vote was not cast; the others were.'),
 })
+
+export type VoteResultJson = z.output<typeof voteResultSchema>
 
 export const escalationOperations: readonly Operation[] = [
   operation({
@@ -153,7 +160,6 @@ export const escalationOperations: readonly Operation[] = [
     method: 'POST',
     path: '/api/escalations/challenge',
     name: 'challenge_votes',
-    idOf: 'escalation',
     summary:
       'Returns what the passkey of the client has to sign once for the same vote on several escalations.',
     access: 'reader',
@@ -167,7 +173,7 @@ export const escalationOperations: readonly Operation[] = [
     path: '/api/escalations/votes',
     name: 'vote_on_several',
     idOf: 'escalation',
-    summary: 'Casts the same vote on several escalations, one by one, and says of each what became of it.',
+    summary: 'Casts the same vote on several escalations, one by one, and returns the result of each.',
     access: 'reader',
     isUnrecorded: true,
     body: votesSchema,
@@ -179,7 +185,7 @@ export const escalationOperations: readonly Operation[] = [
   }),
 ]
 
-/** Those that the client sees; undefined if the policy in force escalates nothing. */
+/** The escalations that the client may see; undefined if the policy in force escalates nothing. */
 export function escalationsOf({
   client,
   authorizer,
@@ -199,8 +205,8 @@ export function requireEscalations(
 }
 
 /**
- * Records the refusals among the results. One that cannot be recorded is not told, nor are those after it; the votes that
- * counted are.
+ * Records the refusals among the results. If one cannot be recorded, it and later refusals are left out of the response;
+ * counted votes are in it.
  */
 async function recorded(
   results: readonly VoteResult[],
@@ -228,7 +234,7 @@ async function failureOf(recording: Promise<void>): Promise<Refusal | undefined>
   }
 }
 
-function resultJson(result: VoteResult): z.output<typeof voteResultSchema> {
+function resultJson(result: VoteResult): VoteResultJson {
   if ('escalation' in result) return result
   const { code, message, denial } = result.refused
   const reason = denial?.reason === undefined ? {} : { denial_reason: denial.reason }

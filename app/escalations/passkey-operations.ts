@@ -26,7 +26,7 @@ export const passkeyOperations: readonly Operation[] = [
       challenge: z.string().describe('Base64url.'),
       nonce: z.string(),
       rp_id: z.string(),
-      credentials: z.array(z.string()).readonly().describe('Those of the client that count already.'),
+      credentials: z.array(z.string()).readonly().describe('The passkeys of the client that count already.'),
       user: z.object({ id: z.string(), name: z.string() }),
       algorithms: z.array(z.int()).readonly().describe('COSE identifiers.'),
     }),

@@ -28,6 +28,16 @@ import {
 
 /** Number of escalations that are searched, as the service filters by one tenant and a reviewer may see several. */
 const maxSearched = 5000
+/** Number of the newest escalations of all tenants that are watched for changes. */
+const maxLatest = 200
+
+type EscalationSearch = Pick<EscalationQuery, 'first' | 'limit'> & Partial<EscalationQuery>
+
+interface FoundEscalations {
+  readonly found: readonly Escalation[]
+  /** Whether there are others. */
+  readonly more: boolean
+}
 
 /** The errors of refused votes; `denial_reason` distinguishes those with the same code. */
 const voteErrors: Record<VoteErrorCode, { readonly code: ErrorCode; readonly reason: string }> = {
@@ -53,7 +63,28 @@ export class ReviewerEscalations {
     this.#access = authorizer.accessOf(reviewer)
   }
 
-  async list({ status, review, tenant, enrolments, first, limit }: EscalationQuery): Promise<EscalationList> {
+  async list(query: EscalationQuery): Promise<EscalationList> {
+    // An id of which the reader may not know leads nowhere.
+    if (query.after !== undefined) await this.#find(query.after)
+    const { found, more } = await this.#search(query)
+    return { escalations: found.map((one) => this.#view(one)), more }
+  }
+
+  /** The oldest that wait for votes, up to `limit`. `maxAgeMs` as in `EscalationFilter`. */
+  waiting(limit: number, maxAgeMs?: number): Promise<FoundEscalations> {
+    return this.#search({ status: 'undecided', first: 'oldest', limit }, maxAgeMs)
+  }
+
+  /** Those among the newest of all tenants: how many are read does not depend on whose they are. */
+  async latest(maxAgeMs: number): Promise<readonly Escalation[]> {
+    const latest = await withStoreRefusal(() => this.#service.list({ limit: maxLatest, maxAgeMs }))
+    return latest.filter((one) => this.#mayFind(one))
+  }
+
+  async #search(
+    { status, review, tenant, enrolments, first, limit, after }: EscalationSearch,
+    maxAgeMs?: number,
+  ): Promise<FoundEscalations> {
     const { readsAll, readsOutlines, tenant: own, sets } = this.#access
     const isAll = readsAll || readsOutlines
     const isSearch = !isAll && sets.size > 0
@@ -66,14 +97,13 @@ export class ReviewerEscalations {
         ...(enrolments === undefined ? {} : { isEnrolment: true }),
         ...(asks === undefined ? {} : { tenant: asks }),
         limit: isSearch ? maxSearched : limit + 1,
+        ...(after === undefined ? {} : { after }),
+        ...(maxAgeMs === undefined ? {} : { maxAgeMs }),
       }),
     )
     const seen = found.filter((one) => this.#mayFind(one) && (tenant === undefined || one.tenant === tenant))
     const isIncomplete = isSearch && found.length === maxSearched
-    return {
-      escalations: seen.slice(0, limit).map((one) => this.#view(one)),
-      more: isIncomplete || seen.length > limit,
-    }
+    return { found: seen.slice(0, limit), more: isIncomplete || seen.length > limit }
   }
 
   async show(id: string): Promise<EscalationJson> {
@@ -97,21 +127,29 @@ export class ReviewerEscalations {
     return this.#asVoter(id, async () => this.#view(await this.#service.vote(id, this.#reviewer, vote)))
   }
 
-  /** What the reviewer's passkey has to sign for the votes, of which there is at least one. */
+  /** The challenge that the reviewer's passkey has to sign for the votes, of which there is at least one. */
   async challenge(votes: readonly (GivenVote & { readonly id: string })[]): Promise<ChallengeJson | Denied> {
     const [first, ...others] = votes
     if (first === undefined) throw notFound()
+    const ask = async (some: typeof votes) => {
+      const { rpId, ...challenge } = await this.#service.challenge(this.#reviewer, some)
+      return { ...challenge, rp_id: rpId }
+    }
     for (const { id } of others) {
       const refused = await this.#asVoter(id, async () => undefined)
       if (refused !== undefined) return refused
     }
-    return this.#asVoter(first.id, async () => {
-      const { rpId, ...challenge } = await this.#service.challenge(this.#reviewer, votes)
-      return { ...challenge, rp_id: rpId }
-    })
+    const asked = await this.#asVoter(first.id, () => ask(votes))
+    if (!('kind' in asked) || others.length === 0) return asked
+    // The response names the one that is refused.
+    for (const vote of votes) {
+      const alone = await this.#asVoter(vote.id, () => ask([vote]))
+      if ('kind' in alone) return alone
+    }
+    return asked
   }
 
-  /** What the reviewer's authenticator has to respond to, so that a passkey is registered. */
+  /** The challenge that the reviewer's authenticator has to sign to register a passkey. */
   async enrolmentChallenge(setId: string | undefined): Promise<EnrolmentChallengeJson | Denied> {
     return this.#asOwner(async (enrolments) => {
       const { rpId, ...challenge } = await enrolments.challenge(this.#reviewer, setId)
@@ -164,7 +202,7 @@ export class ReviewerEscalations {
     }
   }
 
-  /** Votes on each, so that one refusal does not keep the others. An approval names the hash of what it shows. */
+  /** Votes on each, so that a refusal does not stop the others. An approval names the hash of the input that it approves. */
   async voteOnEach(given: readonly (GivenVote & { readonly id: string })[]): Promise<VoteResult[]> {
     const results: VoteResult[] = []
     for (const { id, ...vote } of given) {
@@ -188,7 +226,7 @@ export class ReviewerEscalations {
     return this.vote(id, vote)
   }
 
-  /** Rejects for an escalation that the reviewer may not see as for one that does not exist. */
+  /** Rejects in the same way if the escalation does not exist and if the reviewer may not see it. */
   async #find(id: string): Promise<Escalation> {
     const found = await withStoreRefusal(() => this.#service.find(id))
     if (found === undefined || !this.#mayFind(found)) throw notFound()
@@ -203,7 +241,7 @@ export class ReviewerEscalations {
     return this.#access.readsAll || this.#isOwn(escalation)
   }
 
-  /** Whether it is one of those that the reviewer votes on. */
+  /** Whether the reviewer votes on it. */
   #isOwn({ tenant, approvalSetId, secondSetId }: Escalation): boolean {
     const { tenant: own, sets } = this.#access
     return own === tenant || [approvalSetId, secondSetId].some((id) => id !== undefined && sets.has(id))
@@ -212,7 +250,7 @@ export class ReviewerEscalations {
   #view(escalation: Escalation): EscalationJson {
     const { tokenVotes } = this.#authorizer
     if (this.#mayReadInput(escalation)) return reviewerView(escalation, tokenVotes)
-    // What was found, and what the caller says, may quote the arguments.
+    // The findings and the caller's words may quote the arguments.
     const { args, isTruncated, detail, agent, emergency, ...outline } = escalation
     const review = emergency === undefined ? {} : { emergency: { review: emergency.review } }
     return reviewerView({ ...outline, ...review }, tokenVotes)
@@ -222,7 +260,7 @@ export class ReviewerEscalations {
 type ChallengeJson = Omit<VoteChallenge, 'rpId'> & { readonly rp_id: string }
 type EnrolmentChallengeJson = Omit<EnrolmentChallenge, 'rpId'> & { readonly rp_id: string }
 
-/** What became of one of several votes. */
+/** The result of one of several votes. */
 export type VoteResult = { readonly id: string } & (
   | { readonly escalation: EscalationJson }
   | { readonly refused: Denied }
@@ -246,9 +284,4 @@ export async function withStoreRefusal<T>(ask: () => Promise<T>): Promise<T> {
       cause,
     })
   }
-}
-
-/** The characters of an escalation's id, so that nothing else reaches a store. */
-export function isEscalationId(text: string): boolean {
-  return /^[A-Za-z0-9_-]{1,128}$/.test(text)
 }

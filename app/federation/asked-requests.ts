@@ -3,6 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { abortable } from '@svc/core'
 import type { JsonObject } from '@svc/core/json'
 import type { RpcResponse } from '../mcp/message.js'
+import { unlessDown } from '../mcp/shared-state.js'
 import type { SharedSession } from './shared-sessions.js'
 
 /** Time between two looks for a response at another gateway, in milliseconds. */
@@ -43,7 +44,7 @@ export class AskedRequests {
     if (this.#shared !== undefined) {
       while (this.#waiting.has(id)) {
         await delay(pollMs, undefined, { ref: false })
-        const response = await this.#shared.takeResponse(id)
+        const response = await unlessDown(this.#shared.takeResponse(id))
         if (response !== undefined) return response
       }
     }

@@ -40,7 +40,7 @@ export interface InputRounds {
   readonly id: unknown
   /** Aborted when the client leaves or cancels the request, or when the gateway ends the call. */
   readonly signal: AbortSignal
-  /** Repeats the call with these params; it ends when `use` has resolved. */
+  /** Repeats the call with these params; it ends when `use` has resolved. Without `use` if the client leaves while it is held. */
   repeat(params: JsonObject, use: (round: RoundOutcome) => Promise<void>): Promise<void>
 }
 
@@ -184,7 +184,7 @@ async function* repeated(
   })
   try {
     const first = await Promise.race([begun, running])
-    if (first === undefined) throw new Error('a repeated call has no outcome')
+    if (first === undefined) return
     const { outcome } = first
     if (outcome.kind === 'completed' && isStream(outcome.body)) {
       yield* chunksOf(outcome.body, rounds, round)

@@ -127,11 +127,20 @@ export async function forwardRouted(
     const settled = ownId === undefined ? undefined : cancelOnLeave(request, link, ownId, client)
     const { heldCalls } = request.calls
     const modes = modesOfClient(request, client)
-    /** Resolves to a call whose response waits for the person at the client. */
+    const askingBy = (elicited: ElicitationResponse | undefined) =>
+      elicited === undefined ? { modes } : { modes, elicited }
+    /** Runs the call, and again while it resolves to an attempt whose response waits for the person at the client. */
+    const runHeld = async (
+      run: (elicited?: ElicitationResponse) => Promise<Attempt | undefined>,
+    ): Promise<void> => {
+      const waiting = await run()
+      if (waiting === undefined) return
+      const asked = askedClient(request.session, client, message, cancellable?.signal)
+      await heldCalls.hold(asked, waiting, run)
+    }
     const run = async (elicited?: ElicitationResponse): Promise<Attempt | undefined> => {
       let waiting: Attempt | undefined
-      const asked = elicited === undefined ? { modes } : { modes, elicited }
-      await request.calls.run({ ...sending, ...asked }, async (control, outcome, encoding) => {
+      await request.calls.run({ ...sending, ...askingBy(elicited) }, async (control, outcome, encoding) => {
         const { call } = control
         if (mayRepeat && outcome.kind === 'completed' && outcome.status === 404) {
           status = 404
@@ -162,9 +171,17 @@ export async function forwardRouted(
           signal: AbortSignal.any(signals),
           repeat(params, use) {
             const again = requestOf(withoutEscalation(request), link, withParams(routed, params))
-            return request.calls.run({ ...again, onCall }, (next, result, reader) =>
-              use({ outcome: result, response: () => reader.response(result, next.call) }),
-            )
+            return runHeld(async (reply) => {
+              let held: Attempt | undefined
+              const sent = { ...again, onCall, ...askingBy(reply) }
+              await request.calls.run(sent, async (next, result, reader) => {
+                const write = (): Promise<void> =>
+                  use({ outcome: result, response: () => reader.response(result, next.call) })
+                if (!heldCalls.asks(next.call, result)) return write()
+                held = { ...attemptOf(client, next, result, reader), write }
+              })
+              return held
+            })
           },
         }
         try {
@@ -177,11 +194,7 @@ export async function forwardRouted(
       return waiting
     }
     try {
-      const waiting = await run()
-      if (waiting !== undefined) {
-        const asked = askedClient(request.session, client, message, cancellable?.signal)
-        await heldCalls.hold(asked, waiting, run)
-      }
+      await runHeld(run)
     } finally {
       await settled?.()
     }
@@ -215,7 +228,10 @@ function askedClient(
     progressToken: progressTokenOf(params),
     cancelled,
     nextId: () => session.nextOwnId(),
-    responseTo: (id, signal) => session.asked.responseTo(id, signal),
+    async responseTo(id, signal, send) {
+      const [response] = await Promise.all([session.asked.responseTo(id, signal), send()])
+      return response
+    },
   }
 }
 

@@ -1,4 +1,4 @@
-// What operators may ask of a gateway over the admin listener.
+// The operations of the admin listener that operators may use on a gateway.
 import {
   type DefinitionReviews,
   type Identity,
@@ -58,7 +58,7 @@ const serverReviewSchema = z.object({
       difference: z
         .array(z.string())
         .optional()
-        .describe('What differs from the first pinned one, in lines with hidden characters escaped.'),
+        .describe('The differences from the first pinned one, in lines with hidden characters escaped.'),
     }),
   ),
 })

@@ -40,7 +40,7 @@ export class Policies {
   #current: InForce | undefined
   #targets: Policy['host']['targets'] = {}
   #retiring = new Set<Promise<void>>()
-  /** Those whose calls have not ended. */
+  /** The policies whose calls have not ended. */
   #serving = new Set<ActivePolicy>()
   #reloading: Promise<unknown> = Promise.resolve()
 
@@ -181,7 +181,7 @@ export class Policies {
   async #summaryOf(old: Policy, policy: Policy): Promise<Partial<ChangeSummary>> {
     const texts = [...old.texts, ...policy.texts]
     if (texts.some(({ length }) => length > MAX_COMPARED)) {
-      const what = '? the policies are too large to be compared here; run svc-sdk policy diff'
+      const what = '? the policies are too large to be compared here; run npx svc-sdk policy diff'
       return { gains: null, changes: [what] }
     }
     try {

@@ -132,12 +132,12 @@ export class AddressConnections {
     const { remoteAddress } = socket
     // A connection that has closed already has no address.
     if (remoteAddress === undefined || this.#isExempt(remoteAddress)) return true
-    return takeWhileOpen(this.#limit, clientOf(remoteAddress), socket)
+    return takeWhileOpen(this.#limit, networkOf(remoteAddress), socket)
   }
 }
 
 /** An IPv4 address, also in its IPv6 form (RFC 4291 §2.5.5.2), or the /64 network that an IPv6 client chooses from. */
-function clientOf(address: string): string {
+export function networkOf(address: string): string {
   const [, mapped] = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address) ?? []
   if (mapped !== undefined) return mapped
   if (!isIPv6(address)) return address

@@ -18,9 +18,12 @@ export function errorResponse(
     logger.error({ err: error, trace_id: traceId }, 'a request could not be handled')
     return refusalResponse(denied('INTERNAL', 'The request could not be handled.'), noCall(traceId))
   }
-  const { code, message, cause } = error
+  const { code, message, cause, retryAfterSec } = error
   if (code === 'STORE_UNAVAILABLE') logger.error({ err: cause, trace_id: traceId }, message)
   const isChallenge = code === 'UNAUTHENTICATED' || code === 'UNAUTHORIZED_TENANT'
-  const headers = isChallenge ? { headers: { 'www-authenticate': `Bearer realm="${realm}"` } } : {}
-  return refusalResponse(denied(code, message, headers), noCall(traceId))
+  const headers = {
+    ...(isChallenge ? { 'www-authenticate': `Bearer realm="${realm}"` } : {}),
+    ...(retryAfterSec === undefined ? {} : { 'retry-after': String(retryAfterSec) }),
+  }
+  return refusalResponse(denied(code, message, { headers }), noCall(traceId))
 }

@@ -4,6 +4,8 @@ import type { IncomingMessage } from 'node:http'
 
 /** A name or an address, and a port (RFC 9110 §7.2). Two Host headers arrive joined by a comma. */
 const hostForm = /^(?:[0-9a-z._~-]+|\[[0-9a-f:.]+\])(?::\d{1,5})?$/i
+/** The characters of an id in a path, so that nothing else reaches a store. */
+export const idForm = /^[A-Za-z0-9_-]{1,128}$/
 const absoluteForm = /^https?:\/\/([^/?]*)(.*)$/i
 
 /** The Host names that a server accepts. */

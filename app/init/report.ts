@@ -1,5 +1,5 @@
-// What `svc init` prints: what it found, what it would do, and what it did. No value of a configuration is in it but names,
-// commands and arguments that are no secrets.
+// The output of `svc init`: what it found, what it would do, and what it did. It shows no values of a configuration except
+// names, and commands and arguments that are not secrets.
 import { homedir } from 'node:os'
 import { isAbsolute, relative, sep } from 'node:path'
 import type { ClientMachine } from '../clients/clients.js'
@@ -22,7 +22,7 @@ export function pathForUser(path: string, { env, dir }: Pick<ClientMachine, 'env
 }
 
 /** A command line without its secrets. */
-export function shownCommand({ entry }: Candidate): string {
+function shownCommand({ entry }: Candidate): string {
   if (entry.kind === 'url') return entry.url
   const args = entry.args.map((arg, index) => (isPrivateArgument(arg, entry.args[index - 1]) ? '***' : arg))
   return [entry.command, ...args].join(' ')
@@ -30,7 +30,7 @@ export function shownCommand({ entry }: Candidate): string {
 
 export interface FoundServers {
   readonly files: readonly FoundConfiguration[]
-  /** What would change. */
+  /** The changes that would be made. */
   readonly entries: readonly PlannedEntry[]
   /** Entries that need a yes of their own. */
   readonly others: readonly Candidate[]

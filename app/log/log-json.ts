@@ -1,4 +1,4 @@
-// What the admin API says of the audit log, as JSON.
+// The JSON in which the admin API describes the audit log.
 import { z } from 'zod'
 
 const maxListed = 200
@@ -126,7 +126,7 @@ export const logSchema = z.object({
   writing: z.object({
     writable: z.boolean(),
     warning: z.string().optional(),
-    pending_bytes: count.describe('Of records that are not on disk yet.'),
+    pending_bytes: count.describe('Bytes of records that are not on disk yet.'),
   }),
   upload: z.object({ state: z.string(), pending_bytes: count, lag_ms: z.number().optional() }).optional(),
   exports: z

@@ -15,7 +15,7 @@ import { invalidParams } from './mcp-refusal.js'
 import { checkedReference } from './references.js'
 import { keepProtocolError } from './request.js'
 import type { LearningCaches } from './response-filter.js'
-import type { BoundTask } from './session-binding.js'
+import { type BoundTask, isOwnSession, serverSessionId } from './session-binding.js'
 import { LISTEN_METHOD, resourceSubscriptions } from './subject.js'
 
 type Check = (call: Call, exchange: McpExchange, request: CallRequest) => MaybePromise<Denied | undefined>
@@ -41,8 +41,8 @@ export class AccessChecks {
 
   #session(call: Call, exchange: McpExchange): MaybePromise<Denied | undefined> {
     const { headers, sessionTag } = exchange
-    if (sessionTag === undefined) {
-      if (lastEventIdOf(exchange) === undefined || headers[SESSION_ID_HEADER] !== undefined) return undefined
+    if (sessionTag === undefined || isOwnSession(exchange)) {
+      if (lastEventIdOf(exchange) === undefined || serverSessionId(exchange) !== undefined) return undefined
       // Nothing binds an event id to its caller: it could name the stream of another.
       return denied('BAD_REQUEST', 'Last-Event-ID resumes a stream of a session; send its Mcp-Session-Id.')
     }

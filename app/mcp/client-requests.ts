@@ -7,7 +7,7 @@ import { SESSION_ID_HEADER } from '../http/header-names.js'
 import { callerKey } from '../upstream/send.js'
 import type { McpExchange } from './exchange.js'
 import type { RpcResponse } from './message.js'
-import type { SharedState } from './shared-state.js'
+import { type SharedState, unlessDown } from './shared-state.js'
 
 /** Time between two looks for a response at another gateway, in milliseconds. */
 const pollMs = 500
@@ -30,13 +30,20 @@ export class ClientRequests {
     return `${prefix}${randomBytes(16).toString('hex')}`
   }
 
-  /** The client's response to the request `id` in the session of `call`. Rejects with the reason of the signal. */
-  async responseTo(call: Call, exchange: McpExchange, id: string, signal: AbortSignal): Promise<JsonObject> {
+  /** See `AskedClient`: the response to the request `id` in the session of `call`. */
+  async responseTo(
+    call: Call,
+    exchange: McpExchange,
+    id: string,
+    { signal, send }: { readonly signal: AbortSignal; send(): Promise<void> },
+  ): Promise<JsonObject> {
     const group = groupOf(call, exchange)
     const name = JSON.stringify([group, id])
     const response = new Promise<JsonObject>((resolve) => this.#waiting.set(name, resolve))
     try {
-      if (this.#state.isShared) await this.#shared.set(group, [[id, waiting]])
+      // While the store is down, this gateway alone can take the response.
+      if (this.#state.isShared) await unlessDown(this.#shared.set(group, [[id, waiting]]))
+      await send()
       return await abortable(signal, Promise.race([response, this.#poll(group, id, name)]))
     } finally {
       this.#waiting.delete(name)
@@ -57,7 +64,7 @@ export class ClientRequests {
   async #poll(group: string, id: string, name: string): Promise<JsonObject> {
     while (this.#state.isShared && this.#waiting.has(name)) {
       await delay(pollMs, undefined, { ref: false })
-      const [given] = await this.#shared.get(group, [id])
+      const [given] = (await unlessDown(this.#shared.get(group, [id]))) ?? []
       if (given !== undefined && given !== waiting) return JSON.parse(given) as JsonObject
     }
     return new Promise(() => undefined)

@@ -1,4 +1,4 @@
-// What a call that was not sent asks of the person at its client, and the requests by which a client asks them.
+// The questions to the person at the client about a call that was not sent, and the requests by which a client asks them.
 import type { Call, ClientForms, Outcome } from '@svc/core'
 import { isJsonObject, type JsonObject, type JsonValue, visibleInLine } from '@svc/core/json'
 import type { ClientExchange } from '../http/client-exchange.js'
@@ -18,11 +18,11 @@ export type Elicitation =
 
 type Confirmation = NonNullable<ClientForms['reply']>
 
-/** What the gateway knows when it repeats a call, or when the client does. */
+/** The person's responses, for the gateway that repeats the call or gets it again from the client. */
 export interface ElicitationResponse {
   /** The escalation of the call, whose approval is used and no other. */
   readonly escalationId?: string
-  /** Whether the person agreed to open its page, which is no approval. */
+  /** Whether the person agreed to open its page, which is not an approval. */
   readonly opened?: boolean
   readonly confirmation?: Confirmation
 }
@@ -35,8 +35,11 @@ export interface AskedClient {
   readonly cancelled: AbortSignal
   /** The id of a request of the gateway. */
   nextId(): string
-  /** The response to it. Rejects with the reason of the signal, or with `Refusal`. */
-  responseTo(id: string, signal: AbortSignal): Promise<JsonObject>
+  /**
+   * Runs `send`, which sends the request, once every gateway can take its response, and resolves to that. Rejects with the
+   * reason of the signal, or with `Refusal`.
+   */
+  responseTo(id: string, signal: AbortSignal, send: () => Promise<void>): Promise<JsonObject>
 }
 
 /** Undefined if nobody at the client can be asked. `pageOf` has the pages of escalations. */
@@ -60,7 +63,7 @@ export function elicitationOf(
   return { kind: 'approval', escalationId: escalation.id, message: approvalMessage(call), url }
 }
 
-/** For the person at the client, whose consent approves nothing. */
+/** The text for the person at the client, whose consent is not an approval. */
 function approvalMessage(call: Call): string {
   const { server, name } = call.parsedRequest ?? { server: '', name: '' }
   const reasons = call
@@ -90,7 +93,7 @@ const confirmationSchema: JsonObject = {
 
 type Action = Confirmation['action']
 
-/** The action of a client's result; `cancel` for one that is no valid result. */
+/** The action of a client's result; `cancel` for one that is not a valid result. */
 export function actionOf(result: unknown): Exclude<Action, 'none'> {
   const { action } = fieldsOf(result)
   return action === 'accept' || action === 'decline' ? action : 'cancel'

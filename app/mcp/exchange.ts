@@ -71,7 +71,7 @@ export interface ExchangeHead {
 }
 
 export interface McpExchange extends ExchangeHead {
-  /** What the person at the client replied. */
+  /** The response of the person at the client. */
   elicited?: ElicitationResponse | undefined
   /** Set if the message is part of a batch, whose responses are not streams. */
   isInBatch?: boolean
@@ -107,6 +107,7 @@ function formsOf(exchange: McpExchange): ClientForms {
   return {
     isOffered: modesOf(exchange).form,
     ...(confirmation === undefined ? {} : { reply: confirmation }),
+    ...(escalationId === undefined ? {} : { asked: escalationId }),
     ...(opened === false && escalationId !== undefined ? { declined: escalationId } : {}),
   }
 }

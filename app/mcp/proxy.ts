@@ -45,7 +45,7 @@ import { RunningCalls } from './running-calls.js'
 import { ServerRequests } from './server-requests.js'
 import { ServerVersions, versionProbe } from './server-versions.js'
 import type { McpRequest, McpResponse, McpServers } from './servers.js'
-import { boundSessionId, type SessionBinding, splitSessionId } from './session-binding.js'
+import { boundSessionId, ownSessionId, type SessionBinding, splitSessionId } from './session-binding.js'
 import type { SharedState } from './shared-state.js'
 import { KnownTasks } from './tasks.js'
 import { McpToolClient } from './tool-client.js'
@@ -218,7 +218,7 @@ export class McpProxy {
       exchange: client,
       progressToken: message?.type === 'request' ? progressTokenOf(message.params) : undefined,
       nextId: () => this.#requests.nextId(),
-      responseTo: (id, signal) => this.#requests.responseTo(call, exchange, id, signal),
+      responseTo: (id, signal, send) => this.#requests.responseTo(call, exchange, id, { signal, send }),
     }
   }
 
@@ -256,10 +256,13 @@ export class McpProxy {
   #withBoundSession(call: Call, exchange: McpExchange, outcome: Outcome): MaybePromise<Outcome> {
     if (outcome.kind !== 'completed') return outcome
     const id = outcome.headers[SESSION_ID_HEADER]
-    if (typeof id !== 'string') return outcome
     const shown = (bound: string): Outcome => {
       exchange.learned.sessionId = bound
       return { ...outcome, headers: { ...outcome.headers, [SESSION_ID_HEADER]: bound } }
+    }
+    if (typeof id !== 'string') {
+      const modes = exchange.modes === undefined && outcome.status === 200 ? modesIn(exchange) : ''
+      return modes === '' ? outcome : shown(ownSessionId(modes))
     }
     const { sessionTag, headers } = exchange
     // The tag of the request was checked for the same caller and id.
@@ -269,7 +272,7 @@ export class McpProxy {
   }
 }
 
-/** What the client declares of elicitation when it begins a session. */
+/** The modes of elicitation that the client declares when it begins a session. */
 function modesIn({ message }: McpExchange): string {
   if (message?.type !== 'request' || message.method !== 'initialize') return ''
   return modesTag(declaredModes(message.params['capabilities'], HANDSHAKE_REVISION))

@@ -20,6 +20,7 @@ import { McpResponseStream } from './response-stream.js'
 import { ResumedResponses, type ResumedResponsesParts } from './resumed-responses.js'
 import { checkResponse, failureOf, isResponse, ProtocolViolation, recordedResult } from './rpc-response.js'
 import type { EventsResponse, McpResponse, WholeResponse } from './servers.js'
+import { serverSessionId } from './session-binding.js'
 import { showMessage } from './shown-messages.js'
 import { LISTEN_METHOD } from './subject.js'
 import { headersToClient } from './wire-headers.js'
@@ -160,7 +161,7 @@ function streamed(response: EventsResponse, context: ResponseContext): Completed
 function resumableSession(exchange: McpExchange, begun: unknown): unknown {
   const { translation, isInBatch = false } = exchange
   if (isInBatch || translation?.isClientStateless === true || isStatelessExchange(exchange)) return undefined
-  return exchange.headers[SESSION_ID_HEADER] ?? begun
+  return serverSessionId(exchange) ?? begun
 }
 
 function completed(

@@ -17,7 +17,7 @@ export class ProtocolViolation extends Error {
 export type Fields = Readonly<Record<string, unknown>>
 
 /** One JSON-RPC message. Throws `ProtocolViolation`, and `Refusal` (`PAYLOAD_TOO_LARGE`) if it costs too much to read. */
-export function readServerMessage(text: string): Fields {
+function readServerMessage(text: string): Fields {
   if (isTooCostly(text)) throw tooCostly()
   return parsedMessage(text)
 }
@@ -158,7 +158,7 @@ function digestOf(result: unknown, text: string): MaybePromise<string> {
   const known = isJsonObject(result) ? digests.get(result) : undefined
   if (known !== undefined) return known
   if (text.length <= smallBytes) return digestHere(result)
-  // What the thread cannot hash is refused here, with the reason.
+  // A response that the thread cannot hash is refused here, with the reason.
   return digestInThread(text).catch(() => digestHere(result))
 }
 

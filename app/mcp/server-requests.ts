@@ -1,5 +1,5 @@
-// What servers ask of clients: requests on streams, and `inputRequests` of results (2026-07-28). The rules of the policy judge
-// each before the client gets it, and each response of a client before the server gets it. Without rules all pass.
+// The requests of servers to clients: messages on streams, and `inputRequests` of results (2026-07-28). The rules of the policy
+// judge each before the client gets it, and each response of a client before the server gets it. Without rules all pass.
 import {
   type AskedRequest,
   type Call,
@@ -24,7 +24,7 @@ import { rpcCodes } from './protocol.js'
 import { keepProtocolError } from './request.js'
 import { RequestStates } from './request-state.js'
 import { type Fields, ProtocolViolation } from './rpc-response.js'
-import type { SessionBinding } from './session-binding.js'
+import { type SessionBinding, serverSessionId } from './session-binding.js'
 import type { SharedState } from './shared-state.js'
 import { methodSkeleton } from './subject.js'
 
@@ -45,7 +45,7 @@ interface CursorState {
 interface RequestState {
   /** The server's own state; undefined if it gave none. */
   readonly own: JsonValue | undefined
-  /** What the client was asked, by the keys of `inputRequests`, so that any gateway can judge the responses. */
+  /** The requests to the client, by the keys of `inputRequests`, so that any gateway can judge the responses. */
   readonly asked: Readonly<Record<string, AskedRequest>>
 }
 
@@ -63,7 +63,7 @@ export class ServerRequests {
   #own: OwnRequestParts
   #clock: Clock
   #sessions: () => MaybePromise<SessionBinding>
-  /** What clients were asked, by caller and session. */
+  /** The requests to clients, by caller and session. */
   #asked: SharedMap
   #states: RequestStates<RequestState> | undefined
   #cursors: RequestStates<CursorState> | undefined
@@ -230,10 +230,11 @@ export class ServerRequests {
     const sending = { signal: AbortSignal.timeout(this.#own.timeoutMs), caller: () => callerOf(call) }
     const send = createSend(this.#own, exchange.upstream(), call.get(credential), sending)
     const headers: Record<string, string> = {}
-    for (const name of [SESSION_ID_HEADER, PROTOCOL_VERSION_HEADER]) {
-      const value = exchange.headers[name]
-      if (typeof value === 'string') headers[name] = value
+    const given = {
+      [SESSION_ID_HEADER]: serverSessionId(exchange),
+      [PROTOCOL_VERSION_HEADER]: exchange.headers[PROTOCOL_VERSION_HEADER],
     }
+    for (const [name, value] of Object.entries(given)) if (typeof value === 'string') headers[name] = value
     const error = { code: rpcCodes.refused, message: 'The gateway refuses the request.' }
     await createRespond(send, headers)({ jsonrpc: '2.0', id, error })
   }
@@ -308,7 +309,7 @@ function urlsIn({ data }: Fields): Fields | undefined {
   return Object.fromEntries(requests.entries())
 }
 
-/** What is needed to judge the response, without what only the client shows. */
+/** The members that the judgement of the response needs, without the text that only the client shows. */
 function withoutText({ method, params: { mode, requestedSchema } }: AskedRequest): AskedRequest {
   const params = {
     ...(mode === undefined ? {} : { mode }),

@@ -1,7 +1,7 @@
 // Binds MCP sessions to the caller that began them. The client's session id is a tag and the server's own id. The tag is an
 // HMAC of the id and the caller, so that another caller cannot use the session id (MCP, Security Best Practices, "Session
 // Hijacking").
-import { createHmac, hkdfSync, timingSafeEqual } from 'node:crypto'
+import { createHmac, hkdfSync, randomUUID, timingSafeEqual } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import { type Call, identity, principalKeyOf } from '@svc/core'
 import { BoundedMap } from '@svc/core/store'
@@ -12,15 +12,15 @@ import { isStateless } from './protocol.js'
 /** A tag of 128 bits in base64url, what the client declared of elicitation, a dot, the server's id. */
 const boundId = /^([A-Za-z0-9_-]{22}(?:~[fu]{1,2})?)\.(.+)$/s
 const tagLength = 22
+/** The tag of a session that is the gateway's own, because its server has none: it carries what the client declared, and nothing else. */
+const ownTag = 'svc~'
+const ownId = /^(svc~[fu]{1,2})\.([0-9a-f-]{36})$/
 
 /**
  * The headers with the server's own session id in place of the client's, and the tag of the client's id. The tag is empty if
  * the id had none, and undefined if the request has no session.
  */
-export function splitSessionId(headers: IncomingHttpHeaders): {
-  readonly headers: IncomingHttpHeaders
-  readonly sessionTag: string | undefined
-} {
+export function splitSessionId(headers: IncomingHttpHeaders): SessionOfRequest {
   const given = headers[SESSION_ID_HEADER]
   if (given === undefined) return { headers, sessionTag: undefined }
   const version = headers[PROTOCOL_VERSION_HEADER]
@@ -29,9 +29,32 @@ export function splitSessionId(headers: IncomingHttpHeaders): {
     const { [SESSION_ID_HEADER]: _, ...withoutSession } = headers
     return { headers: withoutSession, sessionTag: undefined }
   }
-  const [, sessionTag, id] = (typeof given === 'string' && boundId.exec(given)) || []
+  const [, sessionTag, id] = (typeof given === 'string' && (ownId.exec(given) ?? boundId.exec(given))) || []
   if (sessionTag === undefined || id === undefined) return { headers, sessionTag: '' }
   return { headers: { ...headers, [SESSION_ID_HEADER]: id }, sessionTag }
+}
+
+/**
+ * The id of a session for a client that can be asked about its calls (`modes`), at a server without sessions. Any gateway takes
+ * it and keeps nothing for it. It is bound to nobody: what is kept of calls is kept by caller, and the id says only what the
+ * client may declare anyway.
+ */
+export function ownSessionId(modes: string): string {
+  return boundSessionId(`${ownTag}${modes}`, randomUUID())
+}
+
+interface SessionOfRequest {
+  readonly headers: IncomingHttpHeaders
+  readonly sessionTag: string | undefined
+}
+
+export function isOwnSession({ sessionTag }: Pick<SessionOfRequest, 'sessionTag'>): boolean {
+  return sessionTag?.startsWith(ownTag) === true
+}
+
+/** The id by which the server knows the session of a request; undefined without one. */
+export function serverSessionId(request: SessionOfRequest): IncomingHttpHeaders[string] {
+  return isOwnSession(request) ? undefined : request.headers[SESSION_ID_HEADER]
 }
 
 /** The client's id of a session. */

@@ -4,9 +4,10 @@ import { LAST_EVENT_ID_HEADER, PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from
 import { EVENT_STREAM_TYPE } from '../http/media-type.js'
 import { lastEventIdOf, type McpExchange } from './exchange.js'
 import { PARAM_PREFIX } from './param-headers.js'
+import { serverSessionId } from './session-binding.js'
 
 /** Headers that are passed on unchanged, after a check of those that repeat the body. */
-const toUpstream = [SESSION_ID_HEADER, PROTOCOL_VERSION_HEADER, 'mcp-method', 'mcp-name']
+const toUpstream = [PROTOCOL_VERSION_HEADER, 'mcp-method', 'mcp-name']
 
 /** Headers about the message itself; the HTTP layer sets `content-length`. */
 const toClient = [
@@ -23,6 +24,7 @@ const toClient = [
 export function addHeadersUpstream(headers: Record<string, string>, exchange: McpExchange): void {
   headers['accept'] = acceptOf(exchange)
   for (const name of toUpstream) copy(headers, name, exchange.headers[name])
+  copy(headers, SESSION_ID_HEADER, serverSessionId(exchange))
   copy(headers, LAST_EVENT_ID_HEADER, lastEventIdOf(exchange))
   for (const name in exchange.headers) {
     if (name.startsWith(PARAM_PREFIX)) copy(headers, name, exchange.headers[name])

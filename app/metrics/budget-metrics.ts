@@ -1,48 +1,23 @@
 // Metrics of the budgets of the process.
-import { Counter, Gauge, type Registry } from 'prom-client'
+import type { Registry } from 'prom-client'
 import { processBudgets } from '../budget/budget.js'
-import { ownMetrics } from './metric-table.js'
+import { collectedCounter, collectedGauge } from './own-metric.js'
 
 export function registerBudgetMetrics(registry: Registry): void {
-  const registers = [registry]
-  gauge('svc_budget_limit', registers, (metric) => {
+  collectedGauge('svc_budget_limit', registry, (metric) => {
     for (const [budget, { use }] of processBudgets) metric.set({ budget }, use.limit)
   })
-  gauge('svc_budget_used', registers, (metric) => {
+  collectedGauge('svc_budget_used', registry, (metric) => {
     for (const [budget, { use }] of processBudgets) {
       metric.set({ budget, tenants: 'largest' }, use.largest)
       metric.set({ budget, tenants: 'others' }, use.used - use.largest)
     }
   })
-  gauge('svc_budget_waiting', registers, (metric) => {
+  collectedGauge('svc_budget_waiting', registry, (metric) => {
     for (const [budget, { use }] of processBudgets) metric.set({ budget }, use.waiting)
   })
-  const name = 'svc_budget_shortages_total'
-  const { help, labels } = ownMetrics[name]
-  const shortages = new Counter({
-    name,
-    help,
-    labelNames: labels,
-    registers,
-    collect: () => {
-      shortages.reset()
-      for (const [budget, { shortages: byServer }] of processBudgets)
-        for (const [server, count] of byServer) shortages.inc({ budget, server }, count)
-    },
-  })
-}
-
-function gauge(
-  name: 'svc_budget_limit' | 'svc_budget_used' | 'svc_budget_waiting',
-  registers: Registry[],
-  collect: (metric: Gauge<string>) => void,
-): void {
-  const { help, labels } = ownMetrics[name]
-  const metric: Gauge<string> = new Gauge({
-    name,
-    help,
-    labelNames: [...labels],
-    registers,
-    collect: () => collect(metric),
+  collectedCounter('svc_budget_shortages_total', registry, (metric) => {
+    for (const [budget, { shortages }] of processBudgets)
+      for (const [server, count] of shortages) metric.inc({ budget, server }, count)
   })
 }

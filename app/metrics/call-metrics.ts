@@ -1,9 +1,10 @@
 // Metrics of calls: count by outcome, duration, calls in flight. They are plain numbers until Prometheus scrapes them,
 // as this code runs for every call.
 import type { Call, Clock, Settlement } from '@svc/core'
-import { Counter, Gauge, type Registry } from 'prom-client'
+import type { Registry } from 'prom-client'
 import { DurationHistogram, type Durations } from './duration-histogram.js'
 import { ownMetrics } from './metric-table.js'
+import { collectedCounter, collectedGauge } from './own-metric.js'
 
 /** The label of servers that are not targets: text of callers must not become a label. */
 const UNKNOWN = 'unknown'
@@ -32,31 +33,16 @@ export class CallMetrics {
 
   constructor(registry: Registry, clock: Clock) {
     this.#clock = clock
-    const registers = [registry]
-    const calls = new Counter({
-      name: 'svc_calls_total',
-      help: ownMetrics.svc_calls_total.help,
-      labelNames: ownMetrics.svc_calls_total.labels,
-      registers,
-      collect: () => {
-        calls.reset()
-        for (const [server, { outcomes }] of this.#servers) {
-          for (const decision of ['allow', 'deny'] as const) {
-            for (const [code, count] of outcomes[decision]) calls.inc({ server, decision, code }, count)
-          }
+    collectedCounter('svc_calls_total', registry, (calls) => {
+      for (const [server, { outcomes }] of this.#servers) {
+        for (const decision of ['allow', 'deny'] as const) {
+          for (const [code, count] of outcomes[decision]) calls.inc({ server, decision, code }, count)
         }
-      },
+      }
     })
     const duration = 'svc_call_duration_seconds'
     this.#durations = new DurationHistogram(duration, ownMetrics[duration], registry)
-    const inFlight = new Gauge({
-      name: 'svc_calls_in_flight',
-      help: ownMetrics.svc_calls_in_flight.help,
-      registers,
-      collect: () => {
-        inFlight.set(this.#inFlight)
-      },
-    })
+    collectedGauge('svc_calls_in_flight', registry, (calls) => calls.set(this.#inFlight))
   }
 
   /** `servers` are the policy's targets; `isListening` is true for a call that ends only when its caller ends it. */

@@ -86,6 +86,18 @@ export const serverMetrics: Readonly<Record<string, MetricEntry>> = {
   },
 }
 
+// The metrics of the admin listener.
+export const adminMetrics: Readonly<Record<string, MetricEntry>> = {
+  svc_admin_wrong_tokens_total: {
+    kind: 'counter',
+    help: 'Requests to the admin listener with a bearer token that is neither the admin token nor that of a user.',
+  },
+  svc_admin_guesses_refused_total: {
+    kind: 'counter',
+    help: 'Requests to the admin listener whose token was not compared, as their address had sent too many wrong ones.',
+  },
+}
+
 // The metrics of notices; docs/reference/metrics.md is generated from them.
 export const noticeMetrics = {
   svc_notices_delivered_total: { kind: 'counter', help: 'Notices that a webhook has accepted.' },

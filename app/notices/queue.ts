@@ -3,6 +3,7 @@
 import { open, readdir, readFile, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { makeDirectories } from '@svc/core/directories'
+import { parseJsonObject } from '@svc/core/json'
 import { z } from 'zod'
 
 const queuedSchema = z.strictObject({
@@ -51,7 +52,9 @@ export class NoticeQueue {
     })
     const notices: QueuedNotice[] = []
     for (const name of names.filter((each) => each.endsWith('.json'))) {
-      const notice = parse(await readFile(join(this.#directory, name), 'utf8'))
+      const notice = queuedSchema.safeParse(
+        parseJsonObject(await readFile(join(this.#directory, name), 'utf8')),
+      ).data
       if (notice !== undefined && name === `${notice.id}.json`) notices.push(notice)
     }
     return notices.sort((left, right) => left.at - right.at)
@@ -59,14 +62,5 @@ export class NoticeQueue {
 
   #pathOf(id: string): string {
     return join(this.#directory, `${id}.json`)
-  }
-}
-
-function parse(text: string): QueuedNotice | undefined {
-  try {
-    return queuedSchema.safeParse(JSON.parse(text)).data
-  } catch (error) {
-    if (error instanceof SyntaxError) return undefined
-    throw error
   }
 }

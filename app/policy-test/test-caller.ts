@@ -1,5 +1,5 @@
 // The caller of a tested call: claims, a token, or a caller that a program vouches for.
-import { isJsonObject, type JsonObject } from '@svc/core/json'
+import { type JsonObject, parseJsonObject } from '@svc/core/json'
 import type { CallerIdentity } from '../in-process/tool-call.js'
 
 export type TestCaller =
@@ -22,11 +22,5 @@ export function testCallerOf(given: string | Readonly<Record<string, unknown>>):
 function claimsIn(token: string): JsonObject | undefined {
   const [, payload, signature, ...more] = token.replace(/^Bearer /i, '').split('.')
   if (payload === undefined || signature === undefined || more.length > 0) return undefined
-  try {
-    const claims: unknown = JSON.parse(Buffer.from(payload, 'base64url').toString())
-    return isJsonObject(claims) ? (claims as JsonObject) : undefined
-  } catch (error) {
-    if (error instanceof SyntaxError) return undefined
-    throw error
-  }
+  return parseJsonObject(Buffer.from(payload, 'base64url').toString()) as JsonObject | undefined
 }

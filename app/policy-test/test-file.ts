@@ -81,7 +81,7 @@ const call = {
 }
 
 const circumstances = { who: caller.optional(), at: at.optional(), headers: headers.optional() }
-const name = z.string().min(1).describe('What the case shows.')
+const name = z.string().min(1).describe('The statement that the case tests.')
 
 const testFileSchema = z
   .strictObject({
@@ -139,7 +139,7 @@ export interface TestCase {
   readonly calls: readonly TestCall[]
 }
 
-/** What the policy under test knows, for mistakes in names. */
+/** The names that the policy under test knows, to report misspelled ones. */
 export interface PolicyNames {
   /** Empty if the policy has no targets, as in a program of one's own. */
   readonly servers: readonly string[]

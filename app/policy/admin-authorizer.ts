@@ -4,7 +4,7 @@ import { createHash, timingSafeEqual } from 'node:crypto'
 import {
   type Clock,
   hostOf,
-  type Identity,
+  isMemberOf,
   type PolicyHost,
   policyTokens,
   type Reviewer,
@@ -24,7 +24,7 @@ export class AdminAuthorizer {
   readonly hosts: AllowedHosts
   /** The client as which people sign in to the console at the issuer; undefined if they do not. */
   readonly clientId: string | undefined
-  /** Where browsers reach the listener, if the policy says so. */
+  /** The URL at which browsers reach the listener, if the policy has it. */
   readonly publicUrl: string | undefined
   readonly #reviewers: PolicyHost['reviewers']
   readonly #knowsUsers: boolean | undefined
@@ -45,15 +45,13 @@ export class AdminAuthorizer {
     return this.#knowsUsers !== true
   }
 
-  /** What a client of the listener may do. */
+  /** The rights of a client of the listener. */
   accessOf(client: Reviewer): AdminAccess {
     if (client.kind === 'admin') return everything
     const { identity } = client
     const { approvalSets = {} } = this.#reviewers ?? {}
-    const sets = Object.entries(approvalSets).flatMap(([id, { users = [], roles = [] }]) =>
-      isNamed(identity, users) || hasOne(identity, roles) ? [id] : [],
-    )
-    const has = (role: AdminRole) => hasOne(identity, this.#roles[role])
+    const sets = Object.entries(approvalSets).flatMap(([id, set]) => (isMemberOf(set, identity) ? [id] : []))
+    const has = (role: AdminRole) => this.#roles[role].some((one) => identity.roles.includes(one))
     const own = { tenant: has('reviewer') ? identity.tenant : undefined, sets: new Set(sets) }
     if (has('operator')) return { ...everything, ...own }
     if (has('auditor')) return { ...everything, ...own, operates: false }
@@ -76,7 +74,7 @@ const everything: AdminAccess = {
   sets: new Set(),
 }
 
-/** What a client may do. Who may vote on an escalation is decided with the vote. */
+/** The rights of a client. The service of escalations decides who may vote on one. */
 export interface AdminAccess {
   /** Whether it may change what the gateway does. */
   readonly operates: boolean
@@ -89,14 +87,6 @@ export interface AdminAccess {
   readonly tenant: string | undefined
   /** The approval sets on whose escalations it votes, which it may read. */
   readonly sets: ReadonlySet<string>
-}
-
-function isNamed({ user, userId }: Identity, users: readonly string[]): boolean {
-  return (user !== undefined && users.includes(user)) || (userId !== undefined && users.includes(userId))
-}
-
-function hasOne({ roles }: Identity, wanted: readonly string[]): boolean {
-  return roles.some((role) => wanted.includes(role))
 }
 
 /** Time for which a token is cached, so that requests with wrong tokens cause no disk reads. */

@@ -53,7 +53,7 @@ export const adminSchema = z
         operator: names.default([]).describe('May do what the admin token may.'),
       })
       .prefault({})
-      .describe("What users may do here, by the roles of their tokens: each key lists the token's roles."),
+      .describe("The rights of users here, by the roles of their tokens: each key lists the token's roles."),
     console: z
       .strictObject({
         clientId: z

@@ -31,7 +31,7 @@ const urlTargetSchema = z.string().superRefine((target, context) => {
 const targetSchema = z
   .union([urlTargetSchema, stdioTargetSchema])
   .describe(
-    'Base URL of the upstream, http or https; `mcp+http(s)://…` for an MCP server that the invoke protocol reaches too. Or a mapping with the command of an MCP server over stdio, an extension of the contract, whose targets are strings.',
+    'Base URL of the upstream, http or https; `mcp+http(s)://…` for an MCP server that the invoke protocol reaches too; or a mapping with the command of an MCP server over stdio.',
   )
 
 function targetMistake(target: string): string | undefined {
@@ -104,7 +104,7 @@ const serverSchema = z
     sessionKeyRef: keyRefSchema
       .optional()
       .describe(
-        'The key by which MCP sessions are tied to their callers, `env:NAME`, `file://PATH` or `command:NAME`; by default one in the Redis of a section, else `mcp-sessions.key` in sec0Dir, made on first use. Gateways that serve the same sessions need the same.',
+        'Key of MCP sessions, `env:NAME`, `file://PATH` or `command:NAME`; gateways that serve the same sessions need the same. By default in the Redis of a section, else `mcp-sessions.key` in sec0Dir.',
       ),
     mcp: z
       .strictObject({
@@ -119,7 +119,7 @@ const serverSchema = z
           .max(45_000)
           .default(45_000)
           .describe(
-            'The longest time that a call which waits for a person is held, in milliseconds, if its client can ask them (elicitation); SDKs wait for 60 seconds. 0: no client is asked.',
+            'The longest time that a call waits for a person whom its client can ask (elicitation), in milliseconds; 0: no client is asked.',
           ),
         abandoned_ms: milliseconds(
           0,
@@ -144,13 +144,13 @@ const serverSchema = z
           )
           .default(['claudecode/toolUseId'])
           .describe(
-            'Members of `_meta` of requests that are removed before a call is judged, and that servers do not get: numbers that clients give each call, with which a repeated call would not be the same for approvals and idempotency keys.',
+            'Members of `_meta` that are removed from requests before they are judged: numbers that differ in each repeat of a call.',
           ),
         revisions: z
           .enum(['all', 'handshake'])
           .default('all')
           .describe(
-            'The revisions that endpoints of several servers and of commands offer: all, or only those with a handshake (up to 2025-11-25). A client that may choose takes the newest, in which servers of the handshake can ask it for input only during a call, and commands cannot.',
+            'Revisions at `/mcp`, groups and commands: all, or those with a handshake (up to 2025-11-25), by which servers of both kinds can ask clients for input.',
           ),
         denials: z
           .enum(['error', 'result'])

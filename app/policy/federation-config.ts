@@ -21,7 +21,7 @@ export const federationSchema = z
       .enum(['always', 'conflict', 'never'])
       .default('always')
       .describe(
-        'Whether names of tools and prompts begin with that of their server, `server__tool`: always, only if two servers have the same name (conflict), or never; then such a conflict is an error of the list.',
+        'Whether names begin with that of their server, `server__tool`: always, only if two servers have the same name (conflict), or never, when a conflict is an error of the list.',
       ),
     list_ttl_ms: z
       .int()
@@ -37,7 +37,7 @@ export const federationSchema = z
       .max(86_400_000)
       .default(10_000)
       .describe(
-        'Time that a server has to open a session or to send a list, in milliseconds; then the others are served without it. A command has its start_timeout_ms to start.',
+        'Time that a server has to open a session or send a list, in milliseconds; then it is left out. A command has start_timeout_ms.',
       ),
   })
   .prefault({})

@@ -14,7 +14,7 @@ export interface PresetCommand {
   readonly cwd?: string
 }
 
-/** What a preset has to know of the machine. Relative paths start from the directory of the policy. */
+/** The facts about the machine that a preset needs. Relative paths start from the directory of the policy. */
 export interface PresetPlace {
   /** URLs and commands by the name of the server. */
   readonly targets: Readonly<Record<string, string | PresetCommand>>
@@ -36,7 +36,7 @@ export interface PresetPlace {
 
 interface RiskyTools {
   readonly name: string
-  /** What the names of the tools say. */
+  /** A description of what the tools do, by their names. */
   readonly message: string
   readonly tools: readonly string[]
 }
@@ -90,7 +90,7 @@ export function presetPolicy(preset: Preset, place: PresetPlace): string {
   return `${heading[preset]}
 # Every key: docs/reference/policy.md of svc-sdk. After a change: npx svc-sdk policy check FILE
 
-# The tenant of calls without a token, and the port of \`svc gateway\` on this machine.
+# The tenant of calls without a token, and the port of \`npx svc-sdk gateway\` on this machine.
 tenant: local
 port: ${port}
 
@@ -173,7 +173,7 @@ function targetLines([name, target]: readonly [string, string | PresetCommand]):
   ]
 }
 
-/** Limits are no findings: they refuse calls in every mode, so a policy that denies nothing has none. */
+/** Limits are not findings: they refuse calls in every mode, so a policy that denies nothing has none. */
 function limits(isObserved: boolean): string {
   return ['calls_per_day: 5000', 'rate_per_sec: 10', 'burst: 50']
     .map((limit) => `      ${isObserved ? '# ' : ''}${limit}`)

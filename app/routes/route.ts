@@ -2,7 +2,7 @@
 import { Refusal } from '@svc/core'
 import { ALL_SERVERS_PATH, metadataPath } from '@svc/core/http'
 import { parseNameSegment, parseToolSegment } from '@svc/core/match'
-import { isEscalationId } from '../escalations/reviewer-escalations.js'
+import { idForm } from '../http/request-errors.js'
 
 type McpMethod = 'POST' | 'GET' | 'DELETE'
 
@@ -48,7 +48,7 @@ export function routeOf(method: string, url: string): Route {
     const described = metadataPath(path)
     if (described !== undefined) return { kind: 'metadata', path: described }
     const id = path.startsWith('/escalations/') ? path.slice(13) : ''
-    if (isEscalationId(id)) return { kind: 'escalation', id }
+    if (idForm.test(id)) return { kind: 'escalation', id }
   }
   return { kind: 'none' }
 }

@@ -97,7 +97,7 @@ export type StdioTargetOptions = z.input<typeof stdioTargetSchema>
 export type Targets = Readonly<Record<string, string | StdioTarget>>
 
 /** The address of a server over stdio, in place of a URL. A changed command has another address and other processes. */
-export function stdioAddress(server: string, target: StdioTarget): string {
+function stdioAddress(server: string, target: StdioTarget): string {
   return `stdio:///${encodeURIComponent(server)}/${sha256Hex(JSON.stringify(target))}`
 }
 

@@ -15,7 +15,7 @@ interface EmittedRecord {
 }
 
 /** Characters of an attribute. */
-export const maxLogText = 8_192
+const maxLogText = 8_192
 
 /** By the levels of pino. */
 const severities: Readonly<Record<number, readonly [number, string]>> = {
@@ -27,7 +27,7 @@ const severities: Readonly<Record<number, readonly [number, string]>> = {
   60: [21, 'FATAL'],
 }
 
-/** Those that a record of OpenTelemetry has elsewhere. */
+/** The members that a record of OpenTelemetry has in other places. */
 const members: ReadonlySet<string> = new Set([
   'level',
   'time',

@@ -5,10 +5,9 @@ import { randomUUID } from 'node:crypto'
 import { createRequire } from 'node:module'
 import { bind, type Logger, type Redactor } from '@svc/core'
 import { messageOf } from '@svc/core/json'
-import { Counter } from 'prom-client'
 import type { DependencyContainer } from 'tsyringe'
 import { GatewayMetrics, gatewayMetrics } from '../metrics/gateway-metrics.js'
-import { ownMetrics } from '../metrics/metric-table.js'
+import { collectedCounter } from '../metrics/own-metric.js'
 import { diagnosticsTo, SignalLosses } from './losses.js'
 import { numberIn, type Signal, type TelemetryVariables, wantedSignals } from './signals.js'
 
@@ -28,7 +27,7 @@ export interface OpenSignal {
   shutdown(): Promise<void>
 }
 
-/** What the exporters of all signals have in common. */
+/** The options that the exporters of all signals share. */
 export interface SignalParts {
   readonly env: TelemetryVariables
   readonly version: string
@@ -62,7 +61,7 @@ const closeMs = 5_000
 
 interface Exporter {
   readonly version: string
-  /** Of a gateway of several processes: the number of the worker; the main process has lines of the log alone. */
+  /** The number of the worker in a gateway of several processes; the main process sends only lines of the log. */
   readonly process?: number | 'main' | undefined
 }
 
@@ -134,17 +133,8 @@ function queueOf(env: TelemetryVariables, signal: Signal): number {
 }
 
 function countLosses(losses: readonly SignalLosses[], { registry }: GatewayMetrics): void {
-  const name = 'svc_telemetry_lost_total'
-  const { help, labels } = ownMetrics[name]
-  const counter = new Counter({
-    name,
-    help,
-    labelNames: labels,
-    registers: [registry],
-    collect: () => {
-      counter.reset()
-      for (const { signal, lost } of losses) counter.inc({ signal }, lost)
-    },
+  collectedCounter('svc_telemetry_lost_total', registry, (counter) => {
+    for (const { signal, lost } of losses) counter.inc({ signal }, lost)
   })
 }
 

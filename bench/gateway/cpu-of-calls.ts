@@ -1,4 +1,6 @@
 // The CPU of whole calls under several policies, in alternating rounds.
+import { figure, print, table } from '../measure/report.js'
+import { spreadOf } from '../measure/statistics.js'
 import { requestsFor } from './requests.js'
 import { Scene, type SubjectOptions } from './scene.js'
 
@@ -33,4 +35,16 @@ export async function cpuOfCalls<Name>(
   } finally {
     for (const { scene } of scenes) await scene.end()
   }
+}
+
+/** Prints the CPU time of a call by setting, and how much more it is than that of the setting `none`. */
+export function reportCpu(rounds: ReadonlyMap<string, readonly number[]>, none: string): void {
+  const spreads = new Map([...rounds].map(([name, cpu]) => [name, spreadOf(cpu)]))
+  const least = spreads.get(none)?.median ?? Number.NaN
+  const more = (median: number) => `${(100 * (median / least - 1)).toFixed(1)} %`
+  table([
+    ['', 'µs', 'more'],
+    ...[...spreads].map(([name, spread]) => [name, figure(spread), more(spread.median)]),
+  ])
+  print(`  ${CONNECTIONS} connections, everything on`)
 }

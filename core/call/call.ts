@@ -189,8 +189,8 @@ export class Call {
    * The handler runs once, after all settle handlers, that of the record included, and before the last chunk of the
    * response is sent. It gets the same settlement; if a settle handler failed, `error` is the resulting code.
    */
-  afterSettle(handler: SettleHandler, limitMs?: number): void {
-    this.#control.settleHandlers.addLast(handler, limitMs)
+  afterSettle(handler: SettleHandler): void {
+    this.#control.settleHandlers.addLast(handler)
   }
 
   /** Whether the call has settled: chunks that a stream sends from then on are not part of the outcome. */

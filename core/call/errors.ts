@@ -50,7 +50,7 @@ export const errorTable = {
   IDEMPOTENCY_KEY_REUSED: { status: 422, when: 'The idempotency key was used with other arguments.' },
   RATE_LIMITED: {
     status: 429,
-    when: 'The token bucket is empty, or the tenant has as many calls in flight as it may have.',
+    when: 'The token bucket is empty, or the tenant has as many calls in flight as it may have. On the admin listener: too many wrong tokens came from the address.',
   },
   QUOTA_EXCEEDED: { status: 429, when: 'The daily limit is reached.' },
   UPSTREAM: {
@@ -107,12 +107,16 @@ export function decisionOfRefusal(code: ErrorCode): 'deny' | 'confirm' | 'escala
 export class Refusal extends Error {
   readonly [brand] = 'Refusal'
   override readonly name = 'Refusal'
+  /** Seconds after which the client may try again; undefined if that is not known. */
+  readonly retryAfterSec: number | undefined
+
   constructor(
     readonly code: ErrorCode,
     message: string,
-    options?: ErrorOptions,
+    options: ErrorOptions & { readonly retryAfterSec?: number } = {},
   ) {
     super(message, options)
+    this.retryAfterSec = options.retryAfterSec
   }
 }
 

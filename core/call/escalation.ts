@@ -10,7 +10,7 @@ export type ReviewStatus = 'open' | 'confirmed' | 'objected'
 
 type ApprovalStrategy = 'auto_allow' | 'single_approver' | 'human_quorum'
 
-/** How calls escalate. */
+/** The rule by which calls escalate. */
 export interface EscalationRule {
   readonly strategy: ApprovalStrategy
   /** The decision at the timeout. */
@@ -76,6 +76,14 @@ export interface ApprovalSet {
   readonly roles?: readonly string[]
 }
 
+/** Whether the caller is in the set, by a name or by a role. */
+export function isMemberOf(
+  { users = [], roles = [] }: ApprovalSet,
+  { user, userId, roles: own }: Identity,
+): boolean {
+  return users.some((name) => name === user || name === userId) || roles.some((role) => own.includes(role))
+}
+
 /** Who may vote, from `admin`. */
 export interface Reviewers {
   /** `admin.roles.reviewer`; absent: no user may vote. */
@@ -94,7 +102,7 @@ export interface Passkey {
   readonly publicKey: string
 }
 
-/** What a reviewer's passkey is to sign. */
+/** The challenge that a reviewer's passkey signs. */
 export interface VoteChallenge {
   /** Base64url of the SHA-256 of the canonical vote. */
   readonly challenge: string
@@ -107,7 +115,7 @@ export interface VoteChallenge {
   readonly batch?: readonly string[]
 }
 
-/** What an authenticator is to register a passkey with. */
+/** The challenge with which an authenticator registers a passkey. */
 export interface EnrolmentChallenge extends Omit<VoteChallenge, 'batch'> {
   /** The person, as the authenticator lists them. */
   readonly user: { readonly id: string; readonly name: string }
@@ -125,12 +133,12 @@ export interface PasskeyRegistration {
 
 /** A passkey that a reviewer registered. It counts from the approval of its escalation until it is revoked. */
 export interface Enrolment {
-  /** As in votes. */
+  /** The name of the reviewer in votes. */
   readonly reviewer: string
   readonly credentialId: string
   /** DER SubjectPublicKeyInfo in base64. */
   readonly publicKey: string
-  /** What its owner reads to those who confirm it: the first digits of the hash of the above. */
+  /** The code that its owner reads to those who confirm it: the first digits of the hash of the above. */
   readonly code: string
   /** Milliseconds since the epoch. */
   readonly revokedAt?: number
@@ -139,8 +147,8 @@ export interface Enrolment {
 /** Passkeys that reviewers register, and others of those who vote with them confirm. */
 export interface EnrolmentService {
   /**
-   * What the authenticator of the reviewer has to respond to. `setId` is the approval set of which they are a member;
-   * undefined for that of the policy's rule, or else reviewers of their tenant.
+   * The challenge for the reviewer's authenticator. `setId` is the approval set of which they are a member; undefined for that
+   * of the policy's rule, or else reviewers of their tenant.
    *
    * @throws {VoteError} if the reviewer has no vote there
    */
@@ -158,13 +166,13 @@ export interface PasskeySignature {
   readonly authenticatorData: string
   readonly clientDataJson: string
   readonly signature: string
-  /** As in the challenge. */
+  /** The challenges of the batch, as in the request. */
   readonly batch?: readonly string[]
 }
 
 type EscalationSeverity = 'low' | 'medium' | 'high'
 
-/** What shows that the reviewer cast the vote. */
+/** The means by which the reviewer proved to have cast the vote. */
 export type VoteProof = 'admin_token' | 'user_token' | 'passkey'
 
 interface EscalationVote {
@@ -202,7 +210,7 @@ export interface Escalation {
   readonly isTruncated?: boolean
   readonly severity: EscalationSeverity
   readonly strategy: ApprovalStrategy
-  /** What votes decide it, under the strategy `human_quorum`. */
+  /** The votes that decide it, under the strategy `human_quorum`. */
   readonly quorum?: Pick<EscalationRule, 'minApprovals' | 'minRejections' | 'requiredRoles' | 'vetoRoles'>
   readonly timeoutAction: EscalationRule['timeoutAction']
   readonly approvalSetId?: string
@@ -211,9 +219,9 @@ export interface Escalation {
   /** The set that may vote too, once its time has come. */
   readonly secondSetId?: string
   readonly status: EscalationStatus
-  /** What decided: votes, the timeout, the strategy, or the caller in an emergency. */
+  /** Whether votes, the timeout, the strategy, or the caller in an emergency decided it. */
   readonly decidedBy?: 'votes' | 'expiry' | 'strategy' | 'emergency'
-  /** Of a call that ran before it was approved: why, in the caller's words, and what reviewers said since. */
+  /** Set if the call ran before it was approved: the caller's reason, and what reviewers have said since. */
   readonly emergency?: { readonly reason: string; readonly review: ReviewStatus }
   /** The passkey that is to be confirmed, in place of a call. */
   readonly enrolment?: Enrolment
@@ -263,9 +271,13 @@ export interface EscalationFilter {
   /** Default: the newest. */
   readonly first?: 'newest' | 'oldest'
   readonly limit: number
+  /** Only those after the one with this id. */
+  readonly after?: string
+  /** Milliseconds for which the list may be returned again: clients that watch share one read. Absent: it is read. */
+  readonly maxAgeMs?: number
 }
 
-/** How somebody stands to an escalation. */
+/** The relation of a client to an escalation. */
 export interface EscalationStanding {
   readonly isCaller: boolean
   /** Why they may not vote; absent if they may. */
@@ -287,7 +299,7 @@ export interface EscalationService {
   /** Undefined for an escalation that does not exist. */
   standing(id: string, client: Reviewer): Promise<EscalationStanding | undefined>
   /**
-   * What the reviewer's passkey has to sign for these votes, at least one.
+   * The challenge that the reviewer's passkey signs for these votes, at least one.
    *
    * @throws {VoteError} when one of the votes may not be cast
    */

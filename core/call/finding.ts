@@ -1,7 +1,7 @@
 // Findings: what stages report about a call. Enforcement decides about those before its verdict, the pipeline about those
 // after it, by the same rule.
 import type { ErrorCode } from './errors.js'
-import { type Denied, denied } from './outcome.js'
+import { type Denial, type Denied, denied } from './outcome.js'
 import type { PossibleFinding } from './recorded.js'
 
 /** Reason tokens that several stages or the host use. A plugin declares those of its own stage. */
@@ -47,7 +47,7 @@ export interface Finding {
   readonly confirmation?: RequiredConfirmation
   /** With the ruling `escalate`: whose approval it needs, and of what. */
   readonly approval?: RequiredApproval
-  /** Of recorded calls: the finding may apply. A live call counts it as one that applies. */
+  /** Set in a recorded call if the finding may apply. A live call counts it as one that applies. */
   readonly possible?: PossibleFinding
 }
 
@@ -104,11 +104,17 @@ export function effectOf(finding: Finding, rule: Verdict): Effect {
   return isLate === true && effect === 'escalate' ? 'deny' : effect
 }
 
+/** At least one. */
+export type FindingList = readonly [Finding, ...Finding[]]
+
 /** The denial of a call by these findings; the first gives the code and the reason. */
-export function denialBy(findings: readonly [Finding, ...Finding[]]): Denied {
-  const [{ reason, stage, level }] = findings
-  const denial = { ...(level === undefined ? {} : { level }), type: stage, reason }
-  return denied(codeOfReason(reason), `Denied: ${findings.map(describeFinding).join('; ')}.`, { denial })
+export function denialBy(findings: FindingList): Denied {
+  const message = `Denied: ${findings.map(describeFinding).join('; ')}.`
+  return denied(codeOfReason(findings[0].reason), message, { denial: denialOf(findings) })
+}
+
+export function denialOf([{ reason, stage, level }]: FindingList): Denial {
+  return { ...(level === undefined ? {} : { level }), type: stage, reason }
 }
 
 export function describeFinding({ reason, stage, level, detail }: Finding): string {

@@ -39,8 +39,8 @@ export class SettleHandlers {
   }
 
   /** `handler` runs after all handlers that are registered now. */
-  addLast(handler: SettleHandler, limitMs?: number): void {
-    this.#handlers.unshift({ handler, limitMs })
+  addLast(handler: SettleHandler): void {
+    this.#handlers.unshift({ handler, limitMs: undefined })
   }
 
   /**

@@ -95,6 +95,8 @@ export interface ClientForms {
     readonly sha256: string
     readonly action: 'accept' | 'decline' | 'cancel' | 'none'
   }
+  /** The escalation about which they were asked; the caller did not name it. */
+  readonly asked?: string
   /** The escalation whose page the person did not want to open: they do not want the call. */
   readonly declined?: string
 }

@@ -10,7 +10,7 @@ import { type BoundedBody, readBounded } from './bounded-body.js'
 import { classifyHost } from './host.js'
 import { publicLookup } from './lookup.js'
 
-export interface HttpClientOptions {
+interface HttpClientOptions {
   /** `public` refuses addresses that are private, and names that have one (`EPRIVATE`). Default: `any`. */
   readonly addresses?: 'any' | 'public'
   /** PEM, in place of the certificate authorities of Node. */

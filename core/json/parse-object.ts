@@ -3,9 +3,16 @@ import type { JsonObject, JsonValue } from './value.js'
 
 /** The JSON object in `text`; undefined for any other text. The error is dropped, because it quotes the text. */
 export function parseJsonObject(text: string): Record<string, unknown> | undefined {
+  const value: unknown = parseJsonContainer(text)
+  return isJsonObject(value) ? value : undefined
+}
+
+/** The JSON array or object in `text`; undefined for any other text, of which the first character is enough. */
+export function parseJsonContainer(text: string): object | undefined {
+  if (!/^\s*[[{]/.test(text)) return undefined
   try {
     const value: unknown = JSON.parse(text)
-    return isJsonObject(value) ? value : undefined
+    return typeof value === 'object' && value !== null ? value : undefined
   } catch (error) {
     if (error instanceof SyntaxError) return undefined
     throw error

@@ -6,12 +6,12 @@ import { type NameSymbol, nameSymbols, versionSymbols } from './name-symbols.js'
 import { NotComparableError } from './not-comparable.js'
 import { compilePattern, foldPattern, type Pattern } from './pattern.js'
 import { formatReference, parseReference, ReferenceInputError } from './reference.js'
-import { referenceOf, Subject } from './subject.js'
+import { referenceOf, subjectOfText } from './subject.js'
 
 /** Patterns of which one must match. */
 export interface MatchedList {
   readonly patterns: readonly string[]
-  /** As in lists that restrict, names are compared folded too. */
+  /** Whether names are also compared folded, which lists that restrict need. */
   readonly isFolded?: boolean
 }
 
@@ -44,7 +44,7 @@ export function findReference({ inside: all, outside }: ReferenceSearch): string
   ).run()
 }
 
-/** What a pattern matches that is outside too is not looked for: of two lists that are nearly the same little is left. */
+/** Without patterns that `outside` has too, because what they match is not wanted: two nearly equal lists differ in few. */
 function withoutExcluded(list: MatchedList, outside: readonly MatchedList[]): MatchedList {
   const excluding = outside.filter(({ isFolded }) => isFolded === true || list.isFolded !== true)
   const excluded = new Set(excluding.flatMap(({ patterns }) => patterns))
@@ -108,8 +108,8 @@ function checkVersion(pattern: Pattern): void {
 type Part = 'server' | 'tool' | 'name' | 'version'
 
 /**
- * Of the current name: nothing but what the fold removes, a kept character last, a removable one that a kept one must
- * follow, or removable ones up to the end of the name.
+ * The state of the current name: only characters that the fold removes, a kept character last, a removable one that a kept one
+ * must follow, or removable ones up to the end of the name.
  */
 type Trim = 'start' | 'kept' | 'between' | 'end'
 
@@ -247,11 +247,6 @@ class Search {
       return reader !== undefined && test(reader.automaton, positions[index] ?? 0)
     })
   }
-}
-
-function subjectOfText(text: string): Subject {
-  const slash = text.indexOf('/')
-  return new Subject(text, text.slice(0, slash), text.slice(slash + 1))
 }
 
 function isCanonical(reference: string): boolean {

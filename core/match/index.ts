@@ -12,7 +12,7 @@ export {
 } from './matcher.js'
 export { hasPiledUpMarks, normalized } from './normalize.js'
 export { NotComparableError } from './not-comparable.js'
-export { compilePattern, PatternError } from './pattern.js'
+export { compilePattern, exactPattern, PatternError } from './pattern.js'
 export { foldReference, pathReadings } from './readings.js'
 export {
   formatNameSegment,

@@ -7,8 +7,8 @@ import type { Pattern } from './pattern.js'
 import { BEGIN, END, FRESH, type Subject } from './subject.js'
 
 /**
- * Patterns whose parts are each a literal or a single star are found by hashing their literal parts:
- * `server/tool@version`, `server/tool@`, `/tool@version`, `/tool@`, `server/`, `/`. Others are found by their
+ * Patterns whose parts are each a literal or a single star are found by hashing their literal parts, with FRESH for any
+ * server (a name may fold to the empty text): `server/tool@version`, `server/tool@`, `server/`. Others are found by their
  * rarest literal chunk, with marks for the begin and end of the text.
  */
 export class PatternIndex {
@@ -75,7 +75,7 @@ function add(map: Map<string, number[]>, key: string, position: number): void {
 
 function fixedKey(pattern: Pattern): string | undefined {
   if (pattern.kind === 'whole') return undefined
-  const server = isLiteral(pattern.server) ? pattern.server[0] : isAny(pattern.server) ? '' : undefined
+  const server = isLiteral(pattern.server) ? pattern.server[0] : isAny(pattern.server) ? FRESH : undefined
   if (server === undefined) return undefined
   const [first, second] = pattern.path
   if (isLiteral(pattern.path)) return `${server}/${first}`

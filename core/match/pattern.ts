@@ -31,8 +31,8 @@ export class PatternError extends Error {
   }
 }
 
-/** In UTF-16 units; longer than the longest name. Limits the cost of compiling a pattern. */
-const MAX_LENGTH = 8192
+/** In UTF-16 units; longer than two of the longest names in escapes. Limits the cost of compiling a pattern. */
+const MAX_LENGTH = 25_000
 
 /**
  * `parts` has a glob for the server and one for the rest; `whole` has one glob over `server/tool@version`, for patterns
@@ -46,6 +46,18 @@ export type Pattern = {
   | { readonly kind: 'parts'; readonly server: Glob; readonly path: Glob }
   | { readonly kind: 'whole'; readonly text: Glob }
 )
+
+/**
+ * The pattern that matches this tool, in any version, and no other; in lists that restrict also those whose names have the
+ * same fold. The names are those of a reference (`formatReference`).
+ */
+export function exactPattern({ server, tool }: { readonly server: string; readonly tool: string }): string {
+  return `${literally(server)}/${literally(tool)}`
+}
+
+function literally(name: string): string {
+  return name.replace(/[/@%*]/g, (sign) => (sign === '*' ? '%2A' : encodeURIComponent(sign)))
+}
 
 /** @throws {PatternError} */
 export function compilePattern(source: string): Pattern {

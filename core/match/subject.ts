@@ -58,7 +58,7 @@ export class Subject {
   #fixedKeys(): readonly string[] {
     const { text, server, path } = this
     const named = path.slice(0, path.lastIndexOf('@') + 1)
-    return [text, `${server}/${named}`, `/${path}`, `/${named}`, `${server}/`, '/']
+    return [text, `${server}/${named}`, `${FRESH}/${path}`, `${FRESH}/${named}`, `${server}/`, `${FRESH}/`]
   }
 }
 
@@ -83,7 +83,7 @@ function parseSubject(reference: string): Subject {
   return subjectOfText(text)
 }
 
-function subjectOfText(text: string): Subject {
+export function subjectOfText(text: string): Subject {
   const slash = text.indexOf('/')
   return new Subject(text, text.slice(0, slash), text.slice(slash + 1))
 }

@@ -33,6 +33,14 @@ export interface OpenConditions {
   readonly now: number
 }
 
+/** Which entries a page has, and in which order. Those of one millisecond are in the order of their ids. */
+export interface EntryPage {
+  /** Only pending entries. Others must not make such a page slower: it is read each second. */
+  readonly isPending?: boolean
+  /** Default: the newest. */
+  readonly first?: 'newest' | 'oldest' | undefined
+}
+
 /** Each operation is atomic across all gateways that share the store, and rejects when it fails. */
 export interface EscalationStore extends StoreLifecycle {
   /**
@@ -57,6 +65,10 @@ export interface EscalationStore extends StoreLifecycle {
   remove(entry: EscalationEntry): Promise<boolean>
   /** Pending entries whose next step is due, the earliest first. Also deletes some entries that may be deleted. */
   due(now: number, limit: number): Promise<readonly EscalationEntry[]>
-  /** The entries after `after`: newest first, entries of one millisecond by descending id. */
-  page(after: EscalationEntry | undefined, limit: number): Promise<readonly EscalationEntry[]>
+  /** The entries after `after`, which may be deleted or decided by now. */
+  page(
+    after: EscalationEntry | undefined,
+    limit: number,
+    which?: EntryPage,
+  ): Promise<readonly EscalationEntry[]>
 }

@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
+import type { Readable } from 'node:stream'
 
 interface PrometheusOptions {
   /** The configuration file; rule files are beside it. */
@@ -18,7 +19,7 @@ interface PrometheusOptions {
   readonly tokenFile: string
 }
 
-/** Resolves when it listens. */
+/** Resolves when it responds to queries, which is later than it listens. */
 export async function startPrometheus(
   options: PrometheusOptions,
 ): Promise<{ url: string; stop(): Promise<void> }> {
@@ -42,13 +43,19 @@ export async function startPrometheus(
     child.kill('SIGTERM')
     await exit
   }
-  let last = ''
-  for await (const line of createInterface(child.stderr)) {
+  const address = await readyAddress(child.stderr)
+  // The end of that loop has paused it, and Prometheus would wait once the pipe is full.
+  child.stderr.resume()
+  return { url: `http://${address}`, stop }
+}
+
+/** The address on which Prometheus listens, once it responds there. Rejects with its last line if it ends before. */
+async function readyAddress(log: Readable): Promise<string> {
+  let [address, last] = ['', '']
+  for await (const line of createInterface(log)) {
+    address = /msg="Listening on".* address=(\S+)/.exec(line)?.[1] ?? address
+    if (line.includes('msg="Server is ready')) return address
     last = line
-    const address = /msg="Listening on" address=(\S+)/.exec(line)?.[1]
-    if (address === undefined) continue
-    child.stderr.resume()
-    return { url: `http://${address}`, stop }
   }
   throw new Error(`prometheus ended: ${last}`)
 }

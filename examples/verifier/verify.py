@@ -22,7 +22,7 @@ from keys import key_id, read_keys, strict_base64
 from lines import days_between
 from merkle import aligned_subtrees
 from tree import TreeCheck, stored_leaves
-from votes import VoteCheck, read_passkeys
+from votes import VoteCheck, read_reviewers
 from witnesses import CosignedHead, read_witness_keys
 
 # The newest signatures of each run of this many leaves are checked.
@@ -42,6 +42,7 @@ class Verification:
         self.journal_lines = 0
         self.judged = not options.fast
         self.cosigned = None
+        self.votes = None  # the check of votes, if passkeys are given
         self.checkpoints = None
         self.run_of_leaves = 0
         self.absent_lines = {}
@@ -67,10 +68,11 @@ class Verification:
             found = found.only(given)
         self.keys, self.removals, self.genesis = found, removals, genesis
         short = log_id[:16] if log_id else None
-        votes = VoteCheck(read_passkeys(self.options.passkeys), bool(removals)) if self.options.passkeys else None
+        if self.options.passkeys:
+            self.votes = VoteCheck(read_reviewers(self.options.passkeys), bool(removals))
         for name in names:
             if match := DAILY.fullmatch(name):
-                self.days[match[1]] = Day(match[1], self.files.read(name), found, short, self.judged, votes)
+                self.days[match[1]] = Day(match[1], self.files.read(name), found, short, self.judged, self.votes)
         notes_days = sorted(match[1] for name in names if (match := CHECKPOINTS.fullmatch(name)))
         if has_journal:
             size = self.check_tree(data, notes_days)
@@ -300,7 +302,14 @@ def verify(folder, options):
     except (CannotJudge, OSError, ValueError) as error:
         verdict, reason, verification.findings = "cannot_be_judged", str(error), []
     origin = verification.genesis["origin"] if verification.genesis else None
-    return {"verdict": verdict, "reason": reason, "failures": verification.findings, "origin": origin}
+    unjudged = verification.votes.unjudged if verification.votes else None
+    return {
+        "verdict": verdict,
+        "reason": reason,
+        "failures": verification.findings,
+        "origin": origin,
+        "unjudged_votes": unjudged,
+    }
 
 
 def main():
@@ -331,6 +340,8 @@ def main():
             "not detectable without a head kept elsewhere: a rollback, a fork, a log rewritten by the holder of a key,"
             " a former one too"
         )
+        if result["unjudged_votes"]:
+            print(result["unjudged_votes"], "votes not judged by approval set or role: the log does not state which applies")
         if not options.origin and not options.against:
             print("not detectable without --origin: another log of the same key in place of this one")
         print(verdict.replace("_", " ") + (f": {reason}" if reason else ""))

@@ -13,9 +13,9 @@ from keys import strict_base64
 
 ADMIN = "the admin token"
 TOOL = "escalations/vote@1"
-OPEN, REVOKE = "escalations/open@1", "escalations/revoke@1"
+OPEN, REVOKE, SECOND_SET = "escalations/open@1", "escalations/revoke@1", "escalations/second-set@1"
 DECISIONS = ("escalations/decide@1", "escalations/review@1")
-OF_VOTES = (TOOL, OPEN, REVOKE, *DECISIONS)
+OF_VOTES = (TOOL, OPEN, REVOKE, SECOND_SET, *DECISIONS)
 STATED = re.compile(r"(?:approved|confirmed): ([0-9]{1,9}) to approve")
 ORIGIN = re.compile(r"https?://([a-z0-9._-]+)(?::([1-9][0-9]{0,4}))?")
 IPV4 = re.compile(r"(?:^|\.)(?:[0-9]+|0x[0-9a-f]*)\.?$")
@@ -174,9 +174,11 @@ def base64url(text):
 class VoteCheck:
     """Whether votes are by the people who have to cast them, for a reader who knows their passkeys."""
 
-    def __init__(self, passkeys, has_removals):
-        self.passkeys, self.has_removals = passkeys, has_removals
+    def __init__(self, reviewers, has_removals):
+        self.passkeys, self.voters, self.has_removals = reviewers["passkeys"], reviewers, has_removals
         self.enrolments, self.approved, self.opened = {}, {}, set()
+        self.first_sets, self.second_sets = {}, {}
+        self.unjudged = 0  # votes of which the log does not state by which rule they are cast
 
     def failure(self, record):
         """Why a valid record is not what passkeys prove, None if it is. Takes the records in the order of the log."""
@@ -186,12 +188,44 @@ class VoteCheck:
             return self.vote_failure(escalation, record, event)
         if tool == OPEN:
             self.opened.add(escalation)
-            self.enrol(escalation, event.get("enrolment"))
+            enrolment = event.get("enrolment")
+            # The statement of an enrolment is what its votes sign, and it has no member if there is no set.
+            stated = {"approval_set_id": None, **enrolment} if isinstance(enrolment, dict) else event
+            if "approval_set_id" in stated:
+                self.first_sets.setdefault(escalation, set_of(stated))
+            self.enrol(escalation, enrolment)
+        elif tool == SECOND_SET and set_of(event) is not None:
+            self.second_sets.setdefault(escalation, set_of(event))
         elif tool == REVOKE:
             self.enrolments.pop(escalation, None)
         elif tool in DECISIONS and record["policy"].get("decision") == "allow":
             return self.decision_failure(escalation, record.get("findings"))
         return None
+
+    def voter_failure(self, escalation, name, record):
+        """Why the policy gives the reviewer no vote on the escalation; None if it does, or if that cannot be known."""
+        sets, reviewer_roles = self.voters["approval_sets"], self.voters["reviewer_roles"]
+        default_set = self.voters["default_set"]
+        if sets is None and reviewer_roles is None and default_set is None:
+            return None
+        if escalation not in self.first_sets:
+            self.unjudged += 1
+            return None
+        first, second = self.first_sets[escalation], self.second_sets.get(escalation)
+        if first is None and default_set is not None:
+            return "its escalation names no approval set, and the policy has one"
+        principal = record.get("principal")
+        roles = principal.get("roles") if isinstance(principal, dict) else None
+        roles = roles if isinstance(roles, list) else []
+        if first is None and (name == ADMIN or reviewer_roles is None or any(role in roles for role in reviewer_roles)):
+            return None
+        named = [set_id for set_id in (first, second) if set_id is not None]
+        known = [sets[set_id] for set_id in named if set_id in (sets or {})]
+        by_role = any(role in roles for one in known for role in one.get("reviewer_roles", []))
+        by_name = any(is_of({"user": user}, name, record) for one in known for user in one.get("users", []))
+        if by_role or by_name or (named and sets is None):
+            return None
+        return f"{name!r} is not in the approval set" if named else f"{name!r} has no role of a reviewer"
 
     def enrol(self, escalation, enrolment):
         if isinstance(enrolment, dict) and isinstance(enrolment.get("reviewer"), str):
@@ -204,11 +238,15 @@ class VoteCheck:
             return None
         own = [one for one in self.passkeys if is_of(one, name, record)]
         if passkey is None:
-            return None if any("public_key" not in one for one in own) else f"no passkey proves the vote of {name!r}"
+            needs_none = any("public_key" not in one for one in own)
+            return self.voter_failure(escalation, name, record) if needs_none else f"no passkey proves the vote of {name!r}"
         key = passkey["public_key"]
         confirmed = (one for one in self.enrolments.values() if one["counts"] and one["reviewer"] == name)
         if key not in [one.get("public_key") for one in (*own, *confirmed)]:
             return f"its passkey is not one of {name!r}"
+        refused = self.voter_failure(escalation, name, record)
+        if refused is not None:
+            return refused
         enrolment = self.enrolments.get(escalation)
         is_of_it = enrolment is None or (enrolment["input_sha256"] == record["input_sha256"] and enrolment["reviewer"] != name)
         if event["vote"] == "approve" and is_of_it:
@@ -228,6 +266,12 @@ class VoteCheck:
         return "it states more approvals than passkeys prove" if stated and int(stated[1]) > len(by) else None
 
 
+def set_of(stated):
+    """The approval set that a record states, None for none."""
+    set_id = stated.get("approval_set_id")
+    return set_id if isinstance(set_id, str) else None
+
+
 def is_of(passkey, name, record):
     """Whether the passkey is one of the reviewer that the vote names."""
     if "user" not in passkey:
@@ -237,12 +281,20 @@ def is_of(passkey, name, record):
     return by_id or (isinstance(name, str) and name.startswith(f"{passkey['user']} of "))
 
 
-def read_passkeys(path):
-    """The passkeys of a policy in JSON, or of its part `admin.passkeys`; a ValueError says that there are none."""
+def read_reviewers(path):
+    """The passkeys and the voters of a policy in JSON, or of its part `admin`; a ValueError says that there are none."""
     with open(path, encoding="utf-8-sig") as file:
         policy = parse_object(file.read()) or {}
     admin = policy.get("admin")
     passkeys = admin.get("passkeys") if isinstance(admin, dict) else None
     if not isinstance(passkeys, list) or not passkeys or not all(isinstance(one, dict) for one in passkeys):
         raise ValueError(f"{path} does not list passkeys under admin.passkeys, in JSON")
-    return passkeys
+    rule = policy
+    for member in ("security", "side_effects", "human_escalation"):
+        rule = rule.get(member) if isinstance(rule, dict) else None
+    return {
+        "passkeys": passkeys,
+        "approval_sets": admin.get("approval_sets"),
+        "reviewer_roles": (admin.get("roles") or {}).get("reviewer"),
+        "default_set": rule.get("approval_set_id") if isinstance(rule, dict) else None,
+    }

@@ -113,7 +113,7 @@ export const auditSchema = z
           .array(
             z.strictObject({
               url: z.string().min(1).describe('Its address: requests go to `<url>/add-checkpoint`.'),
-              key: z.string().min(1).describe('Its verifier key, as `svc audit witness` prints it.'),
+              key: z.string().min(1).describe('Its verifier key, as `npx svc-sdk audit witness` prints it.'),
             }),
           )
           .min(1)

@@ -1,6 +1,6 @@
 // The source of the issuer's key set: an interface, and its default implementation over HTTP.
 import { token } from '@svc/core'
-import { HttpClient, type HttpClientOptions } from '@svc/core/http-client'
+import { HttpClient } from '@svc/core/http-client'
 
 /**
  * Fetches a key set. Bind `jwksSource` to read it from elsewhere: a file, a service mesh, an authenticated proxy.
@@ -20,12 +20,7 @@ export const jwksSource = token<JwksSource>('authn/JwksSource')
 const maxBytes = 256 * 1024
 
 export class HttpJwksSource implements JwksSource {
-  #client: HttpClient
-
-  /** `options` may contain a private certificate authority, for example. */
-  constructor(options: HttpClientOptions = {}) {
-    this.#client = new HttpClient(options)
-  }
+  #client = new HttpClient()
 
   async load(uri: string, signal: AbortSignal): Promise<unknown> {
     const headers = { accept: 'application/jwk-set+json, application/json' }

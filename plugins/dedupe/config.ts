@@ -24,7 +24,9 @@ export const dedupeSchema = z
     duplicatePolicy: z
       .enum(['replay', 'reject'])
       .default('replay')
-      .describe('What a duplicate gets: the response of the first call, which it waits for, or a refusal.'),
+      .describe(
+        'The result of a duplicate: the response of the first call, which it waits for, or a refusal.',
+      ),
     ttlSec: z
       .int()
       .default(86_400)

@@ -8,7 +8,7 @@ const escalationsSchema = z
       .enum(['memory', 'lmdb', 'redis'])
       .default('lmdb')
       .describe(
-        'Where escalations are kept: `memory`, forgotten when the process ends; `lmdb`, on disk and shared by the processes of one host; `redis`, shared by all that use one Redis or Valkey.',
+        'Where escalations are kept: `memory`; `lmdb`, on disk, for the processes of one host; `redis`, for all that share one Redis or Valkey.',
       ),
     dir: z
       .string()

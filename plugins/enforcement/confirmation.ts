@@ -5,33 +5,34 @@ import {
   canonicalInput,
   clientForms,
   type Denied,
+  denialOf,
   denied,
-  type Finding,
+  type FindingList,
   identity,
   type RecordEvent,
   repeatableInput,
 } from '@svc/core'
 import { sha256Hex, visibleInLine } from '@svc/core/json'
+import { describeFindings } from './escalation/refusals.js'
 
 /** Characters of the input that a form shows. */
 const MAX_INPUT = 2000
 
-/** Undefined if the person has confirmed exactly this, which is recorded; else the refusal, which may ask. */
+/** Undefined if the person has confirmed exactly this, which is recorded; else the refusal, which may ask the person. */
 export async function confirm(
   call: Call,
-  findings: readonly [Finding, ...Finding[]],
+  findings: FindingList,
   record: RecordEvent | undefined,
 ): Promise<Denied | undefined> {
   const request = await call.request()
   const message = confirmationText(request, findings)
   const sha256 = sha256Hex(message)
-  const [{ reason, stage, level }] = findings
-  const denial = { ...(level === undefined ? {} : { level }), type: stage, reason }
+  const denial = denialOf(findings)
   const subject = `${request.server}/${request.name}`
   const reply = call.get(clientForms)?.().reply
-  // A form with another text, as the rule has changed meanwhile, says nothing about this call.
+  // A form with another text, because the rule has changed meanwhile, does not count for this call.
   if (reply?.sha256 !== sha256) {
-    const text = `The person at the client has to confirm ${subject}, which was not sent: ${describe(findings)}.`
+    const text = `The person at the client has to confirm ${subject}, which was not sent: ${describeFindings(findings)}.`
     return denied('CONFIRMATION_REQUIRED', text, { denial, confirmation: { message, sha256 } })
   }
   const isConfirmed = reply.action === 'accept'
@@ -59,8 +60,8 @@ export async function confirm(
   return denied('CONFIRMATION_REQUIRED', text, { denial })
 }
 
-/** What the person is shown: the questions of the rules, then the call as it would be sent. No two calls have one text. */
-function confirmationText(request: CallRequest, findings: readonly Finding[]): string {
+/** The text for the person: the questions of the rules, then the call as it would be sent. Each call has another text. */
+function confirmationText(request: CallRequest, findings: FindingList): string {
   const questions = findings.map(
     ({ confirmation, detail, reason }) => confirmation?.question ?? detail ?? reason,
   )
@@ -78,10 +79,4 @@ function confirmationText(request: CallRequest, findings: readonly Finding[]): s
   ]
     .map(visibleInLine)
     .join('\n')
-}
-
-function describe(findings: readonly Finding[]): string {
-  return findings
-    .map(({ reason, detail }) => (detail === undefined ? reason : `${reason}, ${detail}`))
-    .join('; ')
 }

@@ -6,6 +6,7 @@ import {
   clientForms,
   type Denied,
   denialBy,
+  denialOf,
   denied,
   describeFinding,
   type Effect,
@@ -13,6 +14,7 @@ import {
   effectOnCall,
   externalDecision,
   type Finding,
+  type FindingList,
   type MaybePromise,
   type Next,
   type Outcome,
@@ -25,7 +27,7 @@ import { isJsonObject } from '@svc/core/json'
 import type { Escalations } from './escalation/escalations.js'
 import { describeStrategy, findingOf, withExternalDecision } from './verdict.js'
 
-/** How calls escalate. */
+/** The rule by which calls escalate, and its handler. */
 interface EscalationPart {
   readonly rule: EscalationRule
   readonly escalations: Escalations
@@ -91,14 +93,13 @@ export class EnforcementStage implements Stage {
     if (this.#escalation === undefined) return confirmed(call, rule, next, say)
     const found = withEffect(call.findings, rule, 'escalate')
     if (found === undefined) return confirmed(call, rule, next, say)
-    const [first] = found
     const { rule: escalationRule } = this.#escalation
     for (const approvalSetId of new Set(found.map(({ approval }) => approval?.setId))) {
       const ofSet = approvalSetId === undefined ? escalationRule : { ...escalationRule, approvalSetId }
       say(`would escalate: ${describeStrategy(ofSet)}`)
     }
     if (escalationRule.strategy === 'auto_allow') return confirmed(call, rule, next, say)
-    return denied('ESCALATION_PENDING', 'A person would have to decide.', { denial: denialOf(first) })
+    return denied('ESCALATION_PENDING', 'A person would have to decide.', { denial: denialOf(found) })
   }
 
   async #escalate({ escalations }: EscalationPart, call: Call, rule: Verdict, next: Next): Promise<Outcome> {
@@ -107,9 +108,9 @@ export class EnforcementStage implements Stage {
     return refusal ?? next()
   }
 
-  /** After the approvals, so that the person confirms what is sent. */
-  async #confirm(call: Call, findings: Findings, next: Next): Promise<Outcome> {
-    // Few policies ask for it.
+  /** Runs after the approvals, so that the person confirms what is sent. */
+  async #confirm(call: Call, findings: FindingList, next: Next): Promise<Outcome> {
+    // Loaded here, because few policies ask for confirmations.
     const { confirm } = await import('./confirmation.js')
     return (await confirm(call, findings, this.#record())) ?? next()
   }
@@ -145,7 +146,7 @@ function withoutApproval(request: CallRequest, rule: Verdict): Verdict {
   return { ...rule, insteadOfEscalation: isInput ? 'deny' : 'reported' }
 }
 
-/** What escalates is denied if nobody could approve it. */
+/** A finding that escalates denies if nobody could approve it. */
 function judge(findings: readonly Finding[], rule: Verdict, canEscalate: boolean): Denied | undefined {
   const denying = findings.filter((finding) => {
     const effect = effectOnCall(finding, rule)
@@ -159,15 +160,13 @@ function judge(findings: readonly Finding[], rule: Verdict, canEscalate: boolean
   return { ...denial, message }
 }
 
-type Findings = readonly [Finding, ...Finding[]]
-
 /** Undefined if no finding has the effect. */
-function withEffect(findings: readonly Finding[], rule: Verdict, effect: Effect): Findings | undefined {
+function withEffect(findings: readonly Finding[], rule: Verdict, effect: Effect): FindingList | undefined {
   const [first, ...others] = findings.filter((finding) => effectOnCall(finding, rule) === effect)
   return first === undefined ? undefined : [first, ...others]
 }
 
-/** What confirmations would decide. */
+/** Explains the decision of confirmations. */
 async function confirmed(
   call: Call,
   rule: Verdict,
@@ -182,8 +181,4 @@ async function confirmed(
   }
   const { confirm } = await import('./confirmation.js')
   return (await confirm(call, findings, undefined)) ?? next()
-}
-
-function denialOf({ level, stage, reason }: Finding) {
-  return { ...(level === undefined ? {} : { level }), type: stage, reason }
 }

@@ -25,7 +25,7 @@ const keep = z
   .boolean()
   .optional()
   .describe(
-    'Whether `svc policy suggest` leaves its lists and limits as they are, as for access in emergencies.',
+    'Whether `npx svc-sdk policy suggest` leaves its lists and limits as they are, as for access in emergencies.',
   )
 
 const plan = z

@@ -11,7 +11,7 @@ const adapter = z
   ])
   .optional()
   .describe(
-    'Where calls are counted: `memory`, forgotten when the process ends; `lmdb`, on disk and shared by the processes of one host; `redis`, shared by all that use one Redis or Valkey; or a registered adapter. Required, unless code binds one.',
+    'Where calls are counted: `memory`; `lmdb`, on disk, by the processes of one host; `redis`, by all that share one; or a registered adapter. Required, unless code binds one.',
   )
 
 const redis = z

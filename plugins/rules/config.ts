@@ -42,7 +42,7 @@ const ruleSchema = z
       .enum(['deny', 'escalate'])
       .optional()
       .describe('With `then: confirm`: what happens if the client shows no forms. Default: `deny`.'),
-    message: z.string().min(1).max(300).optional().describe('What the caller and reviewers are told.'),
+    message: z.string().min(1).max(300).optional().describe('The message for the caller and for reviewers.'),
     keep: z
       .array(z.string().min(1))
       .max(MAX_KEPT)

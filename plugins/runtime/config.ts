@@ -88,7 +88,7 @@ const enforcementSchema = z
     mode: z
       .enum(['local', 'remote'])
       .default('local')
-      .describe("What decides on findings: the policy's own `enforcement` section, or a remote runtime."),
+      .describe("The judge of findings: the policy's own `enforcement` section, or a remote runtime."),
     protocolVersion: z
       .string()
       .min(1)

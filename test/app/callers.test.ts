@@ -4,6 +4,7 @@ import { expect } from 'chai'
 import type { GatewaySettings } from 'svc-sdk'
 import { startTestGateway, type TestGateway } from '../support/gateway.js'
 import { TestIssuer } from '../support/issuer.js'
+import { postMcp } from '../support/mcp-post.js'
 import { startUpstream, type TestUpstream } from '../support/upstream.js'
 import { ask } from './admin/rig.js'
 
@@ -88,16 +89,14 @@ describe('a caller', () => {
 
     it('cannot use the other caller’s session', async () => {
       const ping = async (sub: string, session?: string, azp = 'web') =>
-        fetch(`${gateway.url}/mcp/files`, {
-          method: 'POST',
-          headers: {
-            'content-type': 'application/json',
-            accept: 'application/json, text/event-stream',
+        postMcp(
+          `${gateway.url}/mcp/files`,
+          { id: 1, method: 'ping' },
+          {
             ...(session === undefined ? {} : { 'mcp-session-id': session }),
             ...(await bearer(unnamed(sub, azp))),
           },
-          body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'ping' }),
-        })
+        )
       const session = (await ping('ada')).headers.get('mcp-session-id') ?? ''
       expect((await ping('ada', session)).status).to.equal(200)
       expect((await ping('bob', session)).status).to.equal(404)

@@ -1,28 +1,25 @@
+import { createHash } from 'node:crypto'
+import { bind, tokens } from '@svc/core'
+import { canonicalize } from '@svc/core/json'
+import { MemoryEscalationStore } from '@svc/plugin-enforcement'
 import { expect } from 'chai'
 import type { Page } from 'playwright-core'
-import { ask } from '../app/admin/rig.js'
-import { accessibilityViolations, type Chromium, needsChromium, startChromium } from '../support/chromium.js'
+import { adminToken, ask } from '../app/admin/rig.js'
+import { accessibilityViolations, chromiumOfSuite } from '../support/chromium.js'
 import { type Payments, startPayments } from './payments.js'
 import { ready, screenshot } from './rig.js'
 
 const phone = { viewport: { width: 390, height: 844 }, hasTouch: true }
 
 describe('the view of approvals', () => {
-  let browser: Chromium
+  const browser = chromiumOfSuite()
   let rig: Payments
-
-  before(async function () {
-    needsChromium(this)
-    browser = await startChromium()
-  })
 
   beforeEach(async () => {
     rig = await startPayments(browser)
   })
 
   afterEach(() => rig[Symbol.asyncDispose]())
-
-  after(() => browser?.[Symbol.asyncDispose]())
 
   const rowOf = (page: Page, tool: string) => page.locator('.waiting li', { hasText: tool })
 
@@ -53,7 +50,14 @@ describe('the view of approvals', () => {
     await page.getByText('args.amount > 100').waitFor()
     await page.getByText('1 hidden character: RLO, reverses the text after it').waitFor()
     await page.getByText(/^\d+:\d\d left, then rejected$/).waitFor()
-    expect(await page.locator('.consequences').textContent()).to.match(/Nobody decides\s*rejected at \d\d:/)
+    expect(await page.locator('.consequences').textContent()).to.match(
+      /Nobody decides\s*rejected at \d\d:\d\d:\d\d UTC\+[12]/,
+    )
+    const [ofBob, ofRefunds] = await page.locator('.call-list').allInnerTexts()
+    expect(ofBob)
+      .to.match(/refund_payment\s*amount 240/)
+      .and.match(/get_invoice\s*allowed/)
+    expect(ofRefunds).to.match(/dana@example\.com\s*amount 75/)
     await page.getByText('missing: a reviewer of acme (you are one). One').waitFor({ timeout: 10_000 })
     const reader = await rig.pageOf('al@example.com', `/console/approvals/${id}`, {}, ['auditor'])
     await reader.getByText('missing: a reviewer of acme. One').waitFor({ timeout: 10_000 })
@@ -166,6 +170,130 @@ describe('the view of approvals', () => {
     expect(await rows.count()).to.equal(2)
   })
 
+  it('takes one vote on several picked calls, each shown by its sentence, its hash and its input', async () => {
+    const inputs = [
+      { invoice: 'INV-1001', amount: 240 },
+      { invoice: 'INV-1017', amount: 180 },
+      { invoice: 'INV-1020', amount: 320, lines: Array.from({ length: 200 }, (_, line) => `line ${line}`) },
+      { invoice: 'INV-1023', amount: 130 },
+    ]
+    const ids: string[] = []
+    for (const input of inputs) ids.push(await rig.waits('billing/refund_payment', input))
+    const other = await rig.issuer.sign({ email: 'cy@example.com', sub: 'cy', roles: ['approver'] })
+    const cyVotes = (id: string | undefined, vote: string) =>
+      ask(rig.origin, `/api/escalations/${id}/votes`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${other}`, 'content-type': 'application/json' },
+        body: JSON.stringify({ vote }),
+      })
+    const page = await rig.pageOf('mia@example.com', '/console')
+    await page.locator('.waiting .row[aria-current]').waitFor()
+    await page.keyboard.press('x')
+    await page.getByText('1 picked').waitFor()
+    // A vote by a key must not be taken for one on all that is picked.
+    expect(await page.getByRole('button', { name: /^Approve/ }).count()).to.equal(0)
+    for (const key of ['j', 'j', 'j', 'Shift+X', 'v']) await page.keyboard.press(key)
+    await page.locator('#together-title:focus', { hasText: 'Vote on 4 calls together' }).waitFor()
+    const calls = page.locator('.together-calls li')
+    for (const [at, input] of inputs.entries()) {
+      await calls
+        .nth(at)
+        .getByText(`agent-7 for bob@example.com wants refund_payment, amount ${input.amount}`)
+        .waitFor()
+      await calls
+        .nth(at)
+        .getByText(createHash('sha256').update(canonicalize(input)).digest('hex'))
+        .waitFor()
+    }
+    const approve = page.getByRole('button', { name: /^Approve \d calls/ })
+    await page.getByText(/Scroll to the end of each input first: \d to go/).waitFor()
+    expect(await approve.isEnabled()).to.equal(false)
+    await page.keyboard.press('a')
+    expect(await page.getByLabel(/with a comment/).count()).to.equal(0)
+    await screenshot(page, 'approvals-together')
+    await page.keyboard.press('End')
+    await approve.and(page.locator(':enabled')).waitFor()
+    expect(await accessibilityViolations(page)).to.deep.equal([])
+    await page.keyboard.press('a')
+    await page.getByLabel('Approve 4 calls with a comment').fill('Seen the invoices')
+    await cyVotes(ids[0], 'reject')
+    await calls
+      .nth(0)
+      .getByText(/Not in the vote: it is rejected.*cy@example\.com of acme decided/)
+      .waitFor()
+    expect(await page.getByLabel(/with a comment/).count()).to.equal(0)
+    await page
+      .getByRole('button', { name: /^Approve 3 calls/ })
+      .and(page.locator(':enabled'))
+      .waitFor()
+    await calls.nth(3).getByRole('button', { name: 'Leave out' }).click()
+    expect(await page.getByRole('button', { name: /^Approve 2 calls/ }).isEnabled()).to.equal(false)
+    await page
+      .getByRole('button', { name: /^Approve 2 calls/ })
+      .and(page.locator(':enabled'))
+      .waitFor()
+    await page.locator('#together-title').focus()
+    await page.keyboard.press('a')
+    await page.getByLabel('Approve 2 calls with a comment').fill('Seen the invoices')
+    await page.route('/api/escalations/votes', async (route) => {
+      await cyVotes(ids[1], 'reject')
+      await route.continue()
+    })
+    await page.keyboard.press('Control+Enter')
+    await page.locator('#together-title:focus', { hasText: '1 of 2 votes cast' }).waitFor()
+    await calls
+      .nth(1)
+      .getByText(/no vote It is rejected already\..*cy@example\.com of acme decided/)
+      .waitFor()
+    await calls.nth(2).getByText('voted It is approved.').waitFor()
+    expect(await accessibilityViolations(page)).to.deep.equal([])
+    await page.getByRole('button', { name: 'Close' }).click()
+    await page.getByRole('heading', { name: /amount 130/ }).waitFor()
+    const votes = rig.gateway.records().filter(({ tool }) => tool === 'escalations/vote@1')
+    expect(votes.map(({ escalation_id: id }) => id)).to.deep.equal(ids.slice(0, 3))
+    expect(votes[2]?.event).to.include({ comment: 'Seen the invoices' })
+  })
+
+  it('shows a thousand waiting calls, a page at a time, and changes the one row that changed', async () => {
+    const store = new MemoryEscalationStore()
+    await using many = await startPayments(browser, undefined, '', {
+      configure: (container) => bind(container, tokens.EscalationStore, { useValue: store }),
+    })
+    await many.waits('billing/refund_payment', { invoice: 'INV-0', amount: 240 })
+    const [first] = await store.page(undefined, 1)
+    for (let n = 1; n < 1000; n++) {
+      const [id, createdAt] = [`esc_${n}`, (first?.createdAt ?? 0) + n]
+      const value = { ...JSON.parse(first?.body ?? ''), id, fingerprint: id, createdAt }
+      const entry = { ...first!, id, fingerprint: id, principal: id, createdAt, body: JSON.stringify(value) }
+      await store.open(entry, { replaces: undefined, maxPending: 1, maxInputBytes: 1, now: 0 })
+    }
+    const page = await many.pageOf('mia@example.com', '/console')
+    const rows = page.locator('.waiting li')
+    expect(await rows.count()).to.equal(50)
+    for (const shown of [100, 200, 400, 800, 1000]) {
+      // The end of the list asks for as many again.
+      await page.locator('.waiting-pane').evaluate((pane: { scrollTop: number; scrollHeight: number }) => {
+        pane.scrollTop = pane.scrollHeight
+      })
+      await rows.nth(shown - 1).waitFor({ state: 'attached' })
+    }
+    expect(await page.locator('.waiting-pane .hint').count()).to.equal(0)
+    await page.keyboard.press('j')
+    await rows.nth(1).locator('a:focus[aria-current]').waitFor()
+    await rows.evaluateAll((all: { same?: boolean }[]) => {
+      for (const row of all) row.same = true
+    })
+    const token = await many.issuer.sign({ email: 'cy@example.com', sub: 'cy', roles: ['approver'] })
+    await ask(many.origin, '/api/escalations/esc_500/votes', {
+      method: 'POST',
+      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ vote: 'reject' }),
+    })
+    await page.locator('.waiting li[data-id=esc_500]').waitFor({ state: 'detached' })
+    const kept = await rows.evaluateAll((all: { same?: boolean }[]) => all.filter(({ same }) => same).length)
+    expect(kept).to.equal(999)
+  })
+
   it('says who was faster', async () => {
     await rig.waits('billing/refund_payment', { amount: 240 })
     const [bo, cy] = await Promise.all([
@@ -206,10 +334,13 @@ describe('the view of approvals', () => {
     await page.getByRole('heading', { name: /amount 240/ }).waitFor()
     expect(await page.locator('.ballot .reject').isEnabled()).to.equal(false)
     expect(page.url()).to.equal(`${rig.origin}/console/approvals/${id}`)
+    // The vote covers the end of the input.
+    await page.keyboard.press('End')
     await page
       .getByRole('button', { name: /^Approve/ })
       .and(page.locator(':enabled'))
       .waitFor()
+    await page.keyboard.press('Home')
     await screenshot(page, 'approvals-phone')
     expect(await accessibilityViolations(page)).to.deep.equal([])
     await page.goBack()
@@ -217,6 +348,15 @@ describe('the view of approvals', () => {
     await page.locator('#approval-title:focus').waitFor()
     await page.getByText('All that waits').click()
     await rowOf(page, 'refund_payment').locator('a:focus').waitFor()
+    await rowOf(page, 'refund_payment').getByRole('checkbox').tap()
+    await page.getByRole('button', { name: /^Vote together/ }).tap()
+    await page
+      .getByRole('button', { name: /^Approve 1 call/ })
+      .and(page.locator(':enabled'))
+      .waitFor()
+    expect(await accessibilityViolations(page)).to.deep.equal([])
+    await page.goBack()
+    await rowOf(page, 'refund_payment').getByRole('checkbox', { checked: true }).waitFor()
   })
 
   it('shows a caller the state of their own call, without a vote, and nothing to anybody else', async () => {
@@ -225,6 +365,7 @@ describe('the view of approvals', () => {
     await bob.getByText('It waits for a decision.').waitFor()
     await bob.getByText(/left, then rejected$/).waitFor()
     expect(await bob.getByRole('button', { name: /Approve/ }).count()).to.equal(0)
+    expect(await bob.locator('.rail li').allTextContents()).to.deep.equal(['Approvals'])
     const asked: string[] = []
     bob.on('request', (request) => asked.push(new URL(request.url()).pathname))
     await bob.reload()
@@ -266,5 +407,79 @@ describe('the view of approvals', () => {
     await page.context().setOffline(false)
     await page.getByRole('button', { name: 'Try again' }).click()
     await page.locator('.stale').waitFor({ state: 'detached' })
+  })
+
+  const vote = async (id: string, given: string) => {
+    const token = await rig.issuer.sign({ email: 'cy@example.com', sub: 'cy', roles: ['approver'] })
+    const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' }
+    const body = JSON.stringify({ vote: given })
+    await ask(rig.origin, `/api/escalations/${id}/votes`, { method: 'POST', headers, body })
+  }
+
+  it('shows what came while the stream of events was lost', async () => {
+    const first = await rig.waits('billing/refund_payment', { amount: 240 })
+    const page = await rig.pageOf('bo@example.com', '/console')
+    await page.locator('.rail .count', { hasText: '1' }).waitFor()
+    await page.clock.install()
+    const show = (hidden: boolean) =>
+      page.evaluate((value) => {
+        const { document } = globalThis as unknown as { document: EventTarget }
+        Object.defineProperty(document, 'hidden', { value, configurable: true })
+        document.dispatchEvent(new Event('visibilitychange'))
+      }, hidden)
+    await show(true)
+    await page.clock.fastForward(31_000)
+    const second = await rig.waits('billing/refund_payment', { amount: 250 })
+    await vote(first, 'reject')
+    await show(false)
+    await page.locator(`.waiting li[data-id=${second}]`).waitFor()
+    await page.locator('.detail-pane').getByText('cy@example.com').first().waitFor()
+  })
+
+  it('takes an approval on a phone once the end of the input was above the vote', async () => {
+    const lines = Array.from({ length: 200 }, (_, line) => `line ${line}`)
+    const id = await rig.waits('billing/refund_payment', { amount: 240, lines })
+    const page = await rig.pageOf('bo@example.com', `/console/approvals/${id}`, phone)
+    await page.locator('.ballot .reject:enabled').waitFor()
+    /** Scrolls until the end of the input is so far above the vote; resolves once the page has seen it. */
+    const scroll = (above: number) =>
+      page.evaluate(
+        `new Promise((resolve) => {
+          const edge = (selector) => document.querySelector(selector).getBoundingClientRect()
+          scrollBy(0, edge('.input').bottom + ${above} - edge('.ballot').top)
+          requestAnimationFrame(() => new IntersectionObserver(() => setTimeout(resolve)).observe(document.body))
+        })`,
+      )
+    await scroll(-20)
+    expect(await page.locator('.ballot').textContent()).to.include('Scroll to the end of the input first.')
+    expect(await page.locator('.ballot .approve').isEnabled()).to.equal(false)
+    await scroll(20)
+    await page.locator('.ballot .approve:enabled').waitFor()
+  })
+
+  it('says so to one whose access was removed, by a block or from the roles of the policy', async () => {
+    const [bo, cy] = await Promise.all([
+      rig.pageOf('bo@example.com', '/console'),
+      rig.pageOf('cy@example.com', '/console'),
+    ])
+    const removed = (page: Page) => page.locator('.connection').getByText('access removed').waitFor()
+    const headers = { authorization: `Bearer ${adminToken}`, 'content-type': 'application/json' }
+    const body = JSON.stringify({
+      kind: 'principal',
+      pattern: 'bo@example.com',
+      reason: 'left',
+      for_sec: 600,
+    })
+    const { status } = await ask(rig.origin, '/api/blocks', { method: 'POST', headers, body })
+    expect(status).to.equal(200)
+    await removed(bo)
+    const { issuer, audience, jwksUri } = rig.issuer
+    await rig.gateway.handle.reload({
+      targets: { billing: rig.upstream.url },
+      tenant: 'acme',
+      authn: { oidc: { issuer, audience, jwks_uri: jwksUri, clockToleranceSec: 0 } },
+      admin: { port: 0, tokenRef: 'env:SVC_ADMIN', roles: { reviewer: ['other'] } },
+    })
+    await removed(cy)
   })
 })

@@ -1,11 +1,11 @@
 // Attacks on the server side of the console: every operation of the admin API, as every kind of client, manipulated in
 // every way. What each may do is said here once more, apart from the code.
-import { join } from 'node:path'
 import { expect } from 'chai'
 import { type Asking, adminToken, ask, type HttpResponse } from '../app/admin/rig.js'
-import { startTestGateway, type TestGateway } from '../support/gateway.js'
+import { auditIn, startTestGateway, type TestGateway } from '../support/gateway.js'
 import { TestIssuer } from '../support/issuer.js'
 import { startUpstream, type TestUpstream } from '../support/upstream.js'
+import { block, manipulations, oddPaths, queries, spellings } from './manipulations.js'
 import { beginSession, newSessionKey, proofOf, type SessionClient, sendChange } from './session-client.js'
 
 const tenants = ['acme', 'beta'] as const
@@ -54,13 +54,7 @@ describe('an attack on the console', () => {
     gateway = await startTestGateway((home) => ({
       policyYaml: policyOf(issuer, upstream.url),
       env: { SVC_ADMIN: adminToken },
-      audit: {
-        gatewayName: 'gw',
-        gatewayVersion: '1.0.0',
-        dir: join(home, 'audit'),
-        signer: { keyRef: `file://${join(home, 'key')}` },
-        checkpointIntervalMs: 100,
-      },
+      audit: { ...auditIn(home), checkpointIntervalMs: 100 },
     }))
     const { adminUrl = '' } = await gateway.handle.ready()
     origin = `http://localhost:${new URL(adminUrl).port}`
@@ -123,68 +117,6 @@ describe('an attack on the console', () => {
     const kind = path.includes('/escalations/') ? 'escalation' : path.includes('/calls/') ? 'call' : 'leaf'
     return Object.values(ids).map((one) => path.replace('{id}', one[kind]))
   }
-
-  const queries: Record<string, string[]> = {
-    '/api/escalations': ['tenant=acme', 'tenant=beta', 'status=pending', 'review=open'],
-    '/api/records': ['tenant=acme', 'tenant=beta', 'tool=refund_payment', 'principal=caller-of-beta.example'],
-    '/api/evidence': ['tenant=acme', 'tenant=beta', 'tool=refund_payment'],
-    '/api/evidence/estimate': ['tenant=acme', 'tenant=beta', 'tool=refund_payment'],
-    '/api/activity': ['hours=1'],
-    '/api/policy/access': ['tenant=beta', 'server=billing&tool=list_of_beta'],
-  }
-
-  /** What a parser may not expect. */
-  const odd = [
-    ...[
-      '/console/%',
-      '/console/live/%ff',
-      '/console/%00',
-      '/console/log/%F0%9F',
-      '/console/servers/%25',
-      '/console/live?q=%',
-    ],
-    ...[
-      '/console//evil.example',
-      '/console/..;/x',
-      '/console/approvals/../../etc/passwd',
-      '/console/policy/access?tenant=%ff',
-    ],
-    ...[
-      '/console/callback',
-      '/console/callback?%',
-      '/console/callback?error=x&error_description=%3Cscript%3E',
-    ],
-    ...[
-      'since=x',
-      'since=2026-99-99',
-      'until=9999-12-31T99:00Z',
-      'limit=1e9',
-      'limit=-1',
-      'before=99999999999999',
-      '__proto__=1',
-    ].map((query) => `/api/records?${query}`),
-    ...['constructor=1', 'tenant=%00', 'tenant=acme&tenant=beta', `tool=${'x'.repeat(9000)}`].map(
-      (query) => `/api/evidence?${query}`,
-    ),
-    ...['99999999999999', '-1', '1/proof?older=999999', '1/proof?older=x', '__proto__'].map(
-      (id) => `/api/records/${id}`,
-    ),
-    ...['9999-99-99-1', '2026-11-24-999999999999999', '0000-00-00-0', 'constructor'].map(
-      (id) => `/api/calls/${id}`,
-    ),
-    ...[
-      '/api/escalations/__proto__',
-      '/api/escalations/..',
-      '/api/escalations?limit=0',
-      '/api/escalations?status=toString',
-    ],
-    ...[
-      '/api/policy/access?tenant=%E2%80%AE&kind=role',
-      '/api/policy/access?kind=toString&tenant=a',
-      '/api/activity?hours=NaN',
-      '/api/activity?hours=1e1',
-    ],
-  ]
 
   const reads = () =>
     operations
@@ -252,74 +184,10 @@ describe('an attack on the console', () => {
     expect(count).to.be.above(500)
   }).timeout(60_000)
 
-  const block = JSON.stringify({ kind: 'principal', pattern: 'nobody', for_sec: 60, reason: 'a test' })
   const session = (name: string) => {
     const found = people.find((one) => one.name === name)
     if (found === undefined) throw new Error(`there is no ${name}`)
     return found.session
-  }
-
-  /** A change, and what is wrong with it. */
-  const manipulations = (mine: SessionClient, theirs: SessionClient, path: string) => {
-    const change: Asking = { method: 'POST', body: block }
-    const claims = (given: object) => proofOf(mine.key, change, path, given)
-    const proof = proofOf(mine.key, change, path)
-    const header = (headers: Record<string, string>) => ({ headers })
-    return {
-      'without a CSRF token': header({ 'x-svc-csrf': '' }),
-      'with the CSRF token of another session': header({ 'x-svc-csrf': theirs.csrf }),
-      'with the CSRF token twice': header({ 'x-svc-csrf': `${mine.csrf}, ${mine.csrf}` }),
-      'without a proof': header({ 'x-svc-proof': '' }),
-      'with a proof that is not one': header({ 'x-svc-proof': 'e30.AAAA' }),
-      'with a proof cut short': header({ 'x-svc-proof': proof.slice(0, -2) }),
-      'with two proofs': header({ 'x-svc-proof': `${claims({ path: '/api/x' })}, ${proof}` }),
-      'with a proof by another key': header({ 'x-svc-proof': proofOf(theirs.key, change, path) }),
-      'with a proof by a key of nobody': header({
-        'x-svc-proof': proofOf(newSessionKey().privateKey, change, path),
-      }),
-      'with a signature by DER': header({ 'x-svc-proof': `${proof.split('.')[0]}.MEUCIQ` }),
-      'with a proof of another method': header({ 'x-svc-proof': claims({ method: 'GET' }) }),
-      'with a proof of another path': header({ 'x-svc-proof': claims({ path: '/api/policy/reload' }) }),
-      'with a proof of the whole URL': header({ 'x-svc-proof': claims({ path: origin + path }) }),
-      'with a proof of the path and a query': header({ 'x-svc-proof': claims({ path: `${path}?x=1` }) }),
-      'with a proof of another body': header({
-        'x-svc-proof': proofOf(mine.key, { ...change, body: '{}' }, path),
-      }),
-      'with a proof from the past': header({ 'x-svc-proof': claims({ at: Date.now() - 61_000 }) }),
-      'with a proof from the future': header({ 'x-svc-proof': claims({ at: Date.now() + 61_000 }) }),
-      'with a proof of no time': header({ 'x-svc-proof': claims({ at: Number.NaN }) }),
-      'with a proof of a text as time': header({ 'x-svc-proof': claims({ at: `${Date.now()}` }) }),
-      'with a short nonce': header({ 'x-svc-proof': claims({ nonce: 'short' }) }),
-      'without a nonce': header({ 'x-svc-proof': claims({ nonce: undefined }) }),
-      'with a claim too many': header({ 'x-svc-proof': claims({ more: 1 }) }),
-      'from another origin': header({ origin: 'http://localhost:1' }),
-      'from an origin of the name alone': header({ origin: 'http://localhost' }),
-      'from an opaque origin': header({ origin: 'null' }),
-      'from another site': header({ 'sec-fetch-site': 'cross-site' }),
-      'from another port of the host': header({ 'sec-fetch-site': 'same-site' }),
-      'from two sites': header({ 'sec-fetch-site': 'same-origin, cross-site' }),
-      'for a rebound name': header({ host: 'attacker.example' }),
-      'for a rebound name behind a proxy': header({
-        host: 'attacker.example',
-        'x-forwarded-host': new URL(origin).host,
-      }),
-      'as a form': header({ 'content-type': 'application/x-www-form-urlencoded' }),
-      'as text': header({ 'content-type': 'text/plain;application/json' }),
-      'as two types': header({ 'content-type': 'text/plain, application/json' }),
-      'in a coding': header({ 'content-encoding': 'gzip' }),
-      'with a bearer token of nobody': header({ authorization: 'Bearer nobody-nobody-nobody' }),
-      'with Basic': header({ authorization: 'Basic bm9ib2R5Om5vYm9keQ==' }),
-      'with two cookies of the name': header({ cookie: `${theirs.cookie}; ${mine.cookie}` }),
-      'with the cookie cut short': header({ cookie: mine.cookie.slice(0, -3) }),
-      'with a cookie of another prefix': header({ cookie: mine.cookie.replace('__Host-', '__Secure-') }),
-      'with the cookie of another session': header({ cookie: theirs.cookie }),
-      'with the cookie in quotes': header({ cookie: mine.cookie.replace('=', '="') }),
-      'without a cookie': header({ cookie: '' }),
-      'by a method in a header': { method: 'GET', headers: { 'x-http-method-override': 'POST' } },
-      'with a body too large': { body: JSON.stringify({ kind: 'x'.repeat(20_000) }) },
-      'with two bodies': { body: `${block}${block}` },
-      'with a key twice': { body: `{"kind":"principal",${block.slice(1)}` },
-    } satisfies Record<string, Asking>
   }
 
   it('changes nothing by a request that the page of the session did not sign as it is', async () => {
@@ -332,7 +200,7 @@ describe('an attack on the console', () => {
     ] as const) {
       for (const { method, path } of changes) {
         for (const at of pathsOf(path)) {
-          for (const [what, given] of Object.entries(manipulations(mine, theirs, at))) {
+          for (const [what, given] of Object.entries(manipulations(origin, mine, theirs, at))) {
             // A sign-out has no body that could matter.
             if (method === 'DELETE' && /^(as |with two bodies|with a key twice)/.test(what)) continue
             const sent = sendChange(origin, mine, at, { method, body: block, ...given })
@@ -345,17 +213,7 @@ describe('an attack on the console', () => {
           }
         }
       }
-      for (const spelling of [
-        '//api/blocks',
-        '/api//blocks',
-        '/api/./blocks',
-        '/api/%62locks',
-        '/API/blocks',
-        '/api/blocks/',
-        '/api/x/../blocks',
-        '/api/blocks;x',
-        '/api\\blocks',
-      ]) {
+      for (const spelling of spellings) {
         const { status } = await sendChange(origin, mine, spelling, { method: 'POST', body: block })
         count++
         if (status === 200) found.push(`POST ${spelling}: ${status}`)
@@ -413,7 +271,7 @@ describe('an attack on the console', () => {
         '/favicon.ico',
         '/nothing',
       ].map((path): [string, Asking] => [path, {}]),
-      ...odd.flatMap((path): [string, Asking][] => [
+      ...oddPaths.flatMap((path): [string, Asking][] => [
         [path, {}],
         [path, { headers: { cookie } }],
         [path, { headers: { cookie: session('reviewer@beta').cookie } }],

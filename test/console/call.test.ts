@@ -3,7 +3,8 @@ import { join } from 'node:path'
 import { expect } from 'chai'
 import type { Page } from 'playwright-core'
 import { definitionsRig } from '../app/definitions/rig.js'
-import { accessibilityViolations, type Chromium, needsChromium, startChromium } from '../support/chromium.js'
+import { accessibilityViolations, chromiumOfSuite } from '../support/chromium.js'
+import { postMcp } from '../support/mcp-post.js'
 import { temporaryDir } from '../support/temporary-dir.js'
 import { pastDay } from './past-day.js'
 import { startPayments } from './payments.js'
@@ -13,23 +14,9 @@ const evil = '\u202e</script><img src=x onerror=alert(1)>'
 const trace = '4bf92f3577b34da6a3ce929d0e0e4736'
 const headers = { traceparent: `00-${trace}-00f067aa0ba902b7-01` }
 
-/** A request of a client that speaks MCP. */
-async function postMcp(url: string, method: string, params: object): Promise<void> {
-  const headers = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' }
-  const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params })
-  await (await fetch(url, { method: 'POST', headers, body })).text()
-}
-
 describe('the view of a call', () => {
   const home = temporaryDir()
-  let browser: Chromium
-
-  before(async function () {
-    needsChromium(this)
-    browser = await startChromium()
-  })
-
-  after(() => browser?.[Symbol.asyncDispose]())
+  const browser = chromiumOfSuite()
 
   async function open(page: Page, tool: string): Promise<void> {
     await page.goto('/console/live')
@@ -76,11 +63,10 @@ describe('the view of a call', () => {
       protections: { preset: 'observe' },
       rules: [{ name: 'no-secrets', when: 'args.q == "secrets"', then: 'deny', keep: ['args.q'] }],
     })
-    await postMcp(`${rig.gateway.url}/mcp/files`, 'tools/list', {})
-    await postMcp(`${rig.gateway.url}/mcp/files`, 'tools/call', {
-      name: 'search',
-      arguments: { q: 'secrets' },
-    })
+    const url = `${rig.gateway.url}/mcp/files`
+    await (await postMcp(url, { id: 1, method: 'tools/list', params: {} })).text()
+    const params = { name: 'search', arguments: { q: 'secrets' } }
+    await (await postMcp(url, { id: 2, method: 'tools/call', params })).text()
     const page = await rig.page('/console/live')
     await open(page, 'files/search')
     const values = page.locator('.decided dl').last()

@@ -12,25 +12,20 @@ import {
 import { forgeries } from '../plugins/audit/log/tools/evidence/forgeries.js'
 import { LogBuilder } from '../support/audit-log.js'
 import { Chance } from '../support/chance.js'
-import { accessibilityViolations, type Chromium, needsChromium, startChromium } from '../support/chromium.js'
+import { accessibilityViolations, chromiumOfSuite } from '../support/chromium.js'
 import { propertyRuns } from '../support/property-runs.js'
 
 describe('a page of evidence in a browser', function () {
   this.timeout(60_000)
   let rig: EvidenceRig
-  let chromium: Chromium
+  const chromium = chromiumOfSuite()
   let count = 0
 
-  before(async function () {
-    needsChromium(this)
+  before(async () => {
     rig = await evidenceRig()
-    chromium = await startChromium()
   })
 
-  after(async () => {
-    await chromium?.[Symbol.asyncDispose]()
-    rig?.remove()
-  })
+  after(() => rig?.remove())
 
   afterEach(() => expect(chromium.problems()).to.deep.equal([]))
 

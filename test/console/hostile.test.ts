@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import { expect } from 'chai'
 import type { Page } from 'playwright-core'
 import { ask } from '../app/admin/rig.js'
-import { accessibilityViolations, type Chromium, needsChromium, startChromium } from '../support/chromium.js'
+import { accessibilityViolations, chromiumOfSuite } from '../support/chromium.js'
 import { TestIssuer } from '../support/issuer.js'
 import { startUpstream } from '../support/upstream.js'
 import { hiddenControls, hostileName, hostileText, longText } from './hostile.js'
@@ -13,14 +13,7 @@ import { ready, signIn, startConsole } from './rig.js'
 const MAX_TEXT = 150_000
 
 describe('every view of the console', () => {
-  let browser: Chromium
-
-  before(async function () {
-    needsChromium(this)
-    browser = await startChromium()
-  })
-
-  after(() => browser?.[Symbol.asyncDispose]())
+  const browser = chromiumOfSuite()
 
   it('shows hostile values as text, with hidden characters by name, and without violations of WCAG AA', async () => {
     await using rig = await startPayments(browser)

@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import type { Page } from 'playwright-core'
-import { accessibilityViolations, type Chromium, needsChromium, startChromium } from '../support/chromium.js'
+import { accessibilityViolations, chromiumOfSuite } from '../support/chromium.js'
 import { startForwarder } from '../support/forwarder.js'
 import { temporaryDir } from '../support/temporary-dir.js'
 import { DayLog, pastDay } from './past-day.js'
@@ -11,14 +11,7 @@ const evil = '\u202e</script><img src=x onerror=alert(1)>'
 
 describe('the view of calls as they happen', () => {
   const home = temporaryDir()
-  let browser: Chromium
-
-  before(async function () {
-    needsChromium(this)
-    browser = await startChromium()
-  })
-
-  after(() => browser?.[Symbol.asyncDispose]())
+  const browser = chromiumOfSuite()
 
   const rows = (page: Page) => page.locator('.calls tbody tr')
 

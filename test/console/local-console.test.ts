@@ -3,20 +3,13 @@ import { join } from 'node:path'
 import { expect } from 'chai'
 import { consoleCommand } from 'svc-sdk/internal/cli/console'
 import { adminToken, ask } from '../app/admin/rig.js'
-import { type Chromium, needsChromium, startChromium } from '../support/chromium.js'
+import { chromiumOfSuite } from '../support/chromium.js'
 import { runCommand } from '../support/command.js'
 import { ready, startConsole } from './rig.js'
 import { newSessionKey } from './session-client.js'
 
 describe('svc console', () => {
-  let browser: Chromium
-
-  before(async function () {
-    needsChromium(this)
-    browser = await startChromium()
-  })
-
-  after(() => browser?.[Symbol.asyncDispose]())
+  const browser = chromiumOfSuite()
 
   it('serves the pages of its own installation with the data of a gateway, to who has the link', async () => {
     await using rig = await startConsole(browser, (home) => ({
@@ -80,7 +73,7 @@ describe('svc console', () => {
       expect((await begin(ticket)).status).to.equal(401)
     const other = await browser.open()
     await other.goto(link)
-    await other.getByText('The link works once; start svc-sdk console again.').waitFor()
+    await other.getByText('The link works once; start npx svc-sdk console again.').waitFor()
     expect(await other.content()).to.not.include('csrf":"A')
     const [cookie] = await page.context().cookies()
     const headers = { cookie: `${cookie?.name}=${cookie?.value}`, 'content-type': 'application/json' }

@@ -5,7 +5,7 @@ import { checkEvidence, readKeys, readLog } from '@svc/plugin-audit/tools'
 import { expect } from 'chai'
 import type { Page } from 'playwright-core'
 import { envelope } from '../plugins/audit/log/writer/records.js'
-import { accessibilityViolations, type Chromium, needsChromium, startChromium } from '../support/chromium.js'
+import { accessibilityViolations, chromiumOfSuite } from '../support/chromium.js'
 import { temporaryDir } from '../support/temporary-dir.js'
 import { DayLog } from './past-day.js'
 import { type ConsoleRig, screenshot, startConsole } from './rig.js'
@@ -14,15 +14,8 @@ const evil = `</script><img src=x onerror="document.title='run'">\u202e${'x'.rep
 
 describe('the view of the log', () => {
   const home = temporaryDir()
-  let browser: Chromium
+  const browser = chromiumOfSuite()
   let rig: ConsoleRig
-
-  before(async function () {
-    needsChromium(this)
-    browser = await startChromium()
-  })
-
-  after(() => browser?.[Symbol.asyncDispose]())
 
   beforeEach(async () => {
     const keyRef = `file://${join(home.path, 'key')}`

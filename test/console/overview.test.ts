@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { accessibilityViolations, type Chromium, needsChromium, startChromium } from '../support/chromium.js'
+import { accessibilityViolations, chromiumOfSuite } from '../support/chromium.js'
 import { temporaryDir } from '../support/temporary-dir.js'
 import { startUpstream } from '../support/upstream.js'
 import { pastDay } from './past-day.js'
@@ -7,14 +7,7 @@ import { screenshot, startConsole } from './rig.js'
 
 describe('the overview of the console', () => {
   const home = temporaryDir()
-  let browser: Chromium
-
-  before(async function () {
-    needsChromium(this)
-    browser = await startChromium()
-  })
-
-  after(() => browser?.[Symbol.asyncDispose]())
+  const browser = chromiumOfSuite()
 
   it('shows calls, denials by reason, limits in use, stages and blocks of the last 24 hours', async () => {
     const day = await pastDay(home.path, Date.now(), 3_000)

@@ -4,7 +4,8 @@ import { assertionError, challengeOf } from '@svc/core/passkey'
 import { expect } from 'chai'
 import type { Page } from 'playwright-core'
 import { adminToken, ask } from '../app/admin/rig.js'
-import { accessibilityViolations, type Chromium, needsChromium, startChromium } from '../support/chromium.js'
+import { signedVote as vote } from '../support/authenticator.js'
+import { accessibilityViolations, chromiumOfSuite } from '../support/chromium.js'
 import { startPayments } from './payments.js'
 import { ready, screenshot, startConsole } from './rig.js'
 
@@ -127,14 +128,7 @@ function sign(page: Page, given: { challenge: string; rp_id: string; credentials
 }
 
 describe('a passkey in a browser', () => {
-  let browser: Chromium
-
-  before(async function () {
-    needsChromium(this)
-    browser = await startChromium()
-  })
-
-  after(() => browser?.[Symbol.asyncDispose]())
+  const browser = chromiumOfSuite()
 
   it('signs a vote on the page of the console, and no other browser does', async () => {
     const own = passkeyOf('a passkey')
@@ -178,6 +172,39 @@ describe('a passkey in a browser', () => {
     await page.getByText('approved', { exact: true }).first().waitFor()
     const { event } = rig.gateway.records().find(({ tool }) => tool === 'escalations/vote@1') ?? {}
     expect(event).to.include({ proof: 'passkey', comment: 'seen' })
+  })
+
+  it('signs one vote on several calls once, without those on which its owner has no vote', async () => {
+    const ann = passkeyOf('of ann')
+    await using rig = await startPayments(browser, guardedPayments(ann), ', require: passkey')
+    for (const user of ['bob@example.com', 'ann@example.com', 'dana@example.com'])
+      await rig.waits('billing/refund_payment', { amount: 240 }, { user })
+    const page = await rig.pageOf('ann@example.com', '/console')
+    await withPasskey(page, ann.credentialId, ann.privateKey)
+    await page.locator('.waiting .row[aria-current]').waitFor()
+    for (const key of ['x', 'j', 'j', 'X', 'v']) await page.keyboard.press(key)
+    const approve = async (several: string) => {
+      await page
+        .getByRole('button', { name: `Approve ${several}` })
+        .and(page.locator(':enabled'))
+        .waitFor()
+      await page.keyboard.press('a')
+      await page.getByLabel(`Approve ${several} with a comment`).press('Control+Enter')
+    }
+    await page.locator('.together-calls .input').nth(2).waitFor()
+    await page.keyboard.press('End')
+    await page.getByText('One signature of your passkey.').waitFor()
+    await approve('3 calls')
+    await page
+      .locator('.together-calls li')
+      .nth(1)
+      .getByText('Not in the vote: Nobody votes on a call of their own.')
+      .waitFor()
+    await page.locator('#together-title').focus()
+    await approve('2 calls')
+    await page.getByText('2 of 2 votes cast').waitFor()
+    const votes = rig.gateway.records().filter(({ tool }) => tool === 'escalations/vote@1')
+    expect(votes.map(({ event }) => event?.['proof'])).to.deep.equal(['passkey', 'passkey'])
   })
 
   it('is registered by one reviewer and confirmed by another, and signs votes until it is revoked', async () => {
@@ -245,16 +272,6 @@ describe('a passkey in a browser', () => {
         public_key: btoa(String.fromCharCode(...new Uint8Array(key))),
       }
     })
-    const vote = {
-      escalation: 'esc_1',
-      fingerprint: 'f',
-      input_sha256: 'a',
-      vote: 'approve',
-      comment: null,
-      reviewer: 'ann of acme',
-      log_id: null,
-      nonce: '1',
-    }
     const signed = await sign(page, { challenge: challengeOf(vote), rp_id: 'localhost', credentials: [id] })
     const assertion = { public_key, origin: rig.origin, ...signed }
     expect(await assertionError(vote, assertion)).to.equal(undefined)

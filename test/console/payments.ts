@@ -1,6 +1,7 @@
 // A gateway in front of a billing service, whose refunds above 100 wait for approval: what the pictures of the console show.
 
 import type { BrowserContextOptions, Page } from 'playwright-core'
+import type { GatewaySettings } from 'svc-sdk'
 import type { Chromium } from '../support/chromium.js'
 import { TestIssuer } from '../support/issuer.js'
 import { startUpstream, type TestUpstream } from '../support/upstream.js'
@@ -52,6 +53,7 @@ rules:
     tools: [billing/refund_payment]
     when: args.amount > 100
     then: escalate
+    keep: [args.amount]
     message: Refunds over 100 EUR need a second pair of eyes.
   - name: no-deletions
     tools: ["*/delete_*"]
@@ -71,10 +73,18 @@ const admin = `admin:
   roles: { reviewer: [approver], auditor: [auditor], viewer: [viewer], operator: [ops] }
 `
 
-export async function startPayments(browser: Chromium, more = admin, escalation = ''): Promise<Payments> {
+export async function startPayments(
+  browser: Chromium,
+  more = admin,
+  escalation = '',
+  settings: Partial<GatewaySettings> = {},
+): Promise<Payments> {
   const issuer = await TestIssuer.start()
   const upstream = await startUpstream()
-  const rig = await startConsole(browser, { policyYaml: policyOf(issuer, upstream.url, more, escalation) })
+  const rig = await startConsole(browser, {
+    ...settings,
+    policyYaml: policyOf(issuer, upstream.url, more, escalation),
+  })
   const call: Payments['call'] = async (tool, args, options = {}) => {
     const { user = 'bob@example.com', tenant = 'acme', roles = [], reason, headers = {} } = options
     const token = await issuer.sign({ email: user, sub: user, org: tenant, roles })

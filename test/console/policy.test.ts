@@ -1,7 +1,7 @@
 import { readLog } from '@svc/plugin-audit/tools'
 import { expect } from 'chai'
 import type { GatewaySettings } from 'svc-sdk'
-import { accessibilityViolations, type Chromium, needsChromium, startChromium } from '../support/chromium.js'
+import { accessibilityViolations, chromiumOfSuite } from '../support/chromium.js'
 import { temporaryDir } from '../support/temporary-dir.js'
 import { startUpstream, type TestUpstream } from '../support/upstream.js'
 import { pastDay } from './past-day.js'
@@ -9,13 +9,11 @@ import { ready, screenshot, startConsole } from './rig.js'
 
 describe('the policy in the console', () => {
   const home = temporaryDir()
-  let browser: Chromium
+  const browser = chromiumOfSuite()
   let upstream: TestUpstream
   let day: Awaited<ReturnType<typeof pastDay>>
 
-  before(async function () {
-    needsChromium(this)
-    browser = await startChromium()
+  before(async () => {
     upstream = await startUpstream()
   })
 
@@ -24,7 +22,6 @@ describe('the policy in the console', () => {
   })
 
   after(async () => {
-    await browser?.[Symbol.asyncDispose]()
     await upstream?.[Symbol.asyncDispose]()
   })
 

@@ -3,21 +3,14 @@ import { once } from 'node:events'
 import { cpSync, readFileSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { endWithRunner } from '../support/child-lifetime.js'
-import { type Chromium, needsChromium, startChromium } from '../support/chromium.js'
+import { chromiumOfSuite } from '../support/chromium.js'
 import { root } from '../support/pages.js'
 import { temporaryDir } from '../support/temporary-dir.js'
 import { signIn } from './rig.js'
 
 describe('the quick start with its console', () => {
   const home = temporaryDir()
-  let browser: Chromium
-
-  before(async function () {
-    needsChromium(this)
-    browser = await startChromium()
-  })
-
-  after(() => browser?.[Symbol.asyncDispose]())
+  const browser = chromiumOfSuite()
 
   it('prints a link that shows its calls, and sends the refund that waits there once it is approved', async () => {
     const directory = join(home.path, 'examples', 'quick-start')

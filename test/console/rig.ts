@@ -1,6 +1,6 @@
 // A real gateway whose console is open in a real browser.
 import { execFileSync } from 'node:child_process'
-import { mkdirSync } from 'node:fs'
+import { existsSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { BrowserContextOptions, Page } from 'playwright-core'
@@ -79,12 +79,17 @@ export async function ready(page: Page): Promise<void> {
 /** The folder of the pictures, if the run makes them: `npm run docs:console`. */
 const pictures = process.env['SVC_SCREENSHOTS']
 
-/** A picture of what the page shows, in both schemes; only if the run makes pictures. */
+/**
+ * A picture of what the page shows, in both schemes; only if the run makes pictures. Those of the docs are renewed, and no
+ * others are added to them.
+ */
 export async function screenshot(page: Page, name: string): Promise<void> {
   if (pictures === undefined) return
   mkdirSync(join(root, pictures), { recursive: true })
   for (const scheme of ['light', 'dark'] as const) {
+    const path = join(root, pictures, `console-${name}-${scheme}.png`)
+    if (pictures === 'docs/images' && !existsSync(path)) continue
     await page.emulateMedia({ colorScheme: scheme })
-    await page.screenshot({ path: join(root, pictures, `console-${name}-${scheme}.png`), caret: 'initial' })
+    await page.screenshot({ path, caret: 'initial' })
   }
 }

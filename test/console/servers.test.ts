@@ -1,7 +1,8 @@
 import { expect } from 'chai'
 import { adminToken } from '../app/admin/rig.js'
 import { definitionsRig, search } from '../app/definitions/rig.js'
-import { accessibilityViolations, type Chromium, needsChromium, startChromium } from '../support/chromium.js'
+import { accessibilityViolations, chromiumOfSuite } from '../support/chromium.js'
+import { postMcp } from '../support/mcp-post.js'
 import { temporaryDir } from '../support/temporary-dir.js'
 import { startUpstream, type TestUpstream } from '../support/upstream.js'
 import { pastDay } from './past-day.js'
@@ -9,17 +10,14 @@ import { screenshot, startConsole } from './rig.js'
 
 describe('the servers in the console', () => {
   const home = temporaryDir()
-  let browser: Chromium
+  const browser = chromiumOfSuite()
   let upstream: TestUpstream
 
-  before(async function () {
-    needsChromium(this)
-    browser = await startChromium()
+  before(async () => {
     upstream = await startUpstream()
   })
 
   after(async () => {
-    await browser?.[Symbol.asyncDispose]()
     await upstream?.[Symbol.asyncDispose]()
   })
 
@@ -81,10 +79,10 @@ describe('the servers in the console', () => {
       protections: { preset: 'guard' },
     })
     const listed = async () => {
-      const response = await fetch(`${rig.gateway.url}/mcp/files`, {
-        method: 'POST',
-        headers: { 'content-type': 'application/json', accept: 'application/json, text/event-stream' },
-        body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/list', params: {} }),
+      const response = await postMcp(`${rig.gateway.url}/mcp/files`, {
+        id: 1,
+        method: 'tools/list',
+        params: {},
       })
       const text = (await response.text()).replace(/^(?:.*\n)*?data: (?=\{)/, '')
       const { result } = JSON.parse(text) as { result: { tools: { description: string }[] } }

@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import type { Page } from 'playwright-core'
 import { beginSchema } from 'svc-sdk/internal/console/sign-in'
 import { ask, type HttpResponse } from '../app/admin/rig.js'
-import { type Chromium, needsChromium, startChromium } from '../support/chromium.js'
+import { chromiumOfSuite } from '../support/chromium.js'
 import { type OAuthProvider, registeredClient, startOAuthProvider } from '../support/oauth-provider.js'
 import { startUpstream, type TestUpstream } from '../support/upstream.js'
 import { type ConsoleRig, ready, startConsole } from './rig.js'
@@ -27,15 +27,10 @@ admin:
 `
 
 describe('the sign-in at an issuer', () => {
-  let browser: Chromium
+  const browser = chromiumOfSuite()
   let provider: OAuthProvider
   let upstream: TestUpstream
   let rig: ConsoleRig
-
-  before(async function () {
-    needsChromium(this)
-    browser = await startChromium()
-  })
 
   beforeEach(async () => {
     provider = await startOAuthProvider('openid')
@@ -48,8 +43,6 @@ describe('the sign-in at an issuer', () => {
     await upstream[Symbol.asyncDispose]()
     await provider[Symbol.asyncDispose]()
   })
-
-  after(() => browser?.[Symbol.asyncDispose]())
 
   const refund = async (amount: number) => {
     const response = await rig.gateway.invoke('/mcp/billing/refund_payment@1.0.0', { amount })

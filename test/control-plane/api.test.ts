@@ -7,6 +7,8 @@ import { type Bucket, startBucket } from '../support/bucket.js'
 import { addKey, owner, startControlPlane, type TestControlPlane } from '../support/control-plane.js'
 import { dial, readToEnd, sendRaw } from '../support/raw.js'
 
+const checksumOf = (bytes: string) => createHash('sha256').update(bytes).digest('base64')
+
 describe('svc-control-plane', () => {
   let home: string
   let keys: string
@@ -119,7 +121,7 @@ describe('svc-control-plane', () => {
     })
 
     it('gives a URL under which only bytes with the stated checksum can be put', async () => {
-      const checksumSha256 = createHash('sha256').update('four\n').digest('base64')
+      const checksumSha256 = checksumOf('four\n')
       const digest = Buffer.from(checksumSha256, 'base64').toString('hex').slice(0, 16)
       const named = (digits: string) => `${folder}/ingest/2026-11-24/audit-2026-11-24-0-5-${digits}.ndjson`
       const date = '2026-11-24'
@@ -169,10 +171,8 @@ describe('svc-control-plane', () => {
     ] as const) {
       it(`refuses ${title}`, async () => {
         const told = await post('/api/svc/upload-url', upload(changes))
-        expect([told.status, told.body['error']]).to.deep.equal([
-          status,
-          status === 403 ? 'FORBIDDEN' : 'BAD_REQUEST',
-        ])
+        const error = status === 403 ? 'FORBIDDEN' : 'BAD_REQUEST'
+        expect([told.status, told.body['error']]).to.deep.equal([status, error])
       })
     }
 
@@ -194,12 +194,9 @@ describe('svc-control-plane', () => {
     })
 
     it('refuses the beginning of a journal in the folder of another day than the one it has', async () => {
-      const journal = (day: string) =>
-        `${folder}/journal/${day}/audit-0011223344556677-0-5-0123456789abcdef.ndjson`
-      await bucket.damage(
-        `${folder}/journal/2026-10-01/audit-ffff223344556677-0-5-0123456789abcdef.ndjson`,
-        'x',
-      )
+      const journal = (day: string, id = '0011223344556677') =>
+        `${folder}/journal/${day}/audit-${id}-0-5-0123456789abcdef.ndjson`
+      await bucket.damage(journal('2026-10-01', 'ffff223344556677'), 'x')
       await bucket.damage(journal('2026-10-02'), 'x')
       for (const [day, status] of [
         ['2026-10-01', 400],
@@ -255,10 +252,8 @@ describe('svc-control-plane', () => {
       for (const [start, bytes] of ['a\n', 'b\n', 'c\n'].entries()) {
         const name = `audit-2026-11-22-${2 * start}-${2 * start + 2}-0123456789abcdef.ndjson`
         const key = `${folder}/ingest/2026-11-22/${name}`
-        const { body } = await post(
-          '/api/svc/upload-url',
-          upload({ key, date: '2026-11-22', contentLength: 2 }),
-        )
+        const asked = upload({ key, date: '2026-11-22', contentLength: 2 })
+        const { body } = await post('/api/svc/upload-url', asked)
         const headers = { 'content-type': 'application/x-ndjson', 'if-none-match': '*' }
         await fetch(String(body['url']), { method: 'PUT', headers, body: bytes })
       }
@@ -278,12 +273,8 @@ describe('svc-control-plane', () => {
       const objects = await list()
       expect(objects.map(({ contentLength }) => contentLength)).to.deep.equal([2, 2, 2])
       expect(await list({ after: objects[0]?.key })).to.deep.equal(objects.slice(1))
-      const checksums = ['a\n', 'b\n', 'c\n'].map((bytes) =>
-        createHash('sha256').update(bytes).digest('base64'),
-      )
-      expect((await list({ checksums: true })).map(({ checksumSha256 }) => checksumSha256)).to.deep.equal(
-        checksums,
-      )
+      const listed = (await list({ checksums: true })).map(({ checksumSha256 }) => checksumSha256)
+      expect(listed).to.deep.equal(['a\n', 'b\n', 'c\n'].map(checksumOf))
     })
 
     it('lists more objects than a page has', async () => {
@@ -325,6 +316,12 @@ describe('svc-control-plane', () => {
   })
 
   describe('the key file', () => {
+    const refusalToStart = (file: string) =>
+      startControlPlane(bucket, file).then(
+        () => 'started',
+        (error: Error) => error.message,
+      )
+
     it('holds hashes, never a key, readable by its owner only', () => {
       const text = readFileSync(keys, 'utf8')
       expect(text).to.not.include(key).and.not.include('svck_')
@@ -333,21 +330,15 @@ describe('svc-control-plane', () => {
     })
 
     it('is refused at start when it is missing, with the command that creates one', async () => {
-      const said = await startControlPlane(bucket, join(home, 'nosuch.json')).then(
-        () => 'started',
-        (error: Error) => error.message,
+      expect(await refusalToStart(join(home, 'nosuch.json'))).to.match(
+        /cannot be read; `npx @svc\/control-plane add-key` creates one: .*nosuch\.json/,
       )
-      expect(said).to.match(/cannot be read; `npx @svc\/control-plane add-key` creates one: .*nosuch\.json/)
     })
 
     it('is refused at start when it is invalid, with the reason', async () => {
       const bad = join(home, 'bad.json')
       writeFileSync(bad, '{"version":1,"keys":[{"sha256":"x"}]}')
-      const said = await startControlPlane(bucket, bad).then(
-        () => 'started',
-        (error: Error) => error.message,
-      )
-      expect(said).to.include(`${bad}: not a key file: keys.0.sha256: expected 64`)
+      expect(await refusalToStart(bad)).to.include(`${bad}: not a key file: keys.0.sha256: expected 64`)
     })
   })
 })

@@ -127,12 +127,8 @@ describe('svc audit fetch', function () {
     await appender.close()
     const { tenant, environment, clientName, clientVersion } = client
     const flags = ['--tenant', tenant, '--environment', environment, '--client-name', clientName]
-    const { code } = await fetchFrom(
-      `s3://${bucket.name}/${prefix}`,
-      ...flags,
-      '--client-version',
-      clientVersion,
-    )
+    flags.push('--client-version', clientVersion)
+    const { code } = await fetchFrom(`s3://${bucket.name}/${prefix}`, ...flags)
     expect(code).to.equal(0)
     expect(contents(copy)).to.deep.equal(contents(dir))
   })
@@ -166,9 +162,8 @@ describe('svc audit fetch', function () {
     await bucket.damage(objects[3] ?? '', 'x')
     const { code, err } = await fetchAll()
     expect(code).to.equal(1)
-    const asJson = await runCommand(auditCommand, [
-      ...['fetch', plane.url, `${copy}-json`, '--key-file', keyFile, '--json'],
-    ])
+    const flags = ['--key-file', keyFile, '--json']
+    const asJson = await runCommand(auditCommand, ['fetch', plane.url, `${copy}-json`, ...flags])
     expect(asJson.code).to.equal(1)
     expect(err).to.include(JSON.parse(asJson.out).problems.join('\n'))
     expect(err).to.match(/audit-2026-10-01\.ndjson: the bytes from \d+ to \d+ are in no object/)

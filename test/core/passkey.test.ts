@@ -2,19 +2,9 @@
 import { assertionError, challengeOf, type PasskeyAssertion, publicKeyOf } from '@svc/core/passkey'
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { type KeyKind, testPasskey } from '../support/authenticator.js'
+import { type KeyKind, testPasskey, signedVote as vote } from '../support/authenticator.js'
 
 const origin = 'http://localhost:9090'
-const vote = {
-  escalation: 'esc_1',
-  fingerprint: 'f',
-  input_sha256: 'a',
-  vote: 'approve',
-  comment: null,
-  reviewer: 'ann of acme',
-  log_id: null,
-  nonce: '1',
-}
 
 function assertionOf(kind: KeyKind, page = origin): PasskeyAssertion {
   const own = testPasskey('id', kind)

@@ -10,8 +10,8 @@ import { generateKeyFile } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import { startGatewayServer } from 'svc-sdk'
 import { Browser } from '../support/browser.js'
-import { freePort } from '../support/everything.js'
 import { type Forwarder, startForwarder } from '../support/forwarder.js'
+import { freePort } from '../support/loopback.js'
 import { OAuthClient } from '../support/oauth-client.js'
 import { type OAuthProvider, startOAuthProvider } from '../support/oauth-provider.js'
 import { writeOpener } from '../support/opener.js'
@@ -51,6 +51,8 @@ describe('docs/clients.md', function () {
   let gatewayUrl: string
   /** Replaces the fixed port of the page. */
   let callbackPort: number
+  /** The end of what the command of the entry has printed there. */
+  let standardError = ''
 
   before(async () => {
     home = mkdtempSync(join(tmpdir(), 'svc-clients-'))
@@ -107,7 +109,11 @@ describe('docs/clients.md', function () {
         args: args.map((arg) => here(arg).replace('8976', String(callbackPort))),
         env: { ...variables, ...env },
         cwd: home,
-        stderr: 'ignore',
+        stderr: 'pipe',
+      })
+      standardError = ''
+      transport.stderr?.on('data', (piece: Buffer) => {
+        standardError = `${standardError}${piece}`.slice(-4000)
       })
       await client.connect(transport, options)
       return client
@@ -127,6 +133,25 @@ describe('docs/clients.md', function () {
     return client
   }
 
+  async function readNote(entry: Entry): Promise<void> {
+    const client = await connect(entry)
+    try {
+      // With several servers, a name begins with that of its server.
+      const names = (await client.listTools()).tools.map((tool) => tool.name)
+      expect(names.map((tool) => tool.split('__').at(-1))).to.have.members([
+        'read_text_file',
+        'list_directory',
+      ])
+      const { content } = await client.callTool({
+        name: names.find((tool) => tool.endsWith('read_text_file')) ?? '',
+        arguments: { path: join(home, 'notes', 'note.txt') },
+      })
+      expect(content).to.deep.equal([{ type: 'text', text: 'remember the milk' }])
+    } finally {
+      await client.close()
+    }
+  }
+
   const started = new Set<string>()
   for (const name of clients) {
     it(`has entries for ${name}`, () => {
@@ -139,22 +164,9 @@ describe('docs/clients.md', function () {
       if (started.has(JSON.stringify({ env: {}, ...entry }))) continue
       started.add(JSON.stringify({ env: {}, ...entry }))
       it(`has an entry "${server}" for ${name} that works`, async () => {
-        const client = await connect(entry)
-        try {
-          // With several servers, a name begins with that of its server.
-          const names = (await client.listTools()).tools.map((tool) => tool.name)
-          expect(names.map((tool) => tool.split('__').at(-1))).to.have.members([
-            'read_text_file',
-            'list_directory',
-          ])
-          const { content } = await client.callTool({
-            name: names.find((tool) => tool.endsWith('read_text_file')) ?? '',
-            arguments: { path: join(home, 'notes', 'note.txt') },
-          })
-          expect(content).to.deep.equal([{ type: 'text', text: 'remember the milk' }])
-        } finally {
-          await client.close()
-        }
+        await readNote(entry).catch((cause: Error) => {
+          throw new Error(`${cause.message}; its standard error: ${standardError}`, { cause })
+        })
       })
     }
   }

@@ -5,7 +5,7 @@ import type { GatewaySettings } from 'svc-sdk'
 import { Chance } from '../support/chance.js'
 import { startTestGateway, type TestGateway } from '../support/gateway.js'
 import { TestIssuer } from '../support/issuer.js'
-import { STATELESS } from '../support/mcp-revisions.js'
+import { postStateless } from '../support/mcp-post.js'
 import { scriptedTarget } from '../support/stdio-target.js'
 import { startUpstream, type TestUpstream } from '../support/upstream.js'
 
@@ -48,23 +48,9 @@ class Caller {
     params: { readonly name?: string } & Record<string, unknown> = {},
     signal?: AbortSignal,
   ): Promise<string> {
-    const _meta = {
-      'io.modelcontextprotocol/protocolVersion': STATELESS,
-      'io.modelcontextprotocol/clientCapabilities': {},
-    }
-    const response = await fetch(`${this.#gateway.url}${path}`, {
-      method: 'POST',
-      headers: {
-        authorization: `Bearer ${await this.token()}`,
-        'content-type': 'application/json',
-        accept: 'application/json, text/event-stream',
-        'mcp-protocol-version': STATELESS,
-        'mcp-method': method,
-        ...(method === 'tools/call' ? { 'mcp-name': params.name ?? '' } : {}),
-      },
-      body: JSON.stringify({ jsonrpc: '2.0', id: this.#serial++, method, params: { ...params, _meta } }),
-      ...(signal === undefined ? {} : { signal }),
-    })
+    const headers = { authorization: `Bearer ${await this.token()}` }
+    const options = { id: this.#serial++, headers, signal }
+    const response = await postStateless(`${this.#gateway.url}${path}`, method, { ...params }, options)
     const text = await response.text()
     const { result, error } = JSON.parse(text) as { result?: object; error?: { code: number } }
     return `${response.status} ${JSON.stringify(result ?? error?.code)}`

@@ -17,7 +17,7 @@ import { checkpointText } from '@svc/plugin-audit/internal/log/tree/checkpoint'
 import { digestToBase64 } from '@svc/plugin-audit/internal/log/tree/journal-codec'
 import type { JournalBody, SealRange } from '@svc/plugin-audit/internal/log/tree/journal-line'
 import { noteKeyId } from '@svc/plugin-audit/internal/log/tree/note'
-import { placeOfHash, storedLevels } from '@svc/plugin-audit/internal/log/tree/tree-layout'
+import { LEVEL_STEP, placeOfHash } from '@svc/plugin-audit/internal/log/tree/tree-layout'
 import { LocalDevSigner } from '@svc/plugin-audit/log'
 
 export function signerOf(seed: number): LocalDevSigner {
@@ -31,6 +31,21 @@ interface Day {
   end: number
   /** Sealed ranges: first leaf and number of lines. */
   ranges: [number, number][]
+}
+
+/** The members of a record that every log has, except of those that its writer adds. */
+export function plainRecord(day: string, serial: number) {
+  return {
+    ts: `${day}T10:00:00.000Z`,
+    trace_id: '4bf92f3577b34da6a3ce929d0e0e4736',
+    span_id: serial.toString(16).padStart(16, '0'),
+    tenant: 'acme',
+    server: 'files@1.0.0',
+    tool: 'read@1.0.0',
+    status: 'ok' as const,
+    latency_ms: 1.5,
+    policy: { decision: 'allow', retention: 'standard' } as const,
+  }
 }
 
 export interface LogOptions {
@@ -92,15 +107,7 @@ export class LogBuilder {
     if (rest['seq'] === undefined) this.#numbers.set(counter, number + 1)
     return this.sign(
       {
-        ts: `${day}T10:00:00.000Z`,
-        trace_id: '4bf92f3577b34da6a3ce929d0e0e4736',
-        span_id: (++this.#serial).toString(16).padStart(16, '0'),
-        tenant: 'acme',
-        server: 'files@1.0.0',
-        tool: 'read@1.0.0',
-        status: 'ok',
-        latency_ms: 1.5,
-        policy: { decision: 'allow', retention: 'standard' },
+        ...plainRecord(day, ++this.#serial),
         key_id: signer.keyId,
         log_id: this.logId.slice(0, 16),
         seq: `${session}:${number}`,
@@ -195,7 +202,7 @@ export class LogBuilder {
 
   /** Writes the files of the tree. */
   finish(): this {
-    for (const level of storedLevels(this.size)) {
+    for (let level = 0; 2 ** level <= this.size; level += LEVEL_STEP) {
       const files = new Map<string, Buffer[]>()
       for (let index = 0; (index + 1) * 2 ** level <= this.size; index++) {
         const { path } = placeOfHash(level, index)

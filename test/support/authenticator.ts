@@ -29,6 +29,18 @@ interface TestResponse {
   readonly signature: string
 }
 
+/** A vote of a reviewer, as its passkey signs it. */
+export const signedVote = {
+  escalation: 'esc_1',
+  fingerprint: 'f',
+  input_sha256: 'a',
+  vote: 'approve',
+  comment: null,
+  reviewer: 'ann of acme',
+  log_id: null,
+  nonce: '1',
+}
+
 /** The user is present, and verified. */
 const VERIFIED = 0x05
 /** The data has a credential. */
@@ -100,5 +112,20 @@ function respond(
     authenticatorData: data.toString('base64url'),
     clientDataJson: client.toString('base64url'),
     signature: sign(digest, Buffer.concat([data, sha256(client)]), key).toString('base64url'),
+  }
+}
+
+/** The body of `POST /api/passkeys` after the response of `/api/passkeys/challenge`. */
+export function registrationOf(
+  passkey: TestPasskey,
+  { challenge, nonce }: Readonly<Record<string, unknown>>,
+  origin: string,
+): object {
+  const { credentialId, clientDataJson, attestationObject } = passkey.register(String(challenge), origin)
+  return {
+    nonce,
+    credential_id: credentialId,
+    client_data_json: clientDataJson,
+    attestation_object: attestationObject,
   }
 }

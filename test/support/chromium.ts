@@ -1,4 +1,4 @@
-// Debian's Chromium without a window, driven by playwright-core: one for a test file. What a page must never do, such as a
+// Debian's Chromium without a window, driven by playwright-core: one for a suite. What a page must never do, such as a
 // violation of its policy or an error in its script, fails the test.
 import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
@@ -10,7 +10,7 @@ const program = ['chromium', 'chromium-browser', 'google-chrome'].find(
 )
 
 /** Skips the tests of the suite if there is no Chromium, and says so; in CI they fail. */
-export function needsChromium(context: Mocha.Context): void {
+function needsChromium(context: Mocha.Context): void {
   if (program !== undefined) return
   const message = 'tests of the console need Chromium, on Debian: apt-get install chromium'
   if (process.env['CI'] !== undefined) throw new Error(message)
@@ -18,21 +18,27 @@ export function needsChromium(context: Mocha.Context): void {
   context.skip()
 }
 
-export interface Chromium extends AsyncDisposable {
+export interface Chromium {
   /** A page in a context of its own, as of another person. */
   open(options?: BrowserContextOptions): Promise<Page>
   /** What pages did that they must not do, since the last call. */
   problems(): string[]
 }
 
-export async function startChromium(): Promise<Chromium> {
-  const { stdout } = spawnSync('which', [program ?? 'chromium'], { encoding: 'utf8' })
-  const browser: Browser = await chromium.launch({
-    executablePath: stdout.trim(),
-    // The tests may run as root, and with a small /dev/shm.
-    args: ['--no-sandbox', '--disable-dev-shm-usage'],
-  })
+/** A browser for the tests of the calling suite. */
+export function chromiumOfSuite(): Chromium {
+  let browser: Browser
   let problems: string[] = []
+  before(async function () {
+    needsChromium(this)
+    const { stdout } = spawnSync('which', [program ?? 'chromium'], { encoding: 'utf8' })
+    browser = await chromium.launch({
+      executablePath: stdout.trim(),
+      // The tests may run as root, and with a small /dev/shm.
+      args: ['--no-sandbox', '--disable-dev-shm-usage'],
+    })
+  })
+  after(() => browser?.close())
   return {
     async open(options = {}) {
       const context = await browser.newContext({
@@ -66,7 +72,6 @@ export async function startChromium(): Promise<Chromium> {
       problems = []
       return found
     },
-    [Symbol.asyncDispose]: () => browser.close(),
   }
 }
 

@@ -1,9 +1,9 @@
 // The reference MCP server of the protocol's authors, over Streamable HTTP, in a process of its own.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { createServer } from 'node:net'
 import { fileURLToPath } from 'node:url'
 import { endWithRunner } from './child-lifetime.js'
+import { freePort } from './loopback.js'
 
 export interface EverythingServer extends AsyncDisposable {
   /** The MCP endpoint. */
@@ -44,13 +44,4 @@ function listening(child: ChildProcess): Promise<void> {
     child.once('error', reject)
     child.once('exit', (code) => reject(new Error(`server-everything ended with ${code}: ${said}`)))
   })
-}
-
-export async function freePort(): Promise<number> {
-  const server = createServer()
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const address = server.address()
-  await new Promise((resolve) => server.close(resolve))
-  if (typeof address !== 'object' || address === null) throw new Error('no free port')
-  return address.port
 }

@@ -28,6 +28,12 @@ export function recordingTo(appender: Appender): Required<Pick<GatewaySettings, 
   }
 }
 
+/** The log of a gateway that has the directory `home` to itself. */
+export function auditIn(home: string) {
+  const signer = { keyRef: `file://${join(home, 'key')}` }
+  return { gatewayName: 'gw', gatewayVersion: '1.0.0', dir: join(home, 'audit'), signer }
+}
+
 /**
  * Unauthenticated calls and every tool are allowed, and everything else is at its default, unless `options` say otherwise; a function
  * gets the directory that the gateway has to itself.
@@ -45,12 +51,7 @@ export async function startTestGateway(
       port: 0,
       tenant: 'acme',
       sec0Dir: join(home, 'state'),
-      audit: {
-        gatewayName: 'gw',
-        gatewayVersion: '1.0.0',
-        dir,
-        signer: { keyRef: `file://${join(home, 'key')}` },
-      },
+      audit: auditIn(home),
       quotas: { adapter: 'memory' },
       entitlements: 'open',
       authn: { allowUnauthenticated: true },

@@ -1,8 +1,8 @@
-// Starts an HTTP server on a free port of the loopback interface, and stops it with its connections.
+// Free ports of the loopback interface, and HTTP servers on them that stop with their connections.
 import { once } from 'node:events'
 import type { Server as HttpServer } from 'node:http'
 import type { Server as HttpsServer } from 'node:https'
-import type { AddressInfo } from 'node:net'
+import { type AddressInfo, createServer } from 'node:net'
 
 interface Listening extends AsyncDisposable {
   readonly port: number
@@ -22,4 +22,13 @@ export async function listenOnLoopback(server: HttpServer | HttpsServer): Promis
       await new Promise((resolve) => server.close(resolve))
     },
   }
+}
+
+/** A port for a program that cannot choose one itself. */
+export async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  await new Promise((resolve) => server.close(resolve))
+  return port
 }

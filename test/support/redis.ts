@@ -2,11 +2,11 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Redis } from 'ioredis'
 import { endWithRunner } from './child-lifetime.js'
+import { freePort } from './loopback.js'
 
 export interface RedisServer extends AsyncDisposable {
   readonly port: number
@@ -162,8 +162,8 @@ export async function startSentinel(
 }
 
 /** Asks again until it holds. Rejects after 15 seconds. */
-export async function until(holds: () => Promise<boolean>): Promise<void> {
-  const giveUp = performance.now() + 15_000
+export async function until(holds: () => Promise<boolean>, patienceMs = 15_000): Promise<void> {
+  const giveUp = performance.now() + patienceMs
   while (!(await holds())) {
     if (performance.now() > giveUp) throw new Error('the condition did not hold in time')
     await new Promise((resolve) => setTimeout(resolve, 20))
@@ -222,13 +222,4 @@ async function clusterPort(): Promise<number> {
     const port = await freePort()
     if (port <= 55_535) return port
   }
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer()
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const address = server.address()
-  await new Promise((resolve) => server.close(resolve))
-  if (typeof address !== 'object' || address === null) throw new Error('no free port')
-  return address.port
 }

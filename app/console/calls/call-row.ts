@@ -1,6 +1,8 @@
 // A record of the log as one row: what the console shows of a call.
 import { z } from 'zod'
 
+const keptSchema = z.record(z.string(), z.union([z.string(), z.number(), z.boolean(), z.null()]))
+
 export const callRowSchema = z.object({
   id: z
     .string()
@@ -21,6 +23,7 @@ export const callRowSchema = z.object({
   trace_id: z.string(),
   span_id: z.string(),
   escalation_id: z.string().optional(),
+  kept: keptSchema.optional().describe('Values of arguments that rules keep for the record, by their paths.'),
 })
 
 export type CallRow = z.output<typeof callRowSchema>
@@ -64,6 +67,7 @@ const recordSchema = z.looseObject({
     })
     .exactOptional(),
   agentMetadata: z.record(text, z.unknown()).nullish(),
+  kept: z.looseObject({ values: keptSchema }).optional().catch(undefined),
 })
 
 export type ReadRecord = z.output<typeof recordSchema>
@@ -91,6 +95,7 @@ export function callRowOf(record: ReadRecord, id: string): CallRow {
     escalation_id: escalation,
     sent,
     findings,
+    kept: { values: kept = {} } = {},
   } = record
   const { user, user_id: userId, client_id: client } = principal
   return {
@@ -111,6 +116,7 @@ export function callRowOf(record: ReadRecord, id: string): CallRow {
     trace_id: record.trace_id,
     span_id: record.span_id,
     ...(escalation === undefined ? {} : { escalation_id: escalation }),
+    ...(Object.keys(kept).length === 0 ? {} : { kept }),
   }
 }
 

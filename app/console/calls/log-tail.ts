@@ -10,14 +10,14 @@ export interface TailLine {
   readonly text: string
 }
 
-/** Where reading goes on: a daily file, and a byte that is the start of a line. */
+/** The place where reading continues: a daily file, and a byte at the start of a line. */
 export interface TailPlace {
   readonly day: string
   readonly offset: number
 }
 
 const CHUNK = 1_048_576
-/** What is read backward at once: lines for about a millisecond of work. */
+/** The bytes that are read backward at once: lines for about a millisecond of work. */
 const TURN = 65_536
 const idForm = /^(\d{4}-\d{2}-\d{2}):(\d{1,15})$/
 
@@ -26,7 +26,7 @@ export function placeOfId(id: string): TailPlace | undefined {
   return day === undefined ? undefined : { day, offset: Number(offset) }
 }
 
-/** The lines from the newest backward, of at most `maxBytes` at the end of the log. Calls have their turn in between. */
+/** The lines from the newest backward, of at most `maxBytes` at the end of the log. Other work runs in between. */
 export async function* linesBackward(dir: string, maxBytes: number): AsyncGenerator<TailLine, void, void> {
   let left = maxBytes
   for (const day of (await days(dir)).reverse()) {
@@ -39,7 +39,7 @@ export async function* linesBackward(dir: string, maxBytes: number): AsyncGenera
     while (end > floor) {
       const start = Math.max(floor, end - length)
       const bytes = await bytesOf(dir, day, start, end)
-      // The line in which it begins is read with what is before.
+      // The line in which the piece begins is read with the bytes before it.
       const first = start === 0 ? 0 : bytes.indexOf(0x0a) + 1
       if (start > 0 && (first === 0 || first === bytes.length)) {
         if (start === floor) break
@@ -53,14 +53,13 @@ export async function* linesBackward(dir: string, maxBytes: number): AsyncGenera
   }
 }
 
-/** The whole lines after a place, as many as fit in `maxBytes`, and the place after them. */
+/** The whole lines after a place, as many as one read has, and the place after them. */
 export async function linesAfter(
   dir: string,
   { day, offset }: TailPlace,
-  maxBytes = CHUNK,
 ): Promise<{ readonly lines: readonly TailLine[]; readonly next: TailPlace; readonly isMore: boolean }> {
   const size = await sizeOf(dir, day)
-  const end = Math.min(size, offset + maxBytes)
+  const end = Math.min(size, offset + CHUNK)
   const bytes = end > offset ? await bytesOf(dir, day, offset, end) : Buffer.alloc(0)
   const lines = linesIn(bytes, { day, offset })
   const read = bytes.lastIndexOf(0x0a) + 1

@@ -20,7 +20,7 @@ const contextSchema = z.object({
     .optional()
     .describe('The entry of the policy that escalated the call; absent if the policy is not kept.'),
   vote_refusal: z.string().optional().describe('Why you may not vote; absent if you may.'),
-  agent_reason: z.string().optional().describe('What the agent says its reason is; nothing verifies it.'),
+  agent_reason: z.string().optional().describe('The reason that the agent states; nothing verifies it.'),
   caller_calls: z.array(callRowSchema),
   tool_calls: z.array(callRowSchema),
   outcome: callRowSchema.optional().describe('The call that used the approval, once it has ended.'),
@@ -94,7 +94,7 @@ export const callOperations = (url: () => Promise<string>): Operation[] => [
       )
       const refusal = standing?.voteRefusal === undefined ? {} : { vote_refusal: standing.voteRefusal }
       const dir = logDirectoryOf(request.policy)
-      // Someone who sees outlines alone does not see what else happened.
+      // A client that sees only outlines does not see other calls.
       if (dir === undefined || found.args === undefined)
         return { ...refusal, caller_calls: [], tool_calls: [] }
       const { callsAround } = await import('./find-calls.js')

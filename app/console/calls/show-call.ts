@@ -36,7 +36,7 @@ const callSchema = z.object({
     })
     .optional()
     .describe('The definition that the caller was last served, from its record.'),
-  block: blockSchema.optional().describe('What operators had blocked, if that refused the call.'),
+  block: blockSchema.optional().describe('The block of an operator that refused the call.'),
   siblings: z.array(callRowSchema).describe('Calls of the same trace, the newest first.'),
 })
 
@@ -84,7 +84,7 @@ export function showCall(ask: AskProcesses<ProcessFacts>): Operation {
   })
 }
 
-/** Others are told that what is not for them does not exist. Rejects with `Refusal`. */
+/** A client that may not see a call gets the same refusal as for one that does not exist. Rejects with `Refusal`. */
 async function findCall({ access, policy, id = '' }: CallRequest) {
   const dir = logDirectoryOf(policy)
   const { isReadableBy, logBrowser } = await import('@svc/plugin-audit/tools')

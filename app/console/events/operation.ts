@@ -16,7 +16,9 @@ const sealedSchema = z.object({
   ends: z
     .array(z.object({ day: z.string(), end: z.int() }))
     .readonly()
-    .describe('Of the newest days: calls whose id is up to <day>:<end> are sealed, and all of earlier days.'),
+    .describe(
+      'The newest days: calls whose id is up to <day>:<end> are sealed, and all calls of earlier days.',
+    ),
 })
 
 const changedSchema = z.object({

@@ -1,23 +1,24 @@
-// Sends one client its events. What it may see is decided anew each second.
-import { isRefusal, Refusal } from '@svc/core'
+// Sends the events to one client. Its rights are checked again each second.
+import { type Escalation, isRefusal, Refusal } from '@svc/core'
 import type { EventSink, OperationRequest } from '../../admin/operation.js'
-import type { EscalationList } from '../../escalations/escalation-json.js'
 import { escalationsOf } from '../../escalations/operations.js'
 import type { AdminAccess } from '../../policy/admin-authorizer.js'
 import { maySee } from '../calls/find-calls.js'
-import { gatewayStatus, undecided } from '../status-operation.js'
+import { gatewayStatus, maxCounted } from '../status-operation.js'
 import { CallFeed } from './call-feed.js'
 import type { CallsEvent, EndEvent, EscalationsEvent, SealedEvent } from './operation.js'
 
 const EVERY_MS = 1_000
+/** Without a decision for so long, calls are counted and not sent. */
+const BELIEVED_MS = 3_000
 const MAX_CLIENTS = 64
-/** Of one person, so that nobody keeps others out; or of the admin token. */
+/** Clients of one person, or of the admin token, so that one person does not keep others out. */
 const MAX_OF_ONE = 16
-/** Decided escalations that are watched for their use. */
-const WATCHED = 50
+/** Milliseconds for which all clients share what one has read of the escalations. */
+const SHARED_MS = 500
 
 interface Wanted {
-  /** Absent: no calls. */
+  /** Absent if the client gets no calls. */
   readonly dir: string | undefined
   /** Calls after it are sent first; empty for none. */
   readonly id: string
@@ -57,6 +58,8 @@ export async function watch(request: OperationRequest, { dir, id }: Wanted, sink
 class Watched {
   #sink: EventSink
   #access: AdminAccess
+  /** When that was decided; monotonic milliseconds. */
+  #decidedAt = performance.now()
   #status = ''
   #escalations: ReadonlyMap<string, string> | undefined
   #failure: unknown
@@ -76,10 +79,11 @@ class Watched {
       id,
       (batch) => {
         const rows = batch.rows.filter((row) => maySee(this.#access, row))
-        // How much others do is not for everybody.
+        // Only some clients may see the number of others' calls.
         const count = this.#access.readsAll ? batch.seen : rows.length * batch.oneIn
-        // A client that does not keep up gets fewer, and their number.
-        if (this.#sink.isCongested) {
+        const isOld = performance.now() - this.#decidedAt > BELIEVED_MS
+        // A client that does not keep up, or whose access was decided too long ago, gets a sample of the calls, and their number.
+        if (this.#sink.isCongested || isOld) {
           this.#skipped += count
           return
         }
@@ -100,12 +104,16 @@ class Watched {
   async look(request: OperationRequest): Promise<void> {
     if (this.#failure !== undefined) throw this.#failure
     this.#access = request.access
-    const pending = await undecided(request)
-    const status = await gatewayStatus(request, pending)
+    this.#decidedAt = performance.now()
+    const escalations = escalationsOf(request)
+    const waiting = await escalations?.waiting(maxCounted, SHARED_MS)
+    const status = await gatewayStatus(request, waiting)
     const { at: _, ...state } = status
     if (JSON.stringify(state) !== this.#status) this.#sink.send('status', status)
     this.#status = JSON.stringify(state)
-    if (pending !== undefined) await this.#lookAtEscalations(request, pending)
+    // Decided ones are watched for their use.
+    const latest = await escalations?.latest(SHARED_MS)
+    this.#lookAtEscalations([...(waiting?.found ?? []), ...(latest ?? [])])
     if (this.#feed !== undefined) await this.#lookAtSeals(this.#feed)
   }
 
@@ -116,13 +124,11 @@ class Watched {
     this.#sealed = text
   }
 
-  async #lookAtEscalations(request: OperationRequest, pending: EscalationList): Promise<void> {
-    const all = { status: undefined, review: undefined, tenant: undefined } as const
-    const latest = await escalationsOf(request)?.list({ ...all, first: 'newest', limit: WATCHED })
+  #lookAtEscalations(escalations: readonly Escalation[]): void {
     const now = new Map(
-      [...pending.escalations, ...(latest?.escalations ?? [])].map((one) => [
+      escalations.map((one) => [
         one.id,
-        `${one.status} ${one.votes.length} ${one.used} ${one.expires_at} ${one.second_set_id ?? ''}`,
+        `${one.status} ${one.votes.length} ${one.isUsed} ${one.expiresAt} ${one.secondSetId ?? ''}`,
       ]),
     )
     const before = this.#escalations

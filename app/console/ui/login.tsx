@@ -1,4 +1,4 @@
-// The page of those who are not signed in.
+// The page for users who are not signed in.
 import type { JSX } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import type { PageState } from '../api.js'
@@ -26,7 +26,7 @@ export function Login({ login, location, servedFor }: LoginProps): JSX.Element {
   )
 }
 
-/** For `svc console`, whose link has a ticket behind the `#`, which browsers send to nobody. */
+/** Signs in from the link of `svc console`, whose ticket is behind the `#`, which browsers do not send. */
 function Ticket(): JSX.Element {
   const [error, setError] = useState('')
   useEffect(() => {
@@ -38,7 +38,7 @@ function Ticket(): JSX.Element {
   return (
     <>
       <p>
-        Open the link that <code>svc-sdk console</code> printed; it works once.
+        Open the link that <code>npx svc-sdk console</code> printed; it works once.
       </p>
       <p class="bad" role="alert">
         {error}
@@ -47,7 +47,7 @@ function Ticket(): JSX.Element {
   )
 }
 
-/** `isBack`: the issuer has led here. */
+/** `isBack`: the issuer has redirected here. */
 function IssuerButton({ isBack }: { readonly isBack: boolean }): JSX.Element {
   const isLive = useIsLive()
   const [error, setError] = useState('')
@@ -103,7 +103,7 @@ function TokenForm({ hasUsers }: { readonly hasUsers: boolean }): JSX.Element {
 /** The sign-in that this tab has begun. */
 const STATE = 'svc-sign-in'
 
-/** Resolves to why it did not work; else the issuer's page is loaded. */
+/** Resolves to the reason of a failure; else the issuer's page is loaded. */
 async function goToIssuer(): Promise<string> {
   try {
     const { pathname, search } = location
@@ -118,10 +118,10 @@ async function goToIssuer(): Promise<string> {
   }
 }
 
-/** Resolves to why it did not work; else the page that was asked for is loaded. */
+/** Resolves to the reason of a failure; else the requested page is loaded. */
 async function finishSignIn(): Promise<string> {
   const { search } = location
-  // The code stays in no history.
+  // The code must not stay in the history.
   history.replaceState(null, '', location.pathname)
   const state = sessionStorage.getItem(STATE)
   sessionStorage.removeItem(STATE)
@@ -162,7 +162,7 @@ async function post(
   return { message: `HTTP status ${response.status}`, ...found, isOk: response.ok }
 }
 
-/** Resolves to why it did not work; else the page is loaded anew. */
+/** Resolves to the reason of a failure; else the page is loaded again. */
 async function signIn(token: string): Promise<string> {
   if (!/^[A-Za-z0-9\-._~+/]+=*$/.test(token)) return 'A token has only letters, digits and - . _ ~ + / ='
   try {

@@ -1,12 +1,12 @@
 // The frame of every page: rail, header, help.
 import type { ComponentChildren, JSX } from 'preact'
-import { useRef, useState } from 'preact/hooks'
+import { useEffect, useRef, useState } from 'preact/hooks'
 import type { PageState, Theme } from '../api.js'
 import type { StatusJson } from '../status-operation.js'
 import { Copy } from './kit/copy.js'
 import { type EventsConnection, useConnection, useEvents } from './kit/events.js'
 import { ThemeIcon } from './kit/icons.js'
-import { useKeys } from './kit/keys.js'
+import { areKeysOff, focusFilter, stepRow, turnKeys, useKeys } from './kit/keys.js'
 import { usePage } from './kit/page.js'
 import { Time } from './kit/time.js'
 import { Untrusted } from './kit/untrusted.js'
@@ -20,12 +20,17 @@ interface ShellProps {
 export function Shell({ state, children }: ShellProps): JSX.Element {
   const { session, location } = state
   const [status, setStatus] = useState(state.status)
-  // Someone without a role may not watch.
+  // A client without a role may not watch.
   useEvents(state.status === undefined ? {} : { status: setStatus })
   const connection = useConnection()
   const help = useRef<HTMLDialogElement>(null)
   const current = viewAt(location.path)
-  useKeys({ '?': () => help.current?.showModal() })
+  useKeys({
+    '?': () => help.current?.showModal(),
+    '/': focusFilter,
+    j: () => stepRow(1),
+    k: () => stepRow(-1),
+  })
   return (
     <div class="frame">
       <a class="skip" href="#main">
@@ -106,9 +111,9 @@ function ConnectionState({ connection }: { readonly connection: EventsConnection
   return (
     <span class="connection" role="status">
       {connection === 'lost' && <span class="badge warn">reconnecting</span>}
-      {connection === 'ended' && (
+      {(connection === 'ended' || connection === 'refused') && (
         <a class="badge bad" href="/console">
-          signed out
+          {connection === 'ended' ? 'signed out' : 'access removed'}
         </a>
       )}
     </span>
@@ -162,10 +167,12 @@ const helpRows = [
   ['Enter', 'open the row'],
   ['/', 'filter'],
   ['?', 'this list'],
-  ['a', 'approve: opens a comment'],
-  ['r', 'reject: opens a comment'],
-  ['Ctrl+Enter', 'send the vote'],
-  ['Space', 'pause what moves'],
+  ['a', 'Approvals: approve, after a comment'],
+  ['r', 'Approvals: reject, after a comment'],
+  ['Ctrl+Enter', 'Approvals: send the vote'],
+  ['x', 'Approvals: pick the call; X: all from the last one'],
+  ['v', 'Approvals: vote on the picked calls together'],
+  ['Space', 'Live: hold back new calls'],
 ] as const
 
 interface HelpProps {
@@ -174,6 +181,8 @@ interface HelpProps {
 }
 
 function Help({ dialog, state: { session, times } }: HelpProps): JSX.Element {
+  const [areOff, setOff] = useState(false)
+  useEffect(() => setOff(areKeysOff()), [])
   return (
     <dialog ref={dialog} class="help" aria-labelledby="help-title">
       <h2 id="help-title">Keys</h2>
@@ -187,6 +196,19 @@ function Help({ dialog, state: { session, times } }: HelpProps): JSX.Element {
           </div>
         ))}
       </dl>
+      <p>
+        <label>
+          <input
+            type="checkbox"
+            checked={!areOff}
+            onChange={({ currentTarget: { checked } }) => {
+              turnKeys(checked)
+              setOff(!checked)
+            }}
+          />{' '}
+          Keys without Ctrl are on
+        </label>
+      </p>
       {times !== undefined && (
         <p class="hint">
           The session ends at <Time at={new Date(times.endsAt).toISOString()} />, or after{' '}

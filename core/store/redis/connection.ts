@@ -47,7 +47,10 @@ export class RedisConnection {
       await Promise.race([this.#connected(), stopped])
     } catch {
       // The client's `connect` does not say why it failed; its `error` event did.
-      throw new Error(`Redis cannot be reached: ${this.#lastError}; start it, or correct redisUrl`)
+      const remedy = this.#lastError.includes('certificate')
+        ? 'NODE_EXTRA_CA_CERTS adds an authority'
+        : 'start it, or correct redisUrl'
+      throw new Error(`Redis cannot be reached: ${this.#lastError}; ${remedy}`)
     } finally {
       clearTimeout(timer)
       signal.removeEventListener('abort', stop)

@@ -7,7 +7,7 @@ export interface Entry {
   readonly phase: (typeof phases)[number]
   readonly fingerprint: string
   readonly owner: string
-  /** Milliseconds; a `leaseUntil` further away than this comes from a clock that was set back. */
+  /** Milliseconds. */
   readonly leaseMs: number
   /** Milliseconds since the epoch. */
   readonly leaseUntil: number
@@ -21,7 +21,9 @@ export interface Entry {
 export function resultOf(entry: Entry | undefined, claim: DedupeClaim, now: number): DedupeClaimResult {
   if (entry === undefined || now >= entry.expiresAt) return { state: 'claimed' }
   const { phase, owner, fingerprint, response } = entry
-  const isLeased = now < entry.leaseUntil && entry.leaseUntil - now <= entry.leaseMs
+  const leftMs = entry.leaseUntil - now
+  // Two leases or more are left after a clock was set back; a little more than one, if clocks or roundings differ.
+  const isLeased = leftMs > 0 && leftMs < 2 * entry.leaseMs
   if (phase === 'claimed' && (owner === claim.owner || !isLeased)) return { state: 'claimed' }
   if (fingerprint !== claim.fingerprint) return { state: 'reused' }
   if (phase === 'completed') return { state: 'completed', response }

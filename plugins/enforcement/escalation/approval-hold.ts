@@ -1,8 +1,9 @@
 // An approval as a hold: used directly before its call is sent, returned when the call was not sent.
-import { type Call, type Denied, denied, type Hold, type Identity } from '@svc/core'
+import { type Call, type Denial, type Denied, denied, type Hold, type Identity } from '@svc/core'
+import { approvalStateOf } from './approval-state.js'
 import type { EscalationEvents } from './events.js'
 import type { EscalationRepository } from './repository.js'
-import { approvalStateOf, type StoredEscalation } from './stored-escalation.js'
+import type { StoredEscalation } from './stored-escalation.js'
 
 interface ApprovalHoldParts {
   readonly repository: EscalationRepository
@@ -15,14 +16,14 @@ interface ApprovalHoldParts {
 /** The contents of a refusal of the call besides its escalation. */
 interface RefusalParts {
   /** The reasons for which the call escalates. */
-  readonly denial: Pick<Denied, 'denial'>
+  readonly denial: Denial
   /** Hash of the call's idempotency key. */
   readonly key: string | null
 }
 
 export class ApprovalHold implements Hold {
   #parts: ApprovalHoldParts
-  /** No other call has this trace and span. */
+  /** Unique, because no other call has this trace and span. */
   #by: string
   #isUsed = false
 
@@ -72,7 +73,7 @@ export class ApprovalHold implements Hold {
   }
 }
 
-/** The hold of a call that repeats an approved one: dedupe replays its response, or it is not sent. */
+/** The hold of a call that repeats an approved one: dedupe replays its response, or the call is not sent. */
 export function denyingHold(value: StoredEscalation, refusal: RefusalParts): Hold {
   return { commit: () => denialOfUsed(value, refusal), release: () => undefined }
 }
@@ -84,6 +85,6 @@ export function denialOfUsed({ id, status, use }: StoredEscalation, { denial, ke
   return denied(
     'ESCALATION_REJECTED',
     `The approval was for one call, and has been used or has lapsed: this call was not sent. Repeated ${again}, it waits for another approval.`,
-    { ...denial, escalation: { id, status } },
+    { denial, escalation: { id, status } },
   )
 }

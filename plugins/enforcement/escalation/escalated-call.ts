@@ -1,8 +1,8 @@
-// A call that escalates: what its caller asks for in headers, and the fingerprint that ties an approval to it.
+// A call that escalates: its caller's headers, and the fingerprint that ties an approval to it.
 import {
   type Call,
   type CallRequest,
-  type Finding,
+  type FindingList,
   type Identity,
   principalKeyOf,
   Refusal,
@@ -20,15 +20,15 @@ export interface EscalatedCall {
   readonly request: CallRequest
   readonly caller: Identity
   readonly fingerprint: string
-  readonly findings: readonly Finding[]
+  readonly findings: FindingList
   readonly reasons: readonly string[]
-  /** What an approval has to cover. */
+  /** The findings that an approval has to cover, as `coverageOf` writes them. */
   readonly wanted: readonly string[]
-  /** Whose approval is needed. */
+  /** The approval set that has to approve. */
   readonly setId: string | undefined
   /** Hash of the idempotency key. */
   readonly key: string | null
-  /** Why it is to run before it is approved, in the words of a caller who may have that. */
+  /** The caller's reason to run the call before it is approved, if the caller's roles allow that. */
   readonly emergency: string | undefined
 }
 

@@ -5,7 +5,7 @@ import {
   type EscalationRule,
   type EscalationService,
   type EscalationStore,
-  type Finding,
+  type FindingList,
   type PluginContext,
   resolve,
   resolveOptional,
@@ -79,11 +79,12 @@ export class Escalations {
       resolveOptional(container, tokens.Notices),
       resolveOptional(container, services.approvalPage),
     )
-    const repository = new EscalationRepository({ store, clock: this.#store.clock, events, waiters, logger })
+    const { clock } = this.#store
+    const repository = new EscalationRepository({ store, clock, events, waiters, logger })
     const redactor = () => resolveOptional(container, services.redactor)
     const rule = this.#rule
     const ids = resolve(container, tokens.Ids)
-    const service = new VotingService({ rule, ids, repository, events, waiters, container, redactor })
+    const service = new VotingService({ rule, ids, clock, repository, events, waiters, container, redactor })
     const handler = new EscalationHandler({
       rule,
       repository,
@@ -123,7 +124,7 @@ export class Escalations {
   }
 
   /** Undefined lets the call through. Rejects with `Refusal`. */
-  admit(call: Call, findings: readonly Finding[]): Promise<Denied | undefined> {
+  admit(call: Call, findings: FindingList): Promise<Denied | undefined> {
     return this.#running.handler.admit(call, findings)
   }
 

@@ -47,7 +47,7 @@ export class EscalationEvents {
     await this.#write('open', value, `opened: ${describeEscalation(value)}`, {
       decision: 'deny',
       principal: caller,
-      ...enrolmentFacts(value),
+      ...openingFacts(value),
     })
     this.#meter?.count('svc_escalations_opened_total')
     this.#notify('escalation.opened', value)
@@ -70,7 +70,7 @@ export class EscalationEvents {
         vote: vote.vote,
         ...(vote.comment === undefined ? {} : { comment: vote.comment }),
         reviewer: vote.reviewer,
-        // A vote that came too late has its assertion in the record before.
+        // If the vote came too late, the record before has its assertion.
         proof: error === undefined ? vote.proof : 'late',
         fingerprint: value.fingerprint,
         ...(passkey === undefined ? {} : { passkey }),
@@ -83,7 +83,7 @@ export class EscalationEvents {
     return this.#write('revoke', value, 'the passkey is revoked', {
       decision: 'deny',
       ...(by.kind === 'admin' ? {} : { principal: by.identity }),
-      ...enrolmentFacts(value),
+      ...openingFacts(value),
     })
   }
 
@@ -123,7 +123,10 @@ export class EscalationEvents {
       this.#notify('escalation.review_open', value)
     } else if (step === 'second_set') {
       const setId = rule.secondSet?.setId ?? ''
-      await this.#write('second-set', value, `the approval set "${setId}" may vote too`, { decision: 'deny' })
+      await this.#write('second-set', value, `the approval set "${setId}" may vote too`, {
+        decision: 'deny',
+        facts: { approval_set_id: setId },
+      })
       this.#notify('escalation.second_set', value, { approval_set_id: setId })
     } else {
       await this.#write('remind', value, `undecided after ${voteCount(value)}`, { decision: 'deny' })
@@ -194,10 +197,18 @@ function factsOf({ id, tenant, reference, severity, reasons, traceId, expiresAt,
   }
 }
 
-/** The input of an enrolment, so that a reader of the log can compute its hash, which the votes sign. */
-function enrolmentFacts({ enrolment, rule }: StoredEscalation): Pick<GatewayEvent, 'facts'> {
-  if (enrolment === undefined) return {}
-  return { facts: { enrolment: statementOf(enrolment, rule.approvalSetId) } }
+/**
+ * Who votes, and the input of an enrolment: a reader of the log can see whether a vote was of the set, and compute the hash
+ * that the votes sign. Null says that there is no set, so that a set which is left out shows.
+ */
+function openingFacts({ enrolment, rule }: StoredEscalation): Pick<GatewayEvent, 'facts'> {
+  const { approvalSetId: setId } = rule
+  return {
+    facts: {
+      approval_set_id: setId ?? null,
+      ...(enrolment === undefined ? {} : { enrolment: statementOf(enrolment, setId) }),
+    },
+  }
 }
 
 function decisionOf({ status }: StoredEscalation): Pick<GatewayEvent, 'decision'> {

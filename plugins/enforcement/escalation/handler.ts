@@ -3,11 +3,12 @@ import {
   type Call,
   clientForms,
   type Denied,
+  denialOf,
   type EscalationRule,
   type EscalationService,
   emergencyReason,
   escalation,
-  type Finding,
+  type FindingList,
   type Identity,
   type Ids,
   identity,
@@ -17,20 +18,13 @@ import {
 } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
 import { ApprovalHold, denialOfUsed, denyingHold } from './approval-hold.js'
+import { appliesTo, approvalStateOf, coverageOf, coverageOfRule, covers } from './approval-state.js'
 import { type EscalatedCall, emergencyOf, fingerprintOf, textOfHeader, waitOf } from './escalated-call.js'
 import type { EscalationEvents } from './events.js'
 import { newEscalation } from './new-escalation.js'
-import { declined, denialOf, emergencyRefused, pending, rejected, tooMany } from './refusals.js'
+import { declined, emergencyRefused, pending, rejected, tooMany } from './refusals.js'
 import type { EscalationRepository } from './repository.js'
-import {
-  appliesTo,
-  approvalStateOf,
-  coverageOf,
-  coverageOfRule,
-  covers,
-  decided,
-  type StoredEscalation,
-} from './stored-escalation.js'
+import { decided, type StoredEscalation } from './stored-escalation.js'
 
 /** Maximum attempts to open an escalation while identical calls open one. */
 const MAX_TRIES = 20
@@ -55,7 +49,7 @@ export class EscalationHandler {
   }
 
   /** Undefined lets the call through, with a hold on its approval. Rejects with `Refusal`. */
-  async admit(call: Call, findings: readonly Finding[]): Promise<Denied | undefined> {
+  async admit(call: Call, findings: FindingList): Promise<Denied | undefined> {
     const request = await call.request()
     const caller = call.get(identity) ?? { tenant: this.#parts.tenant, authenticated: false, roles: [] }
     const waitMs = waitOf(call, this.#parts.maxWaitMs)
@@ -92,17 +86,18 @@ export class EscalationHandler {
     return this.#decisionOf(found, waitMs, call)
   }
 
-  /** The findings by the approval set that decides about them. A call needs the approval of each. */
-  #bySet(findings: readonly Finding[]): [string | undefined, readonly Finding[]][] {
-    const bySet = new Map<string | undefined, Finding[]>()
+  /** The findings by the approval set that decides about them. A call needs an approval of each set. */
+  #bySet(findings: FindingList): [string | undefined, FindingList][] {
+    const bySet = new Map<string | undefined, FindingList>()
     for (const finding of findings) {
       const setId = finding.approval?.setId ?? this.#parts.rule.approvalSetId
-      bySet.set(setId, [...(bySet.get(setId) ?? []), finding])
+      const known = bySet.get(setId)
+      bySet.set(setId, known === undefined ? [finding] : [...known, finding])
     }
     return [...bySet]
   }
 
-  /** Undefined if every escalation is approved; else the response of the first that is not, which the record names. */
+  /** Undefined if every escalation is approved; else the refusal of the first that is not, whose id the record has. */
   async #decisionOf(
     found: readonly [StoredEscalation, EscalatedCall][],
     waitMs: number,
@@ -113,7 +108,7 @@ export class EscalationHandler {
     let last: StoredEscalation | undefined
     for (const [value, one] of found) {
       const leftMs = until - this.#parts.repository.now
-      // Once one set has refused the call, or not decided in time, the others are not waited for.
+      // If one set has refused the call, or has not decided in time, the call does not wait for the others.
       const isAwaited = value.status === 'pending' && leftMs > 0 && refused === undefined
       const current = isAwaited ? await this.#wait(value, leftMs, call) : value
       const response = this.#response(current, one)
@@ -132,10 +127,12 @@ export class EscalationHandler {
   ): Promise<StoredEscalation | undefined> {
     if (id === undefined) return undefined
     const found = (await this.#parts.repository.find(id))?.value
-    const isOfCall = escalated.some(
-      ({ fingerprint, wanted }) => found?.fingerprint === fingerprint && covers(found, wanted),
-    )
-    if (isOfCall) return found
+    const ofCall = escalated.find(({ fingerprint }) => found?.fingerprint === fingerprint)
+    if (found !== undefined && ofCall !== undefined) {
+      if (covers(found, ofCall.wanted)) return found
+      // The policy has changed since the gateway asked: the call escalates again.
+      if (ofCall.call.get(clientForms)?.().asked === id) return undefined
+    }
     throw new Refusal(
       'BAD_REQUEST',
       'x-escalation-id names no escalation of this very call: the same tool, arguments, params and caller.',
@@ -208,7 +205,7 @@ export class EscalationHandler {
     const { repository, events } = this.#parts
     const { call, caller, key, findings, wanted } = escalated
     const { abortState } = call
-    // Only after a drain can the caller ask again.
+    // After a drain the caller can ask again; after another abort it cannot.
     if (isRefusal(abortState.reason) && abortState.reason.code !== 'DRAINING') throw abortState.reason
     if (abortState.aborted) return pending(value, findings)
     const refusal = { denial: denialOf(findings), key }
@@ -236,7 +233,7 @@ export class EscalationHandler {
   }
 }
 
-/** Whether the call runs in an emergency although people have not decided yet. Their rejection stands. */
+/** Whether the call runs in an emergency before people have decided. A rejection still counts. */
 function isOverruled({ status }: StoredEscalation, { emergency }: EscalatedCall): boolean {
   return emergency !== undefined && status === 'pending'
 }

@@ -1,4 +1,4 @@
-// The passkeys of reviewers: what one has to sign for a vote, and whether it did. The policy lists some, and others are enrolled.
+// The passkeys of reviewers, from the policy or enrolled: the challenge for a vote, and the check of its signature.
 import {
   type DependencyContainer,
   type GivenVote,
@@ -46,8 +46,9 @@ export class Passkeys {
     votes: readonly (readonly [StoredEscalation, StoredVote])[],
     reviewer: Reviewer,
   ): Promise<VoteChallenge> {
-    const [[, first] = noVote()] = votes
-    const nonce = nonceOf(this.#repository.now, first.roles)
+    const [first] = votes
+    if (first === undefined) throw new Error('no vote is to be signed')
+    const nonce = nonceOf(this.#repository.now, first[1].roles)
     const own = await this.#enrolledFor(votes, reviewer)
     const listed = this.#listedFor(reviewer)
     const usable = votes.map(([value, vote]) =>
@@ -141,17 +142,17 @@ export class Passkeys {
     return key?.id === credentialId ? key : undefined
   }
 
-  /** Those that count and match, the newest first. */
+  /** The registrations that count and match, the newest first. */
   enrolled(matches: (value: StoredEscalation) => boolean): Promise<readonly StoredEscalation[]> {
     return this.#repository.registrations((one) => counts(one) && matches(one), MAX_ENROLLED)
   }
 
-  /** Those of the policy. */
+  /** The passkeys of the policy. */
   get listed(): readonly Passkey[] {
     return hostOf(this.#container).reviewers?.passkeys ?? []
   }
 
-  /** Of the log in which votes are recorded; null if it has none. */
+  /** The id of the log in which votes are recorded; null without a log. */
   get logId(): string | null {
     return resolveOptional(this.#container, services.auditLog)?.logId() ?? null
   }
@@ -181,7 +182,7 @@ export function passkeyFingerprintOf(credentialId: string): string {
   return sha256Hex(`passkey\n${credentialId}`)
 }
 
-/** The passkey of a registration, if it is the reviewer's and for such votes. */
+/** The passkey of a registration, if it is the reviewer's and for these votes. */
 function keyFor(
   one: StoredEscalation,
   value: StoredEscalation,
@@ -207,8 +208,4 @@ function noPasskey({ kind }: Reviewer): string {
   return kind === 'admin'
     ? 'admin.passkeys lists no passkey for the admin token, or not this one.'
     : 'You have no such passkey for this vote: register one, which another reviewer confirms.'
-}
-
-function noVote(): never {
-  throw new Error('there is no vote to be signed')
 }

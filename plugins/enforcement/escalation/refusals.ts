@@ -1,9 +1,9 @@
 // The refusals of calls that escalate.
-import { type Denied, denied, type Finding } from '@svc/core'
+import { type Denied, denialOf, denied, type FindingList } from '@svc/core'
 import type { StoredEscalation } from './stored-escalation.js'
 
-/** A model reads the message: what waits, for whom, and what it has to do. */
-export function pending(value: StoredEscalation, findings: readonly Finding[]): Denied {
+/** A model reads the message: which call waits for which reviewers, and how the caller goes on. */
+export function pending(value: StoredEscalation, findings: FindingList): Denied {
   const { id, status, server, tool } = value
   return denied(
     'ESCALATION_PENDING',
@@ -12,7 +12,7 @@ export function pending(value: StoredEscalation, findings: readonly Finding[]): 
       `It needs ${describeApprovals(value)}.`,
       `Escalation ${id}: tell the user about it. Once it is approved, repeat the same call with the same arguments.`,
     ].join(' '),
-    { ...denialOf(findings), escalation: { id, status } },
+    { denial: denialOf(findings), escalation: { id, status } },
   )
 }
 
@@ -28,21 +28,18 @@ function describeApprovals({ rule, tenant, votes }: StoredEscalation): string {
 }
 
 /** The call is approved, but the person at the client has declined the elicitation. */
-export function declined(
-  { id, status, server, tool }: StoredEscalation,
-  findings: readonly Finding[],
-): Denied {
+export function declined({ id, status, server, tool }: StoredEscalation, findings: FindingList): Denied {
   return denied(
     'ESCALATION_PENDING',
     `${server}/${tool} is approved, and was not sent: the person at the client declined it. Only if they want it, repeat the same call.`,
-    { ...denialOf(findings), escalation: { id, status } },
+    { denial: denialOf(findings), escalation: { id, status } },
   )
 }
 
-export function rejected(value: StoredEscalation, findings: readonly Finding[]): Denied {
+export function rejected(value: StoredEscalation, findings: FindingList): Denied {
   const { id, status } = value
   const text = rejectionText(value, describeFindings(findings))
-  return denied('ESCALATION_REJECTED', text, { ...denialOf(findings), escalation: { id, status } })
+  return denied('ESCALATION_REJECTED', text, { denial: denialOf(findings), escalation: { id, status } })
 }
 
 function rejectionText({ decidedBy, server, tool }: StoredEscalation, why: string): string {
@@ -56,29 +53,23 @@ function rejectionText({ decidedBy, server, tool }: StoredEscalation, why: strin
   }
 }
 
-export function tooMany(findings: readonly Finding[], isEmergency: boolean): Denied {
+export function tooMany(findings: FindingList, isEmergency: boolean): Denied {
   const what = isEmergency
     ? 'emergency calls of yours wait for their review'
     : 'calls of yours wait for a person to decide'
   return denied('RATE_LIMITED', `Too many ${what}: this one was not sent. Repeat it once one is decided.`, {
-    ...denialOf(findings),
+    denial: denialOf(findings),
     headers: { 'retry-after': '60' },
   })
 }
 
-export function emergencyRefused(findings: readonly Finding[]): Denied {
+export function emergencyRefused(findings: FindingList): Denied {
   const message =
     'x-escalation-emergency: no role of yours may run a call before it is approved. Without it the call waits for a person.'
-  return denied('TOOL_NOT_ALLOWED', message, denialOf(findings))
+  return denied('TOOL_NOT_ALLOWED', message, { denial: denialOf(findings) })
 }
 
-export function denialOf([first]: readonly Finding[]): Pick<Denied, 'denial'> {
-  if (first === undefined) return {}
-  const level = first.level === undefined ? {} : { level: first.level }
-  return { denial: { ...level, type: first.stage, reason: first.reason } }
-}
-
-function describeFindings(findings: readonly Finding[]): string {
+export function describeFindings(findings: FindingList): string {
   return findings
     .map(({ reason, detail }) => (detail === undefined ? reason : `${reason}, ${detail}`))
     .join('; ')

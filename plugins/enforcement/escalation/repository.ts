@@ -1,6 +1,13 @@
 // The current escalations of a store. Of all gateways that read an expired escalation, or one with a step that is due, the
 // one whose change is stored records it and sends the notice.
-import { type Clock, type EscalationEntry, type EscalationStore, type Logger, Refusal } from '@svc/core'
+import {
+  type Clock,
+  type EntryPage,
+  type EscalationEntry,
+  type EscalationStore,
+  type Logger,
+  Refusal,
+} from '@svc/core'
 import type { EscalationEvents } from './events.js'
 import {
   advancedTo,
@@ -101,12 +108,19 @@ export class EscalationRepository {
     throw new Refusal('STORE_UNAVAILABLE', 'Too many concurrent changes of the escalation.')
   }
 
-  /** The escalations that `matches` accepts, newest first. */
-  list(matches: (value: StoredEscalation) => boolean, limit: number): Promise<readonly StoredEscalation[]> {
-    return this.#search((entry) => this.#current(entry), matches, limit)
+  /** The escalations that `matches` accepts; only those after the one with the id `after`. */
+  async list(
+    matches: (value: StoredEscalation) => boolean,
+    limit: number,
+    which: EntryPage,
+    after?: string,
+  ): Promise<readonly StoredEscalation[]> {
+    const from = after === undefined ? undefined : await this.#parts.store.get(after)
+    if (after !== undefined && from === undefined) return []
+    return this.#search((entry) => this.#current(entry), matches, limit, which, from)
   }
 
-  /** The registrations of passkeys among them. An entry that cannot be read is none, so that it stops nobody else's. */
+  /** The registrations of passkeys among them. An entry that cannot be read is skipped, so that it stops nobody else's. */
   registrations(
     matches: (value: StoredEscalation) => boolean,
     limit: number,
@@ -120,11 +134,13 @@ export class EscalationRepository {
     read: (entry: EscalationEntry) => Promise<VersionedEscalation | undefined>,
     matches: (value: StoredEscalation) => boolean,
     limit: number,
+    which?: EntryPage,
+    from?: EscalationEntry,
   ): Promise<readonly StoredEscalation[]> {
     const found: StoredEscalation[] = []
-    let last: EscalationEntry | undefined
+    let last = from
     do {
-      const page = await this.#parts.store.page(last, BATCH)
+      const page = await this.#parts.store.page(last, BATCH, which)
       for (const entry of page) {
         const value = (await read(entry))?.value
         if (value !== undefined && matches(value) && found.push(value) >= limit) return found

@@ -1,9 +1,7 @@
 // An escalation as the store keeps it, and how votes and time decide it: pure functions of the escalation, the vote and the time.
-import { type EscalationEntry, type EscalationRule, type Finding, VoteError } from '@svc/core'
-import { canonicalize, messageOf, sha256Hex } from '@svc/core/json'
+import { type EscalationEntry, VoteError } from '@svc/core'
+import { messageOf } from '@svc/core/json'
 import { z } from 'zod'
-
-const WITHOUT_VOTES = 'without votes: '
 
 /** Milliseconds that a decided escalation is kept: an idempotency key should not outlive the approval it used. */
 const RETENTION_MS = 7 * 24 * 3_600_000
@@ -60,7 +58,7 @@ const escalationSchema = z.strictObject({
   caller: z.array(z.string()).readonly(),
   /** The reasons why the call escalated; an approval covers only these. */
   reasons: z.array(z.string()).min(1).readonly(),
-  /** What an approval covers, if it is more than the reasons: each with the hash of its rule. */
+  /** The findings that an approval covers, if there is more to them than the reasons: each with the hash of its rule. */
   covers: z.array(z.string()).readonly().optional(),
   detail: z.string().optional(),
   severity: z.enum(['low', 'medium', 'high']),
@@ -69,7 +67,7 @@ const escalationSchema = z.strictObject({
   /** The last step while it was pending. */
   step: z.enum(['reminded', 'second_set']).optional(),
   decidedBy: z.enum(['votes', 'expiry', 'strategy', 'emergency']).optional(),
-  /** Of a call that ran before it was approved; the votes are on its review. */
+  /** Set if the call ran before it was approved; the votes are on its review. */
   emergency: z
     .strictObject({
       reason: z.string(),
@@ -79,7 +77,7 @@ const escalationSchema = z.strictObject({
       remindedAt: z.number().optional(),
     })
     .optional(),
-  /** Of a passkey that is to be confirmed. */
+  /** Set if it is the registration of a passkey, which others confirm. */
   enrolment: z
     .strictObject({
       reviewer: z.string(),
@@ -193,7 +191,7 @@ export function withVote(value: StoredEscalation, vote: StoredVote): StoredEscal
   return { ...decided(value, decision, vote.at), votes, decidedBy: 'votes' }
 }
 
-/** The steps that a pending escalation has not taken, in their order. Clocks that are set back take none again. */
+/** The steps that a pending escalation has not taken, in their order. A clock that is set back repeats none. */
 function openSteps({ step, rule, createdAt }: StoredEscalation) {
   const { remindAfterMs, secondSet } = rule
   const steps = [
@@ -230,63 +228,7 @@ export function decided(value: StoredEscalation, status: Decision, at: number): 
   return { ...value, status, decidedAt: at, expiresAt: at + value.rule.ttlMs }
 }
 
-type ApprovalState = 'pending' | 'rejected' | 'usable' | 'used_by_key' | 'used' | 'lapsed'
-
-/** The state of the escalation at `now` for its call, whose idempotency key has this hash. */
-export function approvalStateOf(value: StoredEscalation, now: number, key: string | null): ApprovalState {
-  if (value.status !== 'approved') return value.status
-  if (value.use !== undefined) return key !== null && value.use.key === key ? 'used_by_key' : 'used'
-  return now < value.expiresAt ? 'usable' : 'lapsed'
-}
-
-/** Whether this escalation applies to a call without an escalation id, so that no new one is opened. */
-export function appliesTo(
-  value: StoredEscalation,
-  state: ApprovalState,
-  now: number,
-  wanted: readonly string[],
-): boolean {
-  switch (state) {
-    case 'pending':
-      return true
-    case 'usable':
-    case 'used_by_key':
-      return covers(value, wanted)
-    case 'rejected':
-      // After a rejection by votes reviewers are not asked again for a while; after a timeout they are.
-      return value.decidedBy === 'votes' && now < value.expiresAt
-    default:
-      return false
-  }
-}
-
-/** What an approval of the finding covers: its reason, and the text of its rule. */
-export function coverageOf({ reason, approval }: Finding): string {
-  return approval === undefined ? reason : `${reason}#${approval.digest}`
-}
-
-/**
- * How the approval was decided: one by fewer people, or without their passkeys, does not cover what now needs them; and one
- * by nobody, what now ends otherwise if nobody votes.
- */
-export function coverageOfRule(rule: EscalationRule): string[] {
-  const { strategy, timeoutAction, minApprovals, minRejections, requiredRoles, vetoRoles } = rule
-  const { approvalSetId = null, requiresPasskey = false } = rule
-  const people = { approvalSetId, minApprovals, minRejections, requiredRoles, vetoRoles, requiresPasskey }
-  return [
-    `decided by ${sha256Hex(canonicalize({ strategy, ...people }))}`,
-    `${WITHOUT_VOTES}${timeoutAction}`,
-  ]
-}
-
-/** Whether the reviewers saw all of these findings, by `coverageOf`, under this rule. */
-export function covers(value: StoredEscalation, wanted: readonly string[]): boolean {
-  const seen = value.covers ?? value.reasons
-  const isVoted = value.decidedBy === 'votes'
-  return wanted.every((one) => seen.includes(one) || (isVoted && one.startsWith(WITHOUT_VOTES)))
-}
-
-/** What those who confirm a passkey sign, by its hash: canonical JSON of this is the input of the escalation. */
+/** The statement whose hash reviewers sign to confirm a passkey; as canonical JSON it is the input of the escalation. */
 export function statementOf(
   { reviewer, credentialId, publicKey }: NonNullable<StoredEscalation['enrolment']>,
   approvalSetId: string | undefined,

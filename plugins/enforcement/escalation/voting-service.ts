@@ -2,37 +2,38 @@
 // names in their token; only hashes are stored, salted with the id of the escalation.
 
 import {
-  type ApprovalSet,
   adminReviewer,
+  type Clock,
   type DependencyContainer,
+  type Escalation,
   type EscalationFilter,
   type EscalationRule,
   type EscalationService,
   type EscalationStanding,
   type GivenVote,
-  hostOf,
-  type Identity,
   type Ids,
   isVoteError,
-  policyTokens,
   type Redactor,
   type Reviewer,
-  resolveOptional,
   VoteError,
 } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
+import { KeptReads } from '@svc/core/store'
 import type { EscalationEvents } from './events.js'
 import type { Passkeys } from './passkeys.js'
-import { hashesOfNames } from './person.js'
 import { publicView } from './public-view.js'
 import type { EscalationRepository, Waiters } from './repository.js'
 import { awaitsVotes, type StoredEscalation, type StoredVote, withVote } from './stored-escalation.js'
+import { personOf, voteRefusal } from './voters.js'
 
 const MAX_COMMENT = 1000
+/** Lists that are kept for those who watch: one for each tenant that is watched. */
+const MAX_LISTS = 64
 
 interface ServiceParts {
   readonly rule: EscalationRule
   readonly ids: Ids
+  readonly clock: Pick<Clock, 'monotonic'>
   readonly repository: EscalationRepository
   readonly events: EscalationEvents
   readonly waiters: Waiters
@@ -44,9 +45,11 @@ interface ServiceParts {
 
 export class VotingService implements EscalationService {
   #parts: ServiceParts
+  #lists: KeptReads<readonly Escalation[]>
 
   constructor(parts: ServiceParts) {
     this.#parts = parts
+    this.#lists = new KeptReads(parts.clock, MAX_LISTS)
   }
 
   async find(id: string) {
@@ -61,18 +64,21 @@ export class VotingService implements EscalationService {
     return text === undefined ? undefined : { text, sha256: sha256Hex(text) }
   }
 
-  async list({ status, review, isUndecided, tenant, isEnrolment, first, limit }: EscalationFilter) {
+  list({ maxAgeMs, ...filter }: EscalationFilter) {
+    const read = () => this.#list(filter)
+    if (maxAgeMs === undefined) return read()
+    return this.#lists.of(JSON.stringify(filter), { read, keptMs: () => maxAgeMs })
+  }
+
+  async #list({ status, review, isUndecided, tenant, isEnrolment, first, limit, after }: EscalationFilter) {
     const isWanted = (value: StoredEscalation) =>
       (isEnrolment === undefined || value.enrolment !== undefined) &&
       (status === undefined || value.status === status) &&
       (isUndecided === undefined || awaitsVotes(value)) &&
       (review === undefined || value.emergency?.review === review) &&
       (tenant === undefined || value.tenant === tenant)
-    const { repository } = this.#parts
-    if (first !== 'oldest') return (await repository.list(isWanted, limit)).map(publicView)
-    // Stores have the newest first.
-    const all = await repository.list(isWanted, Number.POSITIVE_INFINITY)
-    return all.toReversed().slice(0, limit).map(publicView)
+    const isPending = isUndecided === true || status === 'pending' || review === 'open'
+    return (await this.#parts.repository.list(isWanted, limit, { isPending, first }, after)).map(publicView)
   }
 
   async vote(id: string, reviewer: Reviewer, given: GivenVote) {
@@ -101,7 +107,8 @@ export class VotingService implements EscalationService {
   ): Promise<readonly [StoredEscalation, StoredVote]> {
     const { value } = (await this.#parts.repository.find(id)) ?? {}
     if (value === undefined) throw new VoteError('NOT_FOUND', 'There is no such escalation.')
-    checkMayVote(value, reviewer, this.#parts.container)
+    const refusal = voteRefusal(value, reviewer, this.#parts.container)
+    if (refusal !== undefined) throw new VoteError('NOT_A_REVIEWER', refusal)
     checkInputSeen(value, given)
     const vote = this.#voteOf(id, reviewer, given)
     withVote(value, vote)
@@ -119,10 +126,10 @@ export class VotingService implements EscalationService {
     const { value } = (await repository.find(id)) ?? {}
     if (value === undefined) return undefined
     const names = client.kind === 'admin' ? [] : personOf(id, client)
-    const voteRefusal = errorOf(value, client, container)
+    const refusal = voteRefusal(value, client, container)
     return {
       isCaller: names.some((name) => value.caller.includes(name)),
-      ...(voteRefusal === undefined ? {} : { voteRefusal }),
+      ...(refusal === undefined ? {} : { voteRefusal: refusal }),
     }
   }
 
@@ -142,7 +149,7 @@ export class VotingService implements EscalationService {
       events,
       container,
       nameOf: (reviewer) => this.#nameOf(reviewer),
-      refusalOf: (value, reviewer) => errorOf(value, reviewer, container),
+      refusalOf: (value, reviewer) => voteRefusal(value, reviewer, container),
     })
   }
 
@@ -228,56 +235,4 @@ function checkInputSeen({ args, wholeSha256 }: StoredEscalation, { vote, inputSh
     'INPUT_NOT_SEEN',
     'input_sha256 is not the hash of the input that this call would send.',
   )
-}
-
-/** The admin token counts as one person. No user can have this name: it is hashed with its kind. */
-const ADMIN = 'admin'
-
-/** Hashes of a reviewer's names. */
-function personOf(id: string, reviewer: Reviewer): string[] {
-  if (reviewer.kind === 'admin') return [sha256Hex(`${ADMIN}\n${id}`)]
-  return hashesOfNames(id, reviewer.identity)
-}
-
-/**
- * @throws {VoteError} `NOT_A_REVIEWER` for the caller itself and for a service agent; without an approval set also for
- * a user of another tenant or without a reviewer role, with one for a user outside it
- */
-function checkMayVote(value: StoredEscalation, reviewer: Reviewer, container: DependencyContainer): void {
-  const error = errorOf(value, reviewer, container)
-  if (error !== undefined) throw new VoteError('NOT_A_REVIEWER', error)
-}
-
-function errorOf(
-  value: StoredEscalation,
-  reviewer: Reviewer,
-  container: DependencyContainer,
-): string | undefined {
-  const { approvalSetId, secondSet } = value.rule
-  if (reviewer.kind === 'admin') {
-    if (resolveOptional(container, policyTokens.knowsUsers) === true)
-      return 'The admin token has no vote, because users are known.'
-    return approvalSetId === undefined ? undefined : 'The admin token is in no approval set.'
-  }
-  const { identity } = reviewer
-  const { reviewers } = hostOf(container)
-  if (!identity.authenticated || identity.user === undefined) return 'Only a person may vote.'
-  const own = personOf(value.id, reviewer)
-  if (own.some((name) => value.caller.includes(name))) return 'Nobody votes on a call of their own.'
-  const sets = reviewers?.approvalSets ?? {}
-  const isInSet = (id: string) => {
-    const set = Object.hasOwn(sets, id) ? sets[id] : undefined
-    return set !== undefined && isMember(set, identity)
-  }
-  if (value.step === 'second_set' && secondSet !== undefined && isInSet(secondSet.setId)) return undefined
-  if (approvalSetId === undefined) {
-    const isReviewer = (reviewers?.roles ?? []).some((role) => identity.roles.includes(role))
-    if (!isReviewer) return "This needs a reviewer's role."
-    return identity.tenant === value.tenant ? undefined : 'The call is another tenant’s.'
-  }
-  return isInSet(approvalSetId) ? undefined : 'This needs a member of the approval set.'
-}
-
-function isMember({ users = [], roles = [] }: ApprovalSet, { user, userId, roles: own }: Identity): boolean {
-  return users.some((name) => name === user || name === userId) || roles.some((role) => own.includes(role))
 }

@@ -21,7 +21,7 @@ export const definitionsSchema = z
       .min(1)
       .optional()
       .describe(
-        'Lock file with known definitions, as `svc tools lock` writes it. A definition that is not in it waits, if it is of a server in it.',
+        'Lock file with known definitions, as `npx svc-sdk tools lock` writes it. A definition that is not in it waits, if it is of a server in it.',
       ),
   })
   .describe(

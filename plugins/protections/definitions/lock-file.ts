@@ -134,7 +134,7 @@ export function readLockFile(lock: string, baseDir: string): LockedDefinitions {
   return locked
 }
 
-const head = `# Definitions that servers may send, read by \`svc tools lock\`. What is not in here is withheld.
+const head = `# Definitions that servers may send, written by \`npx svc-sdk tools lock\`. What is not in here is withheld.
 version: 1
 servers:
 `

@@ -35,8 +35,8 @@ import { overLimit, pageKey, type Served, ServedDefinitions, withheldText } from
 
 const firstUse = {
   first_use: 'is pinned',
-  scan: 'is pinned if no rule on texts finds anything in it, else waits for svc tools accept',
-  accept: 'waits for svc tools accept',
+  scan: 'is pinned if no rule on texts finds anything in it, else waits for `npx svc-sdk tools accept`',
+  accept: 'waits for `npx svc-sdk tools accept`',
 } as const
 
 /** A server that the invoke protocol reaches by MCP. */
@@ -185,12 +185,12 @@ export class DefinitionsStage implements Stage, DefinitionFilter {
 
   #findingOf(reason: UnknownReason, { kind, name }: CallRequest): Finding {
     const ruling = this.#config.effect === 'report' ? 'report' : 'deny'
-    const detail = `the definition of ${kind} ${name} is not accepted; svc tools diff shows it`
+    const detail = `the definition of ${kind} ${name} is not accepted; npx svc-sdk tools diff shows it`
     return { reason, stage: 'protections', detail, ruling }
   }
 }
 
-/** What is not shown to a caller is not called by it, though it is pinned. */
+/** A caller may not call a tool that it is not shown, even if the tool is pinned. */
 function textFinding({ kind, name }: CallRequest): Finding {
   const detail = `the definition of ${kind} ${name} is withheld for its text`
   return { reason: 'text_attack', stage: 'protections', level: 'gateway', detail, ruling: 'deny' }

@@ -6,7 +6,7 @@ const label = z
   .string()
   .regex(/^[a-z][a-z0-9_-]{0,31}$/, 'expected at most 32 lower-case letters, digits, "_" and "-"')
 
-/** What labels a response by its content. */
+/** Conditions on the content of a response, which then gets the label. */
 export const labelDetectors = ['secret', 'personal_data', 'attack'] as const
 
 const flow = z
@@ -55,8 +55,8 @@ export const flowsSchema = z
     effect: z
       .enum(['report', 'escalate', 'deny'])
       .default('escalate')
-      .describe('What such a call has: `escalate` needs an approval.'),
-    approval_set_id: z.string().min(1).optional().describe('Whose approval, with `effect: escalate`.'),
+      .describe('The effect on such a call: `escalate` needs an approval.'),
+    approval_set_id: z.string().min(1).optional().describe('The set that approves, with `effect: escalate`.'),
     unit: z
       .enum(['principal', 'user', 'client', 'tenant', 'claim'])
       .default('principal')
@@ -77,7 +77,7 @@ export const flowsSchema = z
         message: 'is the sink of all tools with side effects',
       })
   })
-  .describe('What callers who got labelled data may not do with it.')
+  .describe('The calls that callers with labelled data may not make.')
 
 /** The sink of all calls with side effects. */
 export const SIDE_EFFECTING = 'side_effecting'

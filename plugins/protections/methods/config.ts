@@ -1,7 +1,7 @@
 // The key `methods`.
 import { z } from 'zod'
 import type { ProtectionPreset } from '../shared/protection.js'
-import { parseUrlHost } from '../shared/url-hosts.js'
+import { urlHostsSchema } from '../shared/url-hosts.js'
 
 export const methodsSchema = z
   .strictObject({
@@ -19,16 +19,9 @@ export const methodsSchema = z
       .union([
         z.enum(['pass', 'deny']),
         z.strictObject({
-          origins: z
-            .array(z.string().min(1))
-            .superRefine((hosts, context) => {
-              for (const [i, host] of hosts.entries()) {
-                if (parseUrlHost(host) !== undefined) continue
-                const message = `"${host}" is not a host; accepted are host, *.domain, and each with :port`
-                context.addIssue({ code: 'custom', path: [i], message })
-              }
-            })
-            .describe('Hosts that the interface of a tool may declare: `host` or `*.domain`.'),
+          origins: urlHostsSchema.describe(
+            'Hosts that the interface of a tool may declare: `host` or `*.domain`.',
+          ),
         }),
       ])
       .optional()

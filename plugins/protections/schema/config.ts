@@ -1,5 +1,5 @@
 // The key `schema`.
-import { compilePattern, PatternError } from '@svc/core/match'
+import { patternsSchema } from '@svc/core/policy'
 import { z } from 'zod'
 import type { ProtectionPreset } from '../shared/protection.js'
 
@@ -11,18 +11,7 @@ export const schemaSchema = z
     effect,
     z.strictObject({
       default: effect.optional().describe('The effect for tools that no pattern matches.'),
-      tools: z
-        .record(z.string().min(1), effect)
-        .superRefine((tools, context) => {
-          for (const pattern of Object.keys(tools)) {
-            try {
-              compilePattern(pattern)
-            } catch (error) {
-              if (!(error instanceof PatternError)) throw error
-              context.addIssue({ code: 'custom', path: [pattern], message: error.message })
-            }
-          }
-        })
+      tools: patternsSchema(effect)
         .optional()
         .describe('The effect by pattern of tools. The most specific pattern wins.'),
     }),

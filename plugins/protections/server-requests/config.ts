@@ -1,8 +1,8 @@
 // The key `server_requests`.
-import { compilePattern, PatternError } from '@svc/core/match'
+import { patternsSchema } from '@svc/core/policy'
 import { z } from 'zod'
 import type { ProtectionPreset } from '../shared/protection.js'
-import { parseUrlHost } from '../shared/url-hosts.js'
+import { urlHostsSchema } from '../shared/url-hosts.js'
 import type { AskedKind } from './kinds.js'
 
 const action = z.enum(['allow', 'deny', 'record']).optional()
@@ -27,33 +27,14 @@ export const serverRequestsSchema = z
       .record(z.string().min(1), z.strictObject(actions))
       .optional()
       .describe('The same by the name of a server, in place of the above.'),
-    url_hosts: z
-      .array(z.string().min(1))
-      .superRefine((hosts, context) => {
-        for (const [i, host] of hosts.entries()) {
-          if (parseUrlHost(host) !== undefined) continue
-          const message = `"${host}" is not a host; accepted are host, *.domain, and each with :port`
-          context.addIssue({ code: 'custom', path: [i], message })
-        }
-      })
+    url_hosts: urlHostsSchema
       .optional()
       .describe('Hosts of URLs that servers may send users to: `host` or `*.domain`. Default: none.'),
-    expect: z
-      .record(z.string().min(1), z.array(z.enum(['credential'])))
-      .superRefine((tools, context) => {
-        for (const pattern of Object.keys(tools)) {
-          try {
-            compilePattern(pattern)
-          } catch (error) {
-            if (!(error instanceof PatternError)) throw error
-            context.addIssue({ code: 'custom', path: [pattern], message: error.message })
-          }
-        }
-      })
+    expect: patternsSchema(z.array(z.enum(['credential'])))
       .optional()
       .describe('Tools that may ask for credentials, by pattern.'),
   })
-  .describe('What servers may ask of clients: of their models, users and directories.')
+  .describe('The requests that servers may send to clients: to their models, users and directories.')
 
 export type ServerRequestsSettings = z.output<typeof serverRequestsSchema>
 

@@ -2,7 +2,7 @@
 import type { AskedRequest } from '@svc/core'
 import { foldName } from '@svc/core/match'
 
-export const requestKinds = ['sampling', 'elicitation_form', 'elicitation_url', 'roots'] as const
+const requestKinds = ['sampling', 'elicitation_form', 'elicitation_url', 'roots'] as const
 export type AskedKind = (typeof requestKinds)[number]
 
 const notAlphanumeric = /[^\p{L}\p{N}]+/gu

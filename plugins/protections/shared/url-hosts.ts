@@ -1,6 +1,6 @@
 // Hosts on a list of the policy: to which a server may send a user, and which an interface of a tool may contact.
-
 import { isUrl } from '@svc/core/json'
+import { z } from 'zod'
 
 /** A host, or `*.` and a domain whose subdomains are meant; each with a port that is not 443. */
 const entryForm = /^(\*\.)?([^/*\s@?#]+)$/
@@ -17,7 +17,15 @@ export function parseUrlHost(text: string): UrlHost | undefined {
   return { isDomain: star !== undefined, host: hostOf(new URL(`https://${name}/`)) }
 }
 
-/** What every program reads as the same host: browsers repair other forms, and leave out characters that are not shown. */
+export const urlHostsSchema = z.array(z.string().min(1)).superRefine((hosts, context) => {
+  for (const [i, host] of hosts.entries()) {
+    if (parseUrlHost(host) !== undefined) continue
+    const message = `"${host}" is not a host; accepted are host, *.domain, and each with :port`
+    context.addIssue({ code: 'custom', path: [i], message })
+  }
+})
+
+/** URLs in which every program reads the same host: browsers repair other forms, and drop characters that are not shown. */
 const plainForm = /^https:\/\/[^/?#@]+(?:[/?#]|$)/i
 const misleading = /[\s\\\p{C}]/u
 

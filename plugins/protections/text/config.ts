@@ -8,7 +8,7 @@ export const textSchema = z
     definitions: z
       .enum(['off', 'report', 'withhold'])
       .optional()
-      .describe('What happens to a tool, prompt, template or instructions whose text attacks the model.'),
+      .describe('The effect on a tool, prompt, template or instructions whose text attacks the model.'),
     results: z
       .enum(['off', 'report', 'strip', 'withhold'])
       .optional()
@@ -18,7 +18,7 @@ export const textSchema = z
     arguments: z
       .enum(['off', 'report', 'deny'])
       .optional()
-      .describe('What happens to a call with a secret or a disguised command in its arguments.'),
+      .describe('The effect on a call with a secret or a disguised command in its arguments.'),
     disable: z.array(z.string()).default([]).describe('Rules that are not used, by their ids.'),
   })
   .superRefine(({ disable }, context) => {
@@ -41,7 +41,7 @@ const presets: Readonly<Record<ProtectionPreset, TextConfig['effects']>> = {
   guard: { definition: 'withhold', result: 'strip', argument: 'deny' },
 }
 
-/** What has neither a key of its own nor a preset is reported. */
+/** A finding with neither a key of its own nor a preset is reported. */
 export function textConfig(
   settings: z.output<typeof textSchema> | undefined,
   preset: ProtectionPreset | undefined,

@@ -9,8 +9,8 @@ import { hiddenDetectors } from './hidden.js'
 import { parsePhrase } from './phrases.js'
 import { personalData, secrets } from './secrets.js'
 
-/** What a text is to the model: a description that servers give, what a call returned, or what the model sends. */
-export const textRoles = ['definition', 'result', 'argument'] as const
+/** The role of a text for the model: a server's description, the result of a call, or an argument that the model sends. */
+const textRoles = ['definition', 'result', 'argument'] as const
 
 export type TextRole = (typeof textRoles)[number]
 

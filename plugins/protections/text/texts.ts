@@ -1,5 +1,11 @@
 // The texts of a JSON value: finds what rules describe in each of them, and puts other text in their place.
-import { hasDuplicateMembers, isJsonObject, isTooCostly, pathSegment } from '@svc/core/json'
+import {
+  hasDuplicateMembers,
+  isJsonObject,
+  isTooCostly,
+  parseJsonContainer,
+  pathSegment,
+} from '@svc/core/json'
 import { MAX_FINDINGS, type TextFinding, type TextScanner } from './scan.js'
 import { removedMark, stripped } from './strip.js'
 
@@ -14,7 +20,7 @@ export interface PlacedFinding {
 const MAX_SEARCHED = 4 * 1024 * 1024
 /** A longer text is searched in parts of this size, between which other calls have their turn. */
 const PART = 64 * 1024
-/** What is shorter than this is found at the border of two parts, and of two events. */
+/** A text that is shorter than this is found at the border of two parts, and of two events. */
 export const OVERLAP = 1024
 const MAX_DEPTH = 512
 /** Values of one response or request; those behind them count as unread. */
@@ -103,7 +109,7 @@ export class TextSearch {
     return isChanged ? Object.fromEntries(changed) : value
   }
 
-  /** What no model reads as text is left as it is. */
+  /** Leaves data that no model reads as text as it is. */
   async #file(data: string, type: string, pointer: string, depth: number): Promise<string> {
     if (!BASE64.test(data)) return this.#text(data, pointer, depth)
     if (!TEXTUAL.test(type) && !isUtf8(Buffer.from(data.slice(0, 1024), 'base64'))) return data
@@ -113,8 +119,9 @@ export class TextSearch {
   }
 
   async #text(text: string, pointer: string, depth: number): Promise<string> {
-    const inner = depth < MAX_DEPTH ? containerIn(text) : undefined
-    // Of members with one name a parser keeps one, and a model reads all.
+    const inner =
+      depth < MAX_DEPTH && /^\s*[[{]/.test(text) && !isTooCostly(text) ? parseJsonContainer(text) : undefined
+    // If several members have one name, a parser keeps one, and a model reads all.
     if (inner !== undefined && !hasDuplicateMembers(text, inner)) {
       const shown = await this.value(inner, pointer, depth + 1)
       return shown === inner ? text : JSON.stringify(shown)
@@ -147,7 +154,7 @@ export class TextSearch {
 const BASE64 = /^[A-Za-z0-9+/_\s-]*={0,2}\s*$/
 const TEXTUAL = /^text\/|json|xml|yaml|script/i
 
-/** Of the beginning of a text, which can end within a character. */
+/** Whether the beginning of a text, which can end within a character, is UTF-8. */
 function isUtf8(bytes: Uint8Array): boolean {
   try {
     return !new TextDecoder('utf-8', { fatal: true }).decode(bytes, { stream: true }).includes('\0')
@@ -159,16 +166,4 @@ function isUtf8(bytes: Uint8Array): boolean {
 
 function hasText(value: unknown): boolean {
   return typeof value === 'string' || (typeof value === 'object' && value !== null)
-}
-
-/** The JSON array or object that a text holds; undefined for other text. */
-function containerIn(text: string): object | undefined {
-  if (!/^\s*[[{]/.test(text) || isTooCostly(text)) return undefined
-  try {
-    const value: unknown = JSON.parse(text)
-    return typeof value === 'object' && value !== null ? value : undefined
-  } catch (error) {
-    if (error instanceof SyntaxError) return undefined
-    throw error
-  }
 }

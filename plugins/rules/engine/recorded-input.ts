@@ -1,6 +1,6 @@
 // The arguments of a recorded call, as far as its record keeps them. Reading what it does not have throws `Unrecorded`.
 import { type KeptValues, Unrecorded } from '@svc/core'
-import type { JsonObject, JsonValue } from '@svc/core/json'
+import { isJsonObject, type JsonObject, type JsonValue } from '@svc/core/json'
 import { foldName } from '@svc/core/match'
 import { CallScope } from './call-scope.js'
 import type { CostBudget } from './evaluation.js'
@@ -32,7 +32,7 @@ class RecordedMembers extends FoldedMembers {
    */
   add(object: JsonObject, [name, ...inner]: Names, value: JsonValue | undefined): void {
     const partial = this.#partial.get(object)
-    // What a list has beside a kept item is not known, so the item does not help.
+    // The other members of a list are not known, so a kept item does not help.
     if (partial === undefined || typeof name !== 'string' || typeof inner[0] === 'number') return
     const folded = foldName(name)
     if (inner.length === 0) {
@@ -41,7 +41,7 @@ class RecordedMembers extends FoldedMembers {
       return
     }
     let { [folded]: within } = object
-    if (!isObject(within)) {
+    if (!isJsonObject(within)) {
       if (value === undefined) return
       within = this.create([...partial.names, name])
       partial.known.add(folded)
@@ -61,10 +61,6 @@ class RecordedMembers extends FoldedMembers {
     if (!partial.known.has(folded)) return missing([...partial.names, folded])
     return object[folded] === undefined ? undefined : folded
   }
-}
-
-function isObject(value: JsonValue | undefined): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 function missing(names: Names): never {

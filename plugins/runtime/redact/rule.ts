@@ -1,6 +1,6 @@
 // One redaction rule, compiled and applied to JSON values and to text. Regular expressions are not supported, because a
 // response could be written to make one backtrack without end.
-import { isTooCostly } from '@svc/core/json'
+import { isTooCostly, parseJsonContainer } from '@svc/core/json'
 import { personalDataKinds, redactPii } from '@svc/core/pii'
 import { z } from 'zod'
 
@@ -152,7 +152,7 @@ export function redactJson(value: unknown, rule: OutputRule): unknown {
  */
 export function redactText(text: string, rule: OutputRule): string {
   if (rule.isAll || isTooCostly(text)) return rule.replacement
-  const value = parseContainer(text)
+  const value = parseJsonContainer(text)
   if (value !== undefined) return JSON.stringify(redactJson(value, rule))
   return rule.paths.length > 0 ? rule.replacement : applyDetectors(text, rule)
 }
@@ -175,18 +175,6 @@ function redactScalars(value: unknown, rule: OutputRule): unknown {
 
 function applyDetectors(text: string, { detectors }: OutputRule): string {
   return detectors.reduce((result, detect) => detect(result), text)
-}
-
-/** The JSON array or object that the text holds; undefined for other text. */
-function parseContainer(text: string): object | undefined {
-  if (!/^\s*[[{]/.test(text)) return undefined
-  try {
-    const value: unknown = JSON.parse(text)
-    return typeof value === 'object' && value !== null ? value : undefined
-  } catch (error) {
-    if (error instanceof SyntaxError) return undefined
-    throw error
-  }
 }
 
 function isTooDeep(value: unknown): boolean {

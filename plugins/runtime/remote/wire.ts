@@ -1,6 +1,13 @@
 // The request and response bodies of the runtime protocol. docs/runtime.openapi.yaml documents them; a test compares both.
 import type { Evaluation, EvaluationRequest, Obligation } from '@svc/core'
-import { isJsonObject, JsonInputError, type JsonObject, type JsonValue, parseJson } from '@svc/core/json'
+import {
+  isJsonObject,
+  JsonInputError,
+  type JsonObject,
+  type JsonValue,
+  parseJson,
+  parseJsonObject,
+} from '@svc/core/json'
 import { z } from 'zod'
 import { EvaluationError } from '../evaluation/error.js'
 
@@ -127,8 +134,8 @@ export function readableDenial(bytes: Uint8Array): Evaluation | undefined {
   const found = [...unescaped.matchAll(actionMember)].map(([, action]) => action?.toLowerCase())
   const action = actions.find((one) => found.includes(one))
   if (action === undefined) return undefined
-  const value = lenientlyParsed(text)
-  const decision = isJsonObject(value) && isJsonObject(value['decision']) ? value['decision'] : undefined
+  const given = parseJsonObject(text)?.['decision']
+  const decision = isJsonObject(given) ? given : undefined
   const reason = decision?.['reason']
   const obligations = decision?.['obligations'] ?? []
   const isReadable = decision !== undefined && areObligations(obligations)
@@ -136,15 +143,6 @@ export function readableDenial(bytes: Uint8Array): Evaluation | undefined {
     action: action === 'escalate' && !isReadable ? 'deny' : action,
     ...(typeof reason === 'string' ? { reason: truncated(reason) } : {}),
     ...(action === 'escalate' && isReadable ? { obligations } : {}),
-  }
-}
-
-/** Undefined for text that is not JSON; the last of duplicate members otherwise. */
-function lenientlyParsed(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
   }
 }
 

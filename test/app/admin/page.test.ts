@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'
-import { ownMetrics } from 'svc-sdk/internal/metrics/metric-table'
+import { adminMetrics, ownMetrics } from 'svc-sdk/internal/metrics/metric-table'
 import { builtinPlugins } from 'svc-sdk/internal/policy/plugins'
 import { startTestGateway } from '../../support/gateway.js'
 import { TestIssuer } from '../../support/issuer.js'
@@ -33,7 +33,9 @@ describe('docs/admin.md', () => {
   })
 
   it('names only metrics that exist', () => {
-    const known = [ownMetrics, ...builtinPlugins.map(({ metrics = {} }) => metrics)].flatMap(Object.keys)
+    const known = [ownMetrics, adminMetrics, ...builtinPlugins.map(({ metrics = {} }) => metrics)].flatMap(
+      Object.keys,
+    )
     const named = [...page.matchAll(/svc_[a-z_]+/g)].map(([name]) => name.replace(/_bucket$/, ''))
     expect(named).not.to.deep.equal([])
     expect(known).to.include.members(named)

@@ -4,7 +4,7 @@ import { sha256Hex } from '@svc/core/json'
 import { expect } from 'chai'
 import { startTestGateway } from '../../support/gateway.js'
 import { TestIssuer } from '../../support/issuer.js'
-import { adminToken, ask, trusting } from './rig.js'
+import { adminToken, ask, askUnfinished, trusting } from './rig.js'
 
 describe('the reload of a policy over the admin listener', () => {
   let issuer: TestIssuer
@@ -66,6 +66,20 @@ describe('the reload of a policy over the admin listener', () => {
       )
     }
     expect(gateway.records().at(-1)).to.include({ policy_sha256: sha256Hex('vars: { max: 1 }\n') })
+  })
+
+  it('counts for a request that began before it, and does not wait for the end of its body', async () => {
+    await using gateway = await start()
+    const { adminUrl = '' } = await gateway.handle.ready()
+    const authorization = `Bearer ${await issuer.sign({ roles: ['audit'] })}`
+    const late = await askUnfinished(adminUrl, '/api/policy/reload', { authorization }, '{}')
+    writeFileSync(file, 'vars: { max: 2 }\n')
+    expect((await reload(adminUrl, adminToken)).status).to.equal(200)
+    expect((await late.finish()).status).to.equal(403)
+    expect(gateway.records().at(-1)).to.include({
+      error: 'TOOL_NOT_ALLOWED',
+      policy_sha256: sha256Hex('vars: { max: 2 }\n'),
+    })
   })
 
   for (const [who, roles, body, status] of [

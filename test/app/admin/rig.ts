@@ -1,5 +1,5 @@
 // A gateway with an admin listener and an escalation service in memory, and functions for requests to both ports.
-import { request } from 'node:http'
+import { type ClientRequest, type OutgoingHttpHeaders, request } from 'node:http'
 import type { GatewaySettings } from 'svc-sdk'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import type { TestIssuer } from '../../support/issuer.js'
@@ -67,13 +67,35 @@ export function trusting(issuer: TestIssuer): Partial<GatewaySettings> {
 }
 
 /** Unlike fetch, it sends any header unchanged, also Host. */
-export function ask(
-  base: string,
-  path: string,
-  { method = 'GET', headers = {}, body }: Asking,
-): Promise<HttpResponse> {
+export function ask(base: string, path: string, { body, ...asking }: Asking): Promise<HttpResponse> {
+  const sending = request(base, { path, agent: false, ...asking })
+  sending.end(body)
+  return responseTo(sending)
+}
+
+/** Sends a POST request except for the last byte of its body, which `finish` sends; `cut` closes the connection. */
+export async function askUnfinished(base: string, path: string, headers: OutgoingHttpHeaders, body: string) {
+  const sending = request(base, {
+    method: 'POST',
+    path,
+    agent: false,
+    headers: { 'content-type': 'application/json', 'content-length': body.length, ...headers },
+  })
+  const response = responseTo(sending)
+  // Settled by `cut`, when nobody waits for it.
+  response.catch(() => undefined)
+  await new Promise((sent) => sending.write(body.slice(0, -1), sent))
+  return {
+    finish: () => {
+      sending.end(body.slice(-1))
+      return response
+    },
+    cut: () => sending.destroy(),
+  }
+}
+
+function responseTo(sending: ClientRequest): Promise<HttpResponse> {
   return new Promise((resolve, reject) => {
-    const sending = request(base, { method, path, headers, agent: false })
     sending.once('error', reject)
     sending.once('response', (message) => {
       const pieces: Buffer[] = []
@@ -91,6 +113,5 @@ export function ask(
         })
       })
     })
-    sending.end(body)
   })
 }

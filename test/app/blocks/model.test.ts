@@ -22,6 +22,8 @@ class Deployment {
   store = new MemoryBoard(this.clock)
   readonly ended: string[] = []
   readonly down = new Set<number>()
+  /** Gateways that write to the store and cannot read it. */
+  readonly unread = new Set<number>()
   readonly gateways: Blocks[]
   readonly files: object[] = []
   isDiskFull = false
@@ -55,7 +57,8 @@ class Deployment {
     const run = <T>(act: (store: Board) => Promise<T>): Promise<T> =>
       this.down.has(index) ? Promise.reject(new Error('down')) : act(this.store)
     return {
-      read: (version) => run((store) => store.read(version)),
+      read: (version) =>
+        this.unread.has(index) ? Promise.reject(new Error('unread')) : run((store) => store.read(version)),
       seen: async (reader) => {
         this.signs++
         if (this.isDiskFull) throw new Error('the board could not be written: No space left on device')
@@ -99,6 +102,8 @@ describe('blocks of several gateways', () => {
           'cut' as const,
           'joined' as const,
           'look' as const,
+          'unread' as const,
+          'lift-away' as const,
           'restart' as const,
           'lose' as const,
           'full' as const,
@@ -145,6 +150,24 @@ describe('blocks of several gateways', () => {
             case 'look':
               await gateway?.look()
               break
+            case 'unread':
+              all.unread.add(one.at)
+              await gateway?.look()
+              all.unread.delete(one.at)
+              break
+            case 'lift-away': {
+              // Another gateway lifts a block while this one is stopped.
+              const others = all.gateways.filter((other) => other !== gateway)
+              const [lifting] = others
+              if (all.down.size > 0) break
+              for (let round = 0; round < 3; round++) for (const other of others) await other.look()
+              const id = idsOf(lifting)[0]
+              if (id !== undefined) await lifting?.lift(id)
+              model.delete(id ?? '')
+              for (const other of others) await other.look()
+              all.gateways[one.at] = all.start(one.at)
+              break
+            }
             case 'restart':
               if (!all.isDiskFull) all.gateways[one.at] = all.start(one.at)
               break
@@ -157,6 +180,7 @@ describe('blocks of several gateways', () => {
               all.isDiskFull = true
               await gateway?.look()
               all.isDiskFull = false
+              await gateway?.look()
           }
         }
         all.down.clear()
@@ -211,6 +235,34 @@ describe('blocks of several gateways', () => {
     all.gateways[0]!.set(given, 60_000)
     await all.settle()
     expect(await all.store.readers()).to.have.length(1)
+  })
+
+  for (const isFirst of [true, false])
+    it(`lifted elsewhere while this gateway could write to the store and not read it, end here too${isFirst ? ' after its first look' : ''}`, async () => {
+      const all = new Deployment(2)
+      if (!isFirst) await all.settle()
+      all.unread.add(0)
+      const { block, spread } = all.gateways[0]!.set(given)
+      expect(await spread).to.have.property('store_error', 'unread')
+      await all.gateways[1]!.look()
+      await all.gateways[1]!.lift(block.id)
+      await all.gateways[1]!.look()
+      all.unread.clear()
+      all.gateways[0] = all.start(0)
+      await all.settle()
+      expect(all.gateways.map(idsOf)).to.deep.equal([[], []])
+    })
+
+  it('hold although the store is lost before the list was read', async () => {
+    const all = new Deployment(1)
+    all.unread.add(0)
+    const { block } = all.gateways[0]!.set(given)
+    await all.gateways[0]!.look()
+    all.store = new MemoryBoard(all.clock)
+    all.unread.clear()
+    await all.settle()
+    expect(idsOf(all.gateways[0])).to.deep.equal([block.id])
+    expect((await all.store.read('')).entries).to.have.length(1)
   })
 
   it('lifted while the store is down end there at once, and elsewhere when it is back', async () => {

@@ -58,6 +58,12 @@ describe('svc audit', () => {
       const { err, code } = await verify()
       expect(err).to.match(/:4: bad_vote: no passkey proves the vote of "ann of acme"\n$/)
       expect(code).to.equal(1)
+      writeFileSync(policy, 'admin: { passkeys: [{ user: ann }], roles: { reviewer: [approver] } }')
+      const counted = await verify()
+      expect([counted.err, counted.code]).to.deep.equal(['', 0])
+      expect(counted.out).to.include('\n1 votes not judged by approval set or role: ')
+      const { out } = await audit('verify', dir.path, '--passkeys', policy, '--json')
+      expect(JSON.parse(out)).to.include({ verdict: 'intact', provenVotes: 0, unjudgedVotes: 1 })
       for (const [text, reason] of [
         ['server: {}', 'does not list passkeys under admin.passkeys'],
         [listed('AAAA'), 'admin.passkeys.0.public_key: '],

@@ -1,8 +1,12 @@
-import { mkdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { mkdirSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
 import { isCurrent } from 'svc-sdk/internal/cli/bundle'
 import { temporaryDir } from '../../support/temporary-dir.js'
+
+const repository = fileURLToPath(new URL('../../../../', import.meta.url))
 
 /** What is beside the bundle, and whether the command uses it. */
 const cases: Readonly<Record<string, { used: boolean; change(root: string): void }>> = {
@@ -52,6 +56,14 @@ describe('the bundle of the command', () => {
       expect(isCurrent(join(dir.path, 'node_modules/svc-sdk'))).to.equal(used)
     })
   }
+
+  it('is not made again from the same files, as processes that run it load parts of it later', () => {
+    const bundle = () => {
+      execFileSync(process.execPath, [join(repository, 'scripts/bundle.mjs'), '--required'])
+      return statSync(join(repository, 'app/dist/bundle/start.js')).ino
+    }
+    expect([bundle(), isCurrent(join(repository, 'app'))]).to.deep.equal([bundle(), true])
+  }).timeout(120_000)
 })
 
 function writeManifest(folder: string, version: string): void {

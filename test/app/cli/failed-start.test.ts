@@ -119,7 +119,7 @@ const rows: readonly Row[] = [
       rmSync(join(dir, 'key'))
       generateKeyFile(join(dir, 'key'))
     },
-    says: 'svc-sdk gateway: stage audit did not start: key KEY is not trusted by the log; see svc keys rotate',
+    says: 'svc-sdk gateway: stage audit did not start: key KEY is not trusted by the log; see npx svc-sdk keys rotate',
   },
   {
     failure: 'the log is a copy',
@@ -127,7 +127,7 @@ const rows: readonly Row[] = [
       await logIn(join(dir, 'original'))
       cpSync(join(dir, 'original'), join(dir, '.svc/audit'), { recursive: true })
     },
-    says: 'svc-sdk gateway: stage audit did not start: DIR/.svc/audit is a copy or was restored, or its .svc-lock was replaced: continue it if the original is gone (svc audit resume), or begin a log that names it as its parent (svc audit fork)',
+    says: 'svc-sdk gateway: stage audit did not start: DIR/.svc/audit is a copy or was restored, or its .svc-lock was replaced: continue it if the original is gone (npx svc-sdk audit resume DIR), or begin a log that names it as its parent (npx svc-sdk audit fork DIR)',
   },
   {
     failure: 'the module of a plugin is missing',

@@ -1,5 +1,6 @@
 import { canonicalize, sha256Hex } from '@svc/core/json'
 import { expect } from 'chai'
+import { postMcp } from '../../support/mcp-post.js'
 import { definitionsRig, search } from './rig.js'
 
 const firstUse = { definitions: { trust: 'first_use' } } as const
@@ -114,12 +115,7 @@ describe('definitions of servers', () => {
       capabilities: {},
       clientInfo: { name: 'c', version: '1' },
     }
-    const initialize = JSON.stringify({ jsonrpc: '2.0', id: 0, method: 'initialize', params: client })
-    const opened = await fetch(`${rig.gateway.url}/mcp`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json', accept: 'application/json, text/event-stream' },
-      body: initialize,
-    })
+    const opened = await postMcp(`${rig.gateway.url}/mcp`, { id: 0, method: 'initialize', params: client })
     const session = {
       'mcp-session-id': String(opened.headers.get('mcp-session-id')),
       'mcp-protocol-version': '2025-11-25',

@@ -1,6 +1,7 @@
 // A gateway that knows definitions, in front of a server whose definitions the test changes.
 import type { GatewaySettings } from 'svc-sdk'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
+import { postMcp } from '../../support/mcp-post.js'
 import { json, result } from '../../support/mcp-server.js'
 import { startUpstream } from '../../support/upstream.js'
 
@@ -83,15 +84,7 @@ export async function definitionsRig(
     ...(typeof options === 'function' ? options(home) : options),
   }))
   const ask: Rig['ask'] = async (method, params = {}, path = '/mcp/files', headers = {}) => {
-    const response = await fetch(`${gateway.url}${path}`, {
-      method: 'POST',
-      headers: {
-        'content-type': 'application/json',
-        accept: 'application/json, text/event-stream',
-        ...headers,
-      },
-      body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }),
-    })
+    const response = await postMcp(`${gateway.url}${path}`, { id: 1, method, params }, headers)
     const text = await response.text()
     const message = JSON.parse(text.replace(/^(?:.*\n)*?data: (?=\{)/, '').trim()) as Fields
     return (message['result'] ?? message['error'] ?? message) as Fields

@@ -62,8 +62,12 @@ function callOf(user: string, bytes = 100): HeldCall {
       progressToken: 'p',
       cancelled: cancelled.signal,
       nextId: () => `svc-elicit-${id}`,
-      responseTo: (_id, signal) =>
-        new Promise((_resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason))),
+      async responseTo(_id, signal, send) {
+        await send()
+        return new Promise((_resolve, reject) =>
+          signal.addEventListener('abort', () => reject(signal.reason)),
+        )
+      },
     },
   }
 }

@@ -6,6 +6,7 @@ import {
 } from '@modelcontextprotocol/sdk/types.js'
 import { expect } from 'chai'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
+import { lastMessage, postStateless } from '../../support/mcp-post.js'
 import { connect2 } from '../../support/sdk-clients.js'
 import { until } from '../../support/stdio-target.js'
 import { type SessionServer, startSessionServer } from '../../support/tool-servers.js'
@@ -107,40 +108,18 @@ describe('a client of 2026-07-28', function () {
 
   it('cannot continue the call of another client, a call twice, or a call with other params', async () => {
     const request = async (params: object, capabilities: object = all) => {
-      const _meta = {
-        'io.modelcontextprotocol/protocolVersion': '2026-07-28',
-        'io.modelcontextprotocol/clientCapabilities': capabilities,
-      }
-      const response = await fetch(`${gateway.url}/mcp`, {
-        method: 'POST',
-        headers: {
-          'content-type': 'application/json',
-          accept: 'application/json, text/event-stream',
-          'mcp-protocol-version': '2026-07-28',
-          'mcp-method': 'tools/call',
-          'mcp-name': 'asking__twice',
-        },
-        body: JSON.stringify({
-          jsonrpc: '2.0',
-          id: 1,
-          method: 'tools/call',
-          params: { name: 'asking__twice', arguments: {}, ...params, _meta },
-        }),
-      })
-      const messages = (await response.text())
-        .split('\n')
-        .flatMap((line) => /^(?:data: )?(\{.*)$/.exec(line)?.[1] ?? [])
-        .map((text) => JSON.parse(text) as { result?: { requestState: string }; error?: { message: string } })
-      return messages.at(-1)
+      const call = { name: 'asking__twice', arguments: {}, ...params }
+      const response = await postStateless(`${gateway.url}/mcp`, 'tools/call', call, { capabilities })
+      return lastMessage<{ result?: { requestState: string }; error?: { message: string } }>(response)
     }
-    const { result } = (await request({})) ?? {}
+    const { result } = await request({})
     const requestState = result?.requestState ?? ''
     const inputResponses = { 'request-1': { action: 'accept', content: { name: 'Ada' } } }
     const round = { requestState, inputResponses }
-    expect((await request(round, { ...all, roots: {} }))?.error?.message).to.contain('No call waits')
-    expect((await request({ ...round, arguments: { other: 1 } }))?.error?.message).to.contain('No call waits')
+    expect((await request(round, { ...all, roots: {} })).error?.message).to.contain('No call waits')
+    expect((await request({ ...round, arguments: { other: 1 } })).error?.message).to.contain('No call waits')
     const [one, two] = await Promise.all([request(round), request(round)])
-    expect([one?.error?.message, two?.error?.message].filter(Boolean)).to.have.length(1)
+    expect([one.error?.message, two.error?.message].filter(Boolean)).to.have.length(1)
   })
 
   it('without capabilities for requests has no capabilities at such a server', async () => {

@@ -2,6 +2,7 @@
 import { EmptyResultSchema, ListRootsResultSchema } from '@modelcontextprotocol/sdk/types.js'
 import { expect } from 'chai'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
+import { postStateless } from '../../support/mcp-post.js'
 import { connect2 } from '../../support/sdk-clients.js'
 import { signalled } from '../../support/signalled.js'
 import { type SessionServer, startSessionServer } from '../../support/tool-servers.js'
@@ -63,28 +64,8 @@ describe('a client of 2026-07-28 at /mcp with a server of 2025-11-25', function 
   })
 
   async function post(name: string, meta: object, signal?: AbortSignal) {
-    const _meta = {
-      [`${prefix}protocolVersion`]: '2026-07-28',
-      [`${prefix}clientCapabilities`]: {},
-      ...meta,
-    }
-    const response = await fetch(`${gateway.url}/mcp`, {
-      method: 'POST',
-      headers: {
-        'content-type': 'application/json',
-        accept: 'application/json, text/event-stream',
-        'mcp-protocol-version': '2026-07-28',
-        'mcp-method': 'tools/call',
-        'mcp-name': name,
-      },
-      body: JSON.stringify({
-        jsonrpc: '2.0',
-        id: 1,
-        method: 'tools/call',
-        params: { name, arguments: {}, _meta },
-      }),
-      ...(signal === undefined ? {} : { signal }),
-    })
+    const call = { name, arguments: {} }
+    const response = await postStateless(`${gateway.url}/mcp`, 'tools/call', call, { meta, signal })
     return response.text()
   }
 

@@ -7,11 +7,11 @@ import { expect } from 'chai'
 import { z } from 'zod'
 import { startEverything } from '../../support/everything.js'
 import { startTestGateway } from '../../support/gateway.js'
+import { postMcp, readUntil } from '../../support/mcp-post.js'
 import { startResumableServer } from '../../support/resumable-server.js'
 import { connect1 } from '../../support/sdk-clients.js'
 import { scriptedTarget } from '../../support/stdio-target.js'
 import { startSessionServer, startStatelessServer } from '../../support/tool-servers.js'
-
 import { capabilities, done, sessionTools } from './session-tools.js'
 
 describe('the GET stream at /mcp', () => {
@@ -21,31 +21,11 @@ describe('the GET stream at /mcp', () => {
     method: 'initialize',
     params: { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'raw', version: '1' } },
   }
-  const accept = 'application/json, text/event-stream'
 
   async function begin(url: string): Promise<Record<string, string>> {
-    const response = await post(url, initialize)
+    const response = await postMcp(url, initialize)
     await response.text()
     return { 'mcp-session-id': response.headers.get('mcp-session-id') ?? '' }
-  }
-
-  function post(url: string, message: object, headers: Record<string, string> = {}): Promise<Response> {
-    return fetch(url, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json', accept, ...headers },
-      body: JSON.stringify(message),
-    })
-  }
-
-  /** Reads the stream until `awaited` has come. */
-  async function readUntil(response: Response, awaited: string): Promise<string> {
-    const decoder = new TextDecoder()
-    let text = ''
-    for await (const piece of response.body ?? []) {
-      text += decoder.decode(piece, { stream: true })
-      if (text.includes(awaited)) return text
-    }
-    throw new Error(`the stream ended without it: ${text}`)
   }
 
   it('is refused with 405 if no server has one', async () => {
@@ -73,7 +53,7 @@ describe('the GET stream at /mcp', () => {
       const url = `${gateway.url}${path}`
       const session = await begin(url)
       const call = { method: 'tools/call', params: { name: tool, arguments: {} } }
-      await (await post(url, { jsonrpc: '2.0', id: 1, ...call }, session)).text()
+      await (await postMcp(url, { jsonrpc: '2.0', id: 1, ...call }, session)).text()
       const headers = { accept: 'text/event-stream', ...session }
       const stream = await fetch(url, { headers, signal: AbortSignal.timeout(10_000) })
       expect(await readUntil(stream, 'list_changed')).to.include('notifications/tools/list_changed')
@@ -93,7 +73,7 @@ describe('the GET stream at /mcp', () => {
     await using gateway = await startTestGateway({ targets: { one: one.url } })
     const url = `${gateway.url}/mcp`
     const session = await begin(url)
-    await (await post(url, { jsonrpc: '2.0', id: 1, method: 'prompts/list' }, session)).text()
+    await (await postMcp(url, { jsonrpc: '2.0', id: 1, method: 'prompts/list' }, session)).text()
     const headers = { accept: 'text/event-stream', ...session }
     const stream = await fetch(url, { headers, signal: AbortSignal.timeout(10_000) })
     expect(await readUntil(stream, 'list_changed')).to.include('notifications/tools/list_changed')
@@ -138,7 +118,11 @@ describe('the GET stream at /mcp', () => {
     const url = `${gateway.url}/mcp`
     const session = await begin(url)
     const call = { name: 'again__echo', arguments: { message: 'hi' } }
-    const response = await post(url, { jsonrpc: '2.0', id: 1, method: 'tools/call', params: call }, session)
+    const response = await postMcp(
+      url,
+      { jsonrpc: '2.0', id: 1, method: 'tools/call', params: call },
+      session,
+    )
     // The first event of a response has an id and no message.
     const [, primed = ''] = /^id: (.*)$/m.exec(await response.text()) ?? []
     const stopped = new AbortController()

@@ -1,5 +1,6 @@
 import { expect } from 'chai'
 import { startTestGateway } from '../../support/gateway.js'
+import { postMcp } from '../../support/mcp-post.js'
 import { startSessionServer } from '../../support/tool-servers.js'
 
 const revision = '2026-07-28'
@@ -16,16 +17,11 @@ describe('subscriptions/listen at several servers', () => {
       [`${prefix}clientCapabilities`]: {},
     }
     const params = { notifications: { resourceSubscriptions }, _meta }
-    const response = await fetch(`${gateway.url}/mcp`, {
-      method: 'POST',
-      headers: {
-        'content-type': 'application/json',
-        accept: 'application/json, text/event-stream',
-        'mcp-protocol-version': revision,
-        'mcp-method': 'subscriptions/listen',
-      },
-      body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'subscriptions/listen', params }),
-    })
+    const response = await postMcp(
+      `${gateway.url}/mcp`,
+      { id: 1, method: 'subscriptions/listen', params },
+      { 'mcp-protocol-version': revision, 'mcp-method': 'subscriptions/listen' },
+    )
     expect(response.headers.get('content-type')).to.equal('application/json')
     expect(await response.json()).to.have.nested.property('error.code', -32602)
     const methods = gateway.records().map(({ mcp_method }) => mcp_method)

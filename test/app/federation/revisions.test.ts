@@ -1,5 +1,6 @@
 import { expect } from 'chai'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
+import { postMcp } from '../../support/mcp-post.js'
 import { info, json } from '../../support/mcp-server.js'
 import { startUpstream } from '../../support/upstream.js'
 
@@ -25,15 +26,7 @@ function startServer(handshake: 'initialize' | 'server/discover', members: objec
 }
 
 async function post(gateway: TestGateway, method: string, params: object, headers = {}) {
-  const response = await fetch(`${gateway.url}/mcp`, {
-    method: 'POST',
-    headers: {
-      'content-type': 'application/json',
-      accept: 'application/json, text/event-stream',
-      ...headers,
-    },
-    body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }),
-  })
+  const response = await postMcp(`${gateway.url}/mcp`, { id: 1, method, params }, headers)
   return { session: response.headers.get('mcp-session-id') ?? '', message: await response.json() }
 }
 

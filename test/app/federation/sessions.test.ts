@@ -3,6 +3,7 @@ import { expect } from 'chai'
 import { z } from 'zod'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import { TestIssuer } from '../../support/issuer.js'
+import { postMcp } from '../../support/mcp-post.js'
 import { connect1, connect2 } from '../../support/sdk-clients.js'
 import { signalled } from '../../support/signalled.js'
 import { until } from '../../support/stdio-target.js'
@@ -33,15 +34,7 @@ describe('sessions at /mcp', () => {
   })
 
   async function post(message: object, headers: Record<string, string> = {}) {
-    const response = await fetch(`${gateway?.url}/mcp`, {
-      method: 'POST',
-      headers: {
-        'content-type': 'application/json',
-        accept: 'application/json, text/event-stream',
-        ...headers,
-      },
-      body: JSON.stringify(message),
-    })
+    const response = await postMcp(`${gateway?.url}/mcp`, message, headers)
     const text = await response.text()
     return { status: response.status, headers: response.headers, text }
   }

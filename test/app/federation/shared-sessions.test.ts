@@ -8,6 +8,7 @@ import {
 import { expect } from 'chai'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import { TestIssuer } from '../../support/issuer.js'
+import { postMcp } from '../../support/mcp-post.js'
 import { type RedisServer, startRedis } from '../../support/redis.js'
 import { startRoundRobin } from '../../support/round-robin.js'
 import { connect1 } from '../../support/sdk-clients.js'
@@ -66,14 +67,8 @@ describe('a session at /mcp of two gateways with one store', function () {
     for (const part of [first, second, notes]) await part[Symbol.asyncDispose]()
   })
 
-  const accept = 'application/json, text/event-stream'
-
   function post(gateway: TestGateway, message: object, headers: Record<string, string> = {}) {
-    return fetch(`${gateway.url}/mcp`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json', accept, ...headers },
-      body: JSON.stringify({ jsonrpc: '2.0', ...message }),
-    })
+    return postMcp(`${gateway.url}/mcp`, message, headers)
   }
 
   async function ask(gateway: TestGateway, session: Record<string, string>, method: string, params = {}) {

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { generateKeyFile } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import { journalOf, sealedLog } from '../../plugins/audit/log/seal/sealed-log.js'
-import { startTestGateway } from '../../support/gateway.js'
+import { auditIn, startTestGateway } from '../../support/gateway.js'
 import { startUpstream } from '../../support/upstream.js'
 
 describe("a gateway's log", () => {
@@ -42,14 +42,7 @@ describe("a gateway's log", () => {
     await using upstream = await startUpstream()
     await using gateway = await startTestGateway((at) => ({
       targets: { files: upstream.url },
-      audit: {
-        gatewayName: 'gw',
-        gatewayVersion: '1.0.0',
-        dir: join(at, 'audit'),
-        signer: { keyRef: `file://${join(at, 'key')}` },
-        checkpointIntervalMs: 100,
-        minFreeMb: 0,
-      },
+      audit: { ...auditIn(at), checkpointIntervalMs: 100, minFreeMb: 0 },
     }))
     const path = join(gateway.dir, 'audit.journal')
     const journal = readFileSync(path)

@@ -1,7 +1,7 @@
 // A call waits for reviewers, is decided by them, and is served exactly once, through the ports of a whole gateway.
 import type { SignedEnvelope } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
-import { type GatewaySettings, startGatewayServer } from 'svc-sdk'
+import type { GatewaySettings } from 'svc-sdk'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import { TestIssuer } from '../../support/issuer.js'
 import { callEcho, initialize, json, result, serverOf } from '../../support/mcp-server.js'
@@ -198,46 +198,45 @@ describe('a call that needs approval', () => {
       effect: 'deny',
     })
   })
-
-  it('makes a policy invalid if no reviewer could approve it', () => {
-    const options = {
-      ...holding({ targets: { files: upstream.url } })('/nowhere'),
-      tenant: 'acme',
-      port: 0,
-      audit: { gatewayName: 'gw', gatewayVersion: '1' },
-      quotas: { adapter: 'memory' as const },
-      security: {
-        side_effects: { approve_high_risk: true, humanEscalation: { min_approvals: 2 } },
-      },
-    }
-    expect(() => startGatewayServer(options)).to.throw(
-      'security.side_effects.humanEscalation.min_approvals: never reached: without authn.oidc only the admin token votes',
-    )
-  })
 })
+
+interface McpGateway extends AsyncDisposable {
+  readonly upstream: Awaited<ReturnType<typeof serverOf>>['upstream']
+  readonly gateway: TestGateway
+  send(message: object, headers?: Record<string, string>): Promise<Json>
+}
+
+type Json = Record<string, unknown>
+
+/** In front of an MCP server that responds with the result of a tool, or with `list`, to every request. */
+async function mcpGateway(
+  more: (url: string) => Partial<GatewaySettings> = () => ({}),
+  list?: object,
+): Promise<McpGateway> {
+  const { upstream } = await serverOf((message, response) => json(response, result(message, list)))
+  const targets = { files: `${upstream.url}/mcp` }
+  const gateway = await startTestGateway(holding({ targets, ...more(upstream.url) }))
+  return {
+    upstream,
+    gateway,
+    async send(message, headers = {}) {
+      const all = { accept: 'application/json, text/event-stream', ...headers }
+      return (await (await gateway.invoke('/mcp/files', message, all)).json()) as Json
+    },
+    async [Symbol.asyncDispose]() {
+      await gateway[Symbol.asyncDispose]()
+      await upstream[Symbol.asyncDispose]()
+    },
+  }
+}
 
 describe('an MCP call that needs approval', () => {
   it('is a JSON-RPC error until it is approved, and names its escalation in _meta', async () => {
-    const { upstream } = await serverOf((message, response) => json(response, result(message)))
-    await using _ = upstream
-    await using gateway = await startTestGateway(
-      holding({
-        targets: { files: `${upstream.url}/mcp` },
-        enforcement: { escalate_on: ['egress_violation'] },
-      }),
-    )
-    const office = await reviewersOf(gateway)
+    await using rig = await mcpGateway()
+    const office = await reviewersOf(rig.gateway)
     const call = async (meta: object = {}, headers: Record<string, string> = {}) => {
       const params = { name: 'echo', arguments: { url: 'https://evil.example' }, _meta: meta }
-      const response = await gateway.invoke(
-        '/mcp/files',
-        { ...callEcho, params },
-        {
-          accept: 'application/json, text/event-stream',
-          ...headers,
-        },
-      )
-      return (await response.json()) as {
+      return (await rig.send({ ...callEcho, params }, headers)) as {
         result?: object
         error?: { code: number; data: { error: string; escalation_id: string } }
       }
@@ -252,24 +251,20 @@ describe('an MCP call that needs approval', () => {
     expect((await call({ 'svc/escalation-id': 7 })).error?.code).to.equal(-32602)
     expect((await call(named)).result).to.have.property('content')
     expect((await call(named)).error?.data).to.include({ error: 'ESCALATION_REJECTED', escalation_id: id })
-    const sent = upstream.calls.filter(({ body }) => body.includes('tools/call'))
+    const sent = rig.upstream.calls.filter(({ body }) => body.includes('tools/call'))
     expect(sent).to.have.length(1)
   })
 
   it('runs at once in an emergency of its caller, over either protocol, and its record says so', async () => {
     await using issuer = await TestIssuer.start()
-    const { upstream } = await serverOf((message, response) => json(response, result(message)))
-    await using _ = upstream
-    await using gateway = await startTestGateway((home) => {
-      const given = holding({
-        targets: { files: `${upstream.url}/mcp`, plain: upstream.url },
-        authn: { oidc: issuer.oidc },
-        admin: { port: 0, tokenRef: 'env:SVC_ADMIN', roles: { reviewer: ['approver'] } },
-      })(home)
-      const human_escalation = { emergency: { roles: ['oncall'] } }
-      const security = { egress_allowlist: [], side_effects: { approve_high_risk: true, human_escalation } }
-      return { ...given, security }
-    })
+    const human_escalation = { emergency: { roles: ['oncall'] } }
+    await using rig = await mcpGateway((url) => ({
+      targets: { files: `${url}/mcp`, plain: url },
+      authn: { oidc: issuer.oidc },
+      admin: { port: 0, tokenRef: 'env:SVC_ADMIN', roles: { reviewer: ['approver'] } },
+      security: { egress_allowlist: [], side_effects: { approve_high_risk: true, human_escalation } },
+    }))
+    const { gateway, upstream } = rig
     const reason = 'the site is down'
     const args = { url: 'https://evil.example/' }
     const tokenOf = async (roles: string[]) => `Bearer ${await issuer.sign({ roles })}`
@@ -281,9 +276,8 @@ describe('an MCP call that needs approval', () => {
     const mcp = async (roles: string[], more: Record<string, string> = {}) => {
       const { params } = callEcho
       const _meta = { 'svc/escalation-emergency': reason }
-      const headers = { authorization: await tokenOf(roles), accept: 'application/json, text/event-stream' }
       const message = { ...callEcho, params: { ...params, arguments: args, _meta } }
-      return (await gateway.invoke('/mcp/files', message, { ...headers, ...more })).json()
+      return rig.send(message, { authorization: await tokenOf(roles), ...more })
     }
     expect(await refusalOf(await plain([]))).to.include({ status: 403, error: 'TOOL_NOT_ALLOWED' })
     expect(await mcp([])).to.have.nested.property('error.data.error', 'TOOL_NOT_ALLOWED')
@@ -306,25 +300,18 @@ describe('an MCP call that needs approval', () => {
   })
 
   it('is the first request of its client that a person decides about', async () => {
-    const { upstream } = await serverOf((message, response) => json(response, result(message)))
-    await using _ = upstream
-    await using gateway = await startTestGateway(
-      holding({
-        targets: { files: `${upstream.url}/mcp` },
-        entitlements: { default_plan: 'none', plans: { none: { allowlist: [] } }, tenants: {} },
-        enforcement: { escalate_on: ['tool_not_in_allowlist'] },
-      }),
-    )
-    const send = async (message: object) =>
-      (await gateway.invoke('/mcp/files', message, { accept: 'application/json, text/event-stream' })).json()
+    await using rig = await mcpGateway(() => ({
+      entitlements: { default_plan: 'none', plans: { none: { allowlist: [] } }, tenants: {} },
+      enforcement: { escalate_on: ['tool_not_in_allowlist'] },
+    }))
     for (const method of ['initialize', 'ping', 'tools/list']) {
       const params = method === 'initialize' ? initialize.params : {}
-      expect(await send({ jsonrpc: '2.0', id: 1, method, params }), method).to.have.property('result')
+      expect(await rig.send({ jsonrpc: '2.0', id: 1, method, params }), method).to.have.property('result')
     }
-    const records = gateway.records()
+    const records = rig.gateway.records()
     expect(records.filter(({ tool }) => tool.startsWith('escalations/'))).to.deep.equal([])
     for (const { findings } of records) expect(findings?.[0]).to.include({ effect: 'reported' })
-    expect(await send(callEcho)).to.have.nested.property('error.data.error', 'ESCALATION_PENDING')
+    expect(await rig.send(callEcho)).to.have.nested.property('error.data.error', 'ESCALATION_PENDING')
   })
 
   it('has its tool in the list of tools', async () => {
@@ -332,23 +319,15 @@ describe('an MCP call that needs approval', () => {
       ...tool,
       inputSchema: { type: 'object' },
     }))
-    const { upstream } = await serverOf((message, response) => json(response, result(message, { tools })))
-    await using _ = upstream
     const entitlements = {
       default_plan: 'free',
       plans: { free: {} },
       tenants: { acme: { plan: 'free', allowlist: ['files/echo'], denylist: ['files/banned'] } },
     }
     const names = async (escalate_on: string[]) => {
-      await using gateway = await startTestGateway(
-        holding({ targets: { files: `${upstream.url}/mcp` }, entitlements, enforcement: { escalate_on } }),
-      )
-      const list = { jsonrpc: '2.0', id: 1, method: 'tools/list', params: {} }
-      const response = await gateway.invoke('/mcp/files', list, {
-        accept: 'application/json, text/event-stream',
-      })
-      const { result: listed } = (await response.json()) as { result: { tools: { name: string }[] } }
-      return listed.tools.map(({ name }) => name)
+      await using rig = await mcpGateway(() => ({ entitlements, enforcement: { escalate_on } }), { tools })
+      const response = await rig.send({ jsonrpc: '2.0', id: 1, method: 'tools/list', params: {} })
+      return (response['result'] as { tools: { name: string }[] }).tools.map(({ name }) => name)
     }
     expect(await names(['tool_not_in_allowlist'])).to.deep.equal(['echo', 'held'])
     expect(await names(['egress_violation'])).to.deep.equal(['echo'])

@@ -3,8 +3,8 @@ import { join } from 'node:path'
 import { expect } from 'chai'
 import { exportingLog, receiver } from '../../plugins/audit/log/export/receivers.js'
 import { envelope, linesOf, recordsOf } from '../../plugins/audit/log/writer/records.js'
-import { freePort } from '../../support/everything.js'
-import { startTestGateway } from '../../support/gateway.js'
+import { auditIn, startTestGateway } from '../../support/gateway.js'
+import { freePort } from '../../support/loopback.js'
 import { attributesOf, OtlpReceiver } from '../../support/otlp-receiver.js'
 import { TemporaryDir } from '../../support/temporary-dir.js'
 import { startUpstream } from '../../support/upstream.js'
@@ -19,11 +19,8 @@ describe('a gateway with audit.export', () => {
     await using gateway = await startTestGateway((at) => ({
       targets: { files: upstream.url },
       audit: {
-        gatewayName: 'gw',
-        gatewayVersion: '1.0.0',
-        dir: join(at, 'audit'),
+        ...auditIn(at),
         minFreeMb: 0,
-        signer: { keyRef: `file://${join(at, 'key')}` },
         export: [
           { type: 'otlp', url: `${collector.url}/v1/logs` },
           { type: 'syslog', name: 'siem', url, maxDelayMs: 1 },

@@ -1,6 +1,7 @@
 import { startToolServer } from '@svc/example-quick-start/tool-server'
 import { expect } from 'chai'
 import { startTestGateway } from '../../support/gateway.js'
+import { postMcp } from '../../support/mcp-post.js'
 
 const initialize = {
   jsonrpc: '2.0',
@@ -11,8 +12,7 @@ const initialize = {
 
 /** Opens a session and the GET stream on which a client gets the messages of the server. */
 async function listen(url: string): Promise<Response> {
-  const headers = { accept: 'application/json, text/event-stream', 'content-type': 'application/json' }
-  const opened = await fetch(url, { method: 'POST', headers, body: JSON.stringify(initialize) })
+  const opened = await postMcp(url, initialize)
   await opened.text()
   const session = opened.headers.get('mcp-session-id') ?? ''
   return fetch(url, { headers: { accept: 'text/event-stream', 'mcp-session-id': session } })

@@ -125,8 +125,11 @@ describe('a vote that needs a passkey', () => {
     await approve(office, own)
     expect((await office.call()).status).to.equal(200)
     const verdictWith = ({ publicKey }: TestPasskey) =>
-      verifyLog(office.gateway.dir, { passkeys: [{ public_key: publicKey }] })
-    expect(await verdictWith(own)).to.include({ verdict: 'intact', provenVotes: 1 })
+      verifyLog(office.gateway.dir, {
+        passkeys: [{ public_key: publicKey }],
+        voters: { reviewerRoles: ['approver'] },
+      })
+    expect(await verdictWith(own)).to.include({ verdict: 'intact', provenVotes: 1, unjudgedVotes: 0 })
     expect((await verdictWith(forged)).failureCounts).to.deep.equal({ bad_vote: 2 })
   })
 

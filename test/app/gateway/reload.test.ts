@@ -53,7 +53,7 @@ describe('a reload', () => {
     const { gains, changes } = gateway.records().at(-1)?.event ?? {}
     expect({ gains, changes }).to.deep.equal({
       gains: null,
-      changes: ['? the policies are too large to be compared here; run svc-sdk policy diff'],
+      changes: ['? the policies are too large to be compared here; run npx svc-sdk policy diff'],
     })
   })
 

@@ -3,7 +3,7 @@ import { checkTlogProof, readGivenKeys, readProof } from '@svc/plugin-audit/brow
 import { checkEvidence, readKeys } from '@svc/plugin-audit/tools'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { expect } from 'chai'
-import { startTestGateway, type TestGateway } from '../../support/gateway.js'
+import { auditIn, startTestGateway, type TestGateway } from '../../support/gateway.js'
 import { TestIssuer } from '../../support/issuer.js'
 import { adminToken, ask, type HttpResponse, trusting } from '../admin/rig.js'
 
@@ -30,13 +30,7 @@ describe('the admin API on the audit log', () => {
       targets: { billing: 'http://127.0.0.1:1' },
       admin: { port: 0, tokenRef: 'env:SVC_ADMIN', roles },
       env: { SVC_ADMIN: adminToken },
-      audit: {
-        gatewayName: 'gw',
-        gatewayVersion: '1.0.0',
-        dir: join(home, 'audit'),
-        signer: { keyRef: `file://${join(home, 'key')}` },
-        checkpointIntervalMs: 100,
-      },
+      audit: { ...auditIn(home), checkpointIntervalMs: 100 },
     }))
     const { adminUrl = '' } = await gateway.handle.ready()
     get = (path, bearer) => ask(adminUrl, path, { headers: { authorization: `Bearer ${bearer}` } })

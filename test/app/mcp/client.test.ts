@@ -9,6 +9,7 @@ import {
 import { expect } from 'chai'
 import { type EverythingServer, startEverything } from '../../support/everything.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
+import { postMcp, readUntil } from '../../support/mcp-post.js'
 import { rejectionOf } from '../../support/rejection.js'
 
 const everything = 'mcp://everything'
@@ -36,15 +37,7 @@ function rawClient(url: string) {
   let session: Record<string, string> = {}
   return {
     async post(message: object): Promise<string> {
-      const response = await fetch(url, {
-        method: 'POST',
-        headers: {
-          'content-type': 'application/json',
-          accept: 'application/json, text/event-stream',
-          ...session,
-        },
-        body: JSON.stringify(message),
-      })
+      const response = await postMcp(url, message, session)
       session = {
         'mcp-session-id': response.headers.get('mcp-session-id') ?? session['mcp-session-id'] ?? '',
       }
@@ -53,14 +46,7 @@ function rawClient(url: string) {
     /** Reads the stream after `lastEvent` until `awaited` has come. */
     async resume(lastEvent: string, awaited: string): Promise<string> {
       const headers = { accept: 'text/event-stream', ...session, 'last-event-id': lastEvent }
-      const response = await fetch(url, { headers })
-      const decoder = new TextDecoder()
-      let text = ''
-      for await (const piece of response.body ?? []) {
-        text += decoder.decode(piece, { stream: true })
-        if (text.includes(awaited)) return text
-      }
-      throw new Error(`the stream ended without it: ${text}`)
+      return readUntil(await fetch(url, { headers }), awaited)
     },
   }
 }

@@ -3,6 +3,7 @@ import { expect } from 'chai'
 import type { GatewaySettings } from 'svc-sdk'
 import { z } from 'zod'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
+import { postMcp } from '../../support/mcp-post.js'
 import { connect1, connect2 } from '../../support/sdk-clients.js'
 import { type SessionServer, startSessionServer } from '../../support/tool-servers.js'
 import { ask } from '../admin/rig.js'
@@ -128,11 +129,7 @@ describe('a call that is refused', function () {
   it('stays an error if its caller waits for a task, or if it breaks the protocol', async () => {
     await using gateway = await start({ server: { mcp: { denials: 'result' } } })
     const errorOf = async (params: object): Promise<unknown> => {
-      const response = await fetch(`${gateway.url}/mcp/notes`, {
-        method: 'POST',
-        headers: { 'content-type': 'application/json', accept: 'application/json, text/event-stream' },
-        body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params }),
-      })
+      const response = await postMcp(`${gateway.url}/mcp/notes`, { id: 1, method: 'tools/call', params })
       return ((await response.json()) as { error?: { code: number } }).error?.code
     }
     expect(await errorOf({ name: 'banned', task: {} })).to.equal(403)

@@ -6,6 +6,7 @@ import { idOf, parseJsonBody, readMessage } from 'svc-sdk/internal/mcp/message'
 import { rpcCodes } from 'svc-sdk/internal/mcp/protocol'
 import { messageSubject } from 'svc-sdk/internal/mcp/subject'
 
+const { invalidParams, parseError } = rpcCodes
 const rules = { passParams: [], isStateless: false }
 const read = (text: string) => readMessage(parseJsonBody(Buffer.from(text)))
 const request = (method: string, params: object = {}) =>
@@ -25,11 +26,8 @@ function refused(act: () => unknown): McpRefusal {
 
 describe('a message of an MCP client', () => {
   it('is a request, a notification or a response', () => {
-    expect(read('{"jsonrpc":"2.0","id":"a","method":"ping"}')).to.include({
-      type: 'request',
-      id: 'a',
-      method: 'ping',
-    })
+    const ping = { type: 'request', id: 'a', method: 'ping' }
+    expect(read('{"jsonrpc":"2.0","id":"a","method":"ping"}')).to.include(ping)
     expect(read('{"jsonrpc":"2.0","method":"notifications/initialized"}').type).to.equal('notification')
     expect(read('{"jsonrpc":"2.0","id":3,"result":{}}')).to.include({ type: 'response', id: 3 })
     expect(read('{"jsonrpc":"2.0","id":3,"error":{"code":1,"message":"no"}}').type).to.equal('response')
@@ -52,36 +50,26 @@ describe('a message of an MCP client', () => {
   }
 
   for (const [what, text, rpcCode, id] of [
-    ['is not JSON', '{', rpcCodes.parseError, undefined],
-    [
-      'is not JSON after a duplicate member',
-      '{"id":1,"method":"a","method":"b"',
-      rpcCodes.parseError,
-      undefined,
-    ],
-    ['has a duplicate member and no id', '{"method":"ping","method":"a"}', rpcCodes.parseError, undefined],
+    ['is not JSON', '{', parseError, undefined],
+    ['is not JSON after a duplicate member', '{"id":1,"method":"a","method":"b"', parseError, undefined],
+    ['has a duplicate member and no id', '{"method":"ping","method":"a"}', parseError, undefined],
     [
       'has a duplicate member',
       '{"jsonrpc":"2.0","id":1,"method":"ping","method":"tools/call"}',
-      rpcCodes.invalidParams,
+      invalidParams,
       1,
     ],
     [
       'has a number that parsers round',
       '{"id":"a","method":"ping","params":{"n":9007199254740993}}',
-      rpcCodes.invalidParams,
+      invalidParams,
       'a',
     ],
-    [
-      'has half a surrogate pair',
-      '{"id":1,"method":"ping","params":{"s":"\\ud83d"}}',
-      rpcCodes.invalidParams,
-      1,
-    ],
+    ['has half a surrogate pair', '{"id":1,"method":"ping","params":{"s":"\\ud83d"}}', invalidParams, 1],
     [
       'is too deep',
       `{"id":1,"method":"ping","params":{"a":${'['.repeat(600)}${']'.repeat(600)}}}`,
-      rpcCodes.invalidParams,
+      invalidParams,
       1,
     ],
   ] as const) {

@@ -8,6 +8,7 @@ import { Browser } from '../../support/browser.js'
 import { type EverythingServer, startEverything } from '../../support/everything.js'
 import { type Forwarder, startForwarder } from '../../support/forwarder.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
+import { postMcp } from '../../support/mcp-post.js'
 import { OAuthClient } from '../../support/oauth-client.js'
 import { type OAuthProvider, registeredClient, startOAuthProvider } from '../../support/oauth-provider.js'
 
@@ -110,15 +111,11 @@ describe('a client of the MCP SDK that signs in', function () {
 
   it('cannot take its token to another server', async () => {
     const { kept } = await signIn('/mcp/everything', 'ada')
-    const response = await fetch(`${proxy.url}/mcp/other`, {
-      method: 'POST',
-      headers: {
-        authorization: `Bearer ${kept.tokens()?.access_token}`,
-        'content-type': 'application/json',
-        accept: 'application/json, text/event-stream',
-      },
-      body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'ping' }),
-    })
+    const response = await postMcp(
+      `${proxy.url}/mcp/other`,
+      { id: 1, method: 'ping' },
+      { authorization: `Bearer ${kept.tokens()?.access_token}` },
+    )
     expect(response.status).to.equal(401)
     expect(response.headers.get('www-authenticate')).to.equal(
       `Bearer realm="svc", error="invalid_token", scope="tools", resource_metadata="${proxy.url}/.well-known/oauth-protected-resource/mcp/other", error_description="The token is for another server of this gateway."`,

@@ -5,6 +5,7 @@ import type { SignedEnvelope } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import type { GatewaySettings } from 'svc-sdk'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
+import { postMcp } from '../../support/mcp-post.js'
 import { type RedisServer, startRedis } from '../../support/redis.js'
 import { type ResumableServer, startResumableServer } from '../../support/resumable-server.js'
 import { signalled } from '../../support/signalled.js'
@@ -62,13 +63,7 @@ function post(
   headers: Record<string, string> = {},
   signal: AbortSignal | null = null,
 ): Promise<Response> {
-  const accept = 'application/json, text/event-stream'
-  return fetch(`${url}/mcp/files`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json', accept, ...headers },
-    body: JSON.stringify(message),
-    signal,
-  })
+  return postMcp(`${url}/mcp/files`, message, headers, signal)
 }
 
 /** The headers of a new session. */

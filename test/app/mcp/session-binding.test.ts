@@ -7,6 +7,7 @@ import type { GatewaySettings } from 'svc-sdk'
 import { type EverythingServer, startEverything } from '../../support/everything.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import { TestIssuer } from '../../support/issuer.js'
+import { postMcp } from '../../support/mcp-post.js'
 import { TemporaryDir } from '../../support/temporary-dir.js'
 import { startUpstream, type TestUpstream } from '../../support/upstream.js'
 
@@ -46,11 +47,7 @@ describe('MCP sessions', function () {
   const bob = () => bearer({ sub: 'bob', email: 'bob@example.com' })
 
   async function post(session: string, headers: Record<string, string>, to = gateway, target = 'everything') {
-    return fetch(`${to.url}/mcp/${target}`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json', accept, 'mcp-session-id': session, ...headers },
-      body: JSON.stringify(ping),
-    })
+    return postMcp(`${to.url}/mcp/${target}`, ping, { 'mcp-session-id': session, ...headers })
   }
 
   /** A session of Ada's that the SDK's client began. */
@@ -153,11 +150,7 @@ describe('MCP sessions', function () {
 
     /** The id of a session of Ada's. */
     async function begin(to: TestGateway): Promise<string> {
-      const response = await fetch(`${to.url}/mcp/everything`, {
-        method: 'POST',
-        headers: { 'content-type': 'application/json', accept, ...(await ada()) },
-        body: JSON.stringify(ping),
-      })
+      const response = await postMcp(`${to.url}/mcp/everything`, ping, await ada())
       return response.headers.get('mcp-session-id') ?? ''
     }
 

@@ -1,32 +1,17 @@
 import { ResourceUpdatedNotificationSchema } from '@modelcontextprotocol/sdk/types.js'
 import { expect } from 'chai'
 import type { TestGateway } from '../../support/gateway.js'
+import { postStateless } from '../../support/mcp-post.js'
 import { connect, say, scriptedTarget, withStdio } from '../../support/stdio-target.js'
 
 const PROTOCOL = 'io.modelcontextprotocol'
-const _meta = {
-  [`${PROTOCOL}/protocolVersion`]: '2026-07-28',
-  [`${PROTOCOL}/clientInfo`]: { name: 'test', version: '1' },
-  [`${PROTOCOL}/clientCapabilities`]: {},
-}
+const meta = { [`${PROTOCOL}/clientInfo`]: { name: 'test', version: '1' } }
 
 type Fields = Record<string, unknown>
 
 /** A request of 2026-07-28. */
 async function request(gateway: TestGateway, method: string, params: Fields = {}, signal?: AbortSignal) {
-  const name = params['name'] ?? params['uri']
-  return fetch(`${gateway.url}/mcp/files`, {
-    method: 'POST',
-    headers: {
-      'content-type': 'application/json',
-      accept: 'application/json, text/event-stream',
-      'mcp-protocol-version': '2026-07-28',
-      'mcp-method': method,
-      ...(name === undefined ? {} : { 'mcp-name': String(name) }),
-    },
-    body: JSON.stringify({ jsonrpc: '2.0', id: 'r1', method, params: { ...params, _meta } }),
-    ...(signal === undefined ? {} : { signal }),
-  })
+  return postStateless(`${gateway.url}/mcp/files`, method, params, { id: 'r1', meta, signal })
 }
 
 async function resultOf(response: Promise<Response>): Promise<Fields> {
@@ -79,23 +64,9 @@ for (const [era, mode] of [
 
     it('gets progress with its own token, and none of another client', async () => {
       await withStdio(scriptedTarget(mode), async (gateway) => {
-        const params = { name: 'progress', arguments: {}, _meta: {} }
-        const response = await fetch(`${gateway.url}/mcp/files`, {
-          method: 'POST',
-          headers: {
-            'content-type': 'application/json',
-            accept: 'application/json, text/event-stream',
-            'mcp-protocol-version': '2026-07-28',
-            'mcp-method': 'tools/call',
-            'mcp-name': 'progress',
-          },
-          body: JSON.stringify({
-            jsonrpc: '2.0',
-            id: 7,
-            method: 'tools/call',
-            params: { ...params, _meta: { ..._meta, progressToken: 'mine' } },
-          }),
-        })
+        const call = { name: 'progress', arguments: {} }
+        const own = { id: 7, meta: { ...meta, progressToken: 'mine' } }
+        const response = await postStateless(`${gateway.url}/mcp/files`, 'tools/call', call, own)
         const messages = await eventsUntil(response, 'none')
         const tokens = messages.slice(0, 2).map(({ params }) => (params as Fields)['progressToken'])
         expect(tokens).to.deep.equal(['mine', 'mine'])

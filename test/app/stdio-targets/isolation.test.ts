@@ -2,6 +2,7 @@ import { ElicitRequestSchema, LoggingMessageNotificationSchema } from '@modelcon
 import { expect } from 'chai'
 import type { TestGateway } from '../../support/gateway.js'
 import { TestIssuer } from '../../support/issuer.js'
+import { postMcp } from '../../support/mcp-post.js'
 import { connect, isAlive, say, scriptedTarget, until, withStdio } from '../../support/stdio-target.js'
 
 describe('a process of one MCP session', () => {
@@ -56,15 +57,10 @@ describe('a process of one MCP session', () => {
 
   it('is refused to a client whose handshake the server refuses, and to no other client', async () => {
     await withStdio({ ...target, restart: { limit: 1 } }, async (gateway) => {
-      const refused = await fetch(`${gateway.url}/mcp/files`, {
-        method: 'POST',
-        headers: { 'content-type': 'application/json', accept: 'application/json, text/event-stream' },
-        body: JSON.stringify({
-          jsonrpc: '2.0',
-          id: 1,
-          method: 'initialize',
-          params: { capabilities: 'none' },
-        }),
+      const refused = await postMcp(`${gateway.url}/mcp/files`, {
+        id: 1,
+        method: 'initialize',
+        params: { capabilities: 'none' },
       })
       expect(await refused.text()).to.include('neither initialize nor server/discover with a result')
       await using client = await connect(gateway)

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
+import { postStateless } from '../../support/mcp-post.js'
 import { connect, say } from '../../support/stdio-target.js'
 
 const entries = {
@@ -118,22 +119,9 @@ describe('servers of the registry over stdio', function () {
   })
 
   it('serve clients of 2026-07-28 and older clients alike', async () => {
-    const meta = {
-      'io.modelcontextprotocol/protocolVersion': '2026-07-28',
-      'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1' },
-      'io.modelcontextprotocol/clientCapabilities': {},
-    }
+    const meta = { 'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1' } }
     for (const name of Object.keys(entries)) {
-      const response = await fetch(`${gateway.url}/mcp/${name}`, {
-        method: 'POST',
-        headers: {
-          'content-type': 'application/json',
-          accept: 'application/json, text/event-stream',
-          'mcp-protocol-version': '2026-07-28',
-          'mcp-method': 'tools/list',
-        },
-        body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/list', params: { _meta: meta } }),
-      })
+      const response = await postStateless(`${gateway.url}/mcp/${name}`, 'tools/list', {}, { meta })
       const { result } = (await response.json()) as {
         result: { tools: { name: string }[]; resultType: string }
       }

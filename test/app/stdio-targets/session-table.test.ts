@@ -1,6 +1,7 @@
 import { expect } from 'chai'
 import type { TestGateway } from '../../support/gateway.js'
 import { TestIssuer } from '../../support/issuer.js'
+import { postMcp } from '../../support/mcp-post.js'
 import { scriptedTarget, withStdio } from '../../support/stdio-target.js'
 
 const initialize = {
@@ -51,15 +52,7 @@ async function begin(
   gateway: TestGateway,
   authorization: string,
 ): Promise<{ session: string | null; response: unknown }> {
-  const response = await fetch(`${gateway.url}/mcp/files`, {
-    method: 'POST',
-    headers: {
-      'content-type': 'application/json',
-      accept: 'application/json, text/event-stream',
-      authorization,
-    },
-    body: JSON.stringify(initialize),
-  })
+  const response = await postMcp(`${gateway.url}/mcp/files`, initialize, { authorization })
   return { session: response.headers.get('mcp-session-id'), response: await response.json() }
 }
 

@@ -3,6 +3,7 @@ import {
   ToolListChangedNotificationSchema,
 } from '@modelcontextprotocol/sdk/types.js'
 import { expect } from 'chai'
+import { postMcp } from '../../support/mcp-post.js'
 import { connect, say, scriptedTarget, withStdio } from '../../support/stdio-target.js'
 
 function raw(
@@ -10,12 +11,7 @@ function raw(
   message: object,
   headers: Record<string, string> = {},
 ): Promise<Response> {
-  const accept = 'application/json, text/event-stream'
-  return fetch(`${url}/mcp/files`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json', accept, ...headers },
-    body: JSON.stringify({ jsonrpc: '2.0', ...message }),
-  })
+  return postMcp(`${url}/mcp/files`, message, headers)
 }
 
 describe('a target that is a command', () => {

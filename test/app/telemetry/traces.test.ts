@@ -2,6 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import type { Running } from '../../support/gateway-process.js'
+import { postMcp } from '../../support/mcp-post.js'
 import { attributesOf, OtlpReceiver, type OtlpSpan } from '../../support/otlp-receiver.js'
 import { root } from '../../support/pages.js'
 import { type RedisServer, startRedis } from '../../support/redis.js'
@@ -83,20 +84,11 @@ describe('traces over OTLP', () => {
     await using gateway = start(receiver.url, '', { OTEL_SERVICE_NAME: 'edge' })
     const { url } = await gateway.line('listening')
     const _meta = { traceparent: `00-${traceId}-${callerSpan}-01` }
-    await fetch(`${url}/mcp/files`, {
-      method: 'POST',
-      headers: {
-        'content-type': 'application/json',
-        accept: 'application/json, text/event-stream',
-        'mcp-protocol-version': '2025-06-18',
-      },
-      body: JSON.stringify({
-        jsonrpc: '2.0',
-        id: 7,
-        method: 'tools/call',
-        params: { name: 'read', arguments: {}, _meta },
-      }),
-    })
+    await postMcp(
+      `${url}/mcp/files`,
+      { id: 7, method: 'tools/call', params: { name: 'read', arguments: {}, _meta } },
+      { 'mcp-protocol-version': '2025-06-18' },
+    )
     await receiver.until((spans) => ofKind(spans, SERVER).length === 1)
     const [call] = ofKind(receiver.spans, SERVER)
     expect(call).to.deep.include({ name: 'tools/call read', traceId, parentSpanId: callerSpan })
@@ -150,10 +142,7 @@ describe('traces over OTLP', () => {
     const { url } = await gateway.line('listening')
     const rpc = { jsonrpc: '2.0', id: 'i'.repeat(50_000), method: 'm'.repeat(50_000) }
     const resource = { ...rpc, method: 'resources/read', params: { uri: `file:///${'r'.repeat(50_000)}` } }
-    const headers = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' }
-    for (const body of [rpc, resource]) {
-      await fetch(`${url}/mcp/files`, { method: 'POST', headers, body: JSON.stringify(body) })
-    }
+    for (const message of [rpc, resource]) await postMcp(`${url}/mcp/files`, message)
     await receiver.until((spans) => ofKind(spans, SERVER).length === 2)
     const texts = receiver.spans.flatMap((span) =>
       [span.name, ...Object.values(attributesOf(span))].map(String),

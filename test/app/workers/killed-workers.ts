@@ -22,6 +22,8 @@ const FIRST_START = 'first start'
 const LIMIT = 150
 const SERVING = 'worker started'
 const ENDED = 'a worker has ended'
+/** Milliseconds within which workers are replaced; each end in a row doubles the wait, up to five seconds. */
+const PATIENCE_MS = 60_000
 
 export class KilledWorkers implements AsyncDisposable {
   readonly #home: string
@@ -103,7 +105,7 @@ export class KilledWorkers implements AsyncDisposable {
     const ends = this.#count(ENDED) + (at.phase === 'start' ? 1 : 0)
     await this.#act({ phase: at.phase, at })
     const isKilled = !existsSync(this.#file('kill'))
-    if (isKilled) await until(async () => this.#count(ENDED) > ends && this.#isWhole)
+    if (isKilled) await this.#until(() => this.#count(ENDED) > ends && this.#isWhole)
     else rmSync(this.#file('kill'))
     await this.serves([200, 429])
     return isKilled
@@ -135,7 +137,8 @@ export class KilledWorkers implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#gateway[Symbol.asyncDispose]()
     await this.#upstream[Symbol.asyncDispose]()
-    rmSync(this.#home, { recursive: true, force: true })
+    // The workers of a gateway that was killed end a little later.
+    rmSync(this.#home, { recursive: true, force: true, maxRetries: 20 })
   }
 
   #file(name: string): string {
@@ -157,9 +160,17 @@ export class KilledWorkers implements AsyncDisposable {
     return [0, 1].every((worker) => this.#last(worker)?.msg === SERVING)
   }
 
+  /** Rejects with the end of the gateway's log. */
+  async #until(holds: () => boolean): Promise<void> {
+    await until(async () => holds(), PATIENCE_MS).catch((cause: Error) => {
+      const log = this.#gateway.lines.slice(-10).map((line) => JSON.stringify(line))
+      throw new Error([cause.message, ...log, this.#gateway.stderr].join('\n'), { cause })
+    })
+  }
+
   /** Does what the phase is named after until a worker is killed, or it is over. */
   async #act(order: KillOrder): Promise<void> {
-    await until(async () => this.#isWhole)
+    await this.#until(() => this.#isWhole)
     writeFileSync(this.#file('kill.new'), JSON.stringify(order))
     renameSync(this.#file('kill.new'), this.#file('kill'))
     const isOver = (): boolean => !existsSync(this.#file('kill'))
@@ -167,7 +178,7 @@ export class KilledWorkers implements AsyncDisposable {
       case 'start': {
         const ends = this.#count(ENDED)
         process.kill(this.#last(ends % 2)?.pid ?? 0, 'SIGKILL')
-        await until(async () => isOver() || (this.#count(ENDED) > ends && this.#isWhole))
+        await this.#until(() => isOver() || (this.#count(ENDED) > ends && this.#isWhole))
         break
       }
       case 'calls':
@@ -178,7 +189,7 @@ export class KilledWorkers implements AsyncDisposable {
         const before = this.#count(...results)
         writeFileSync(this.#file('policy.yaml'), policyOf(this.#upstream.url, ++this.#policies))
         this.#gateway.child.kill('SIGHUP')
-        await until(async () => isOver() || this.#count(...results) > before)
+        await this.#until(() => isOver() || this.#count(...results) > before)
       }
     }
   }

@@ -1,11 +1,11 @@
 // A host in a scratch directory: its absolute paths are below the directory, and the gateway's surroundings are real.
 import { execFile, spawn, spawnSync } from 'node:child_process'
 import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { endWithRunner } from '../../support/child-lifetime.js'
 import { TestIssuer } from '../../support/issuer.js'
+import { freePort } from '../../support/loopback.js'
 import { root } from '../../support/pages.js'
 import { type RedisServer, startRedis } from '../../support/redis.js'
 import { svc } from '../../support/svc.js'
@@ -158,12 +158,4 @@ class HostProcess implements AsyncDisposable {
     this.kill('SIGKILL')
     await this.exit
   }
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer()
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const address = server.address()
-  await new Promise((resolve) => server.close(resolve))
-  return typeof address === 'object' && address !== null ? address.port : 0
 }

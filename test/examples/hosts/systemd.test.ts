@@ -1,8 +1,10 @@
 // The unit for systemd: how far it confines the gateway, and its commands in a scratch directory.
 import { execFileSync, spawnSync } from 'node:child_process'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import { svc } from '../../support/svc.js'
+import { TemporaryDir } from '../../support/temporary-dir.js'
 import { fileOf, hosts, ScratchHost } from './host.js'
 
 const unit = join(hosts, 'svc-gateway.service')
@@ -11,6 +13,9 @@ const [, version = '0'] =
 
 describe('the unit for systemd', function () {
   this.timeout(120_000)
+  const scratch = new TemporaryDir()
+  after(() => scratch[Symbol.dispose]())
+
   const settings = new Map(
     [...fileOf('svc-gateway.service').matchAll(/^(\w+)=(.*)$/gm)].map(([, key, value]) => [key, value]),
   )
@@ -22,12 +27,17 @@ describe('the unit for systemd', function () {
       .replace(/\/opt\/svc\S+svc\.js/, svc)
       .split(' ')
 
-  it('confines the gateway to an exposure below 3 of 10', function () {
+  it('is valid, and confines the gateway to an exposure below 3 of 10', function () {
     if (Number(version) < 250) {
       process.stderr.write('skipped, as systemd-analyze is older than 250 or not installed\n')
       this.skip()
     }
     execFileSync('systemd-analyze', ['security', '--offline=true', '--threshold=30', unit], { stdio: 'pipe' })
+    // Whether it knows every key and value; it looks for the program too.
+    const copy = join(scratch.path, 'svc-gateway.service')
+    writeFileSync(copy, fileOf('svc-gateway.service').replace('/usr/bin/node', process.execPath))
+    const { stderr } = spawnSync('systemd-analyze', ['verify', copy], { encoding: 'utf8' })
+    expect(stderr).to.not.include('svc-gateway.service')
   })
 
   it('starts, reloads and stops the gateway, which writes to its state directory alone', async () => {

@@ -12,6 +12,8 @@ export interface DrivenCall {
   asked(): Elicited | undefined
   /** The elicitations that its client got. */
   readonly asks: number
+  /** Names the form to which `respond` responds. */
+  formOf(how: Tampering): string
   /** Sends the response to it; of another `amount` as a part of another call. */
   respond(response: object, how?: Tampering): Promise<void>
   /** Waits until the call has its response, or is asked once more. */
@@ -34,6 +36,8 @@ export const tamperings = [
   'other keys',
   'no response',
   'other _meta',
+  'another policy',
+  'an earlier state',
 ] as const
 export type Tampering = (typeof tamperings)[number]
 
@@ -43,13 +47,15 @@ export interface DrivenClient {
 
 export interface Endpoint {
   readonly url: string
+  /** The same at a gateway with another revision of the policy. */
+  readonly elsewhere: string
   readonly tool: string
 }
 
 const escalationsIn = (value: unknown): string[] => JSON.stringify(value).match(/esc_[0-9a-f]{32}/g) ?? []
 
 export async function handshakeClient(
-  { url, tool }: Endpoint,
+  { url, elsewhere, tool }: Endpoint,
   { headers, other, capabilities, revision }: DrivenBy,
 ): Promise<DrivenClient> {
   const client = await startHandClient(url, headers, capabilities, revision)
@@ -59,6 +65,7 @@ export async function handshakeClient(
       const driven = new HandshakeCall(client, call, () => client.call(tool, { amount }, meta, call.id), {
         other: () => startHandClient(url, other, capabilities, revision),
         second: () => startHandClient(url, headers, capabilities, revision),
+        elsewhere,
       })
       await driven.settle()
       return driven
@@ -74,23 +81,25 @@ interface DrivenBy {
   readonly revision: string
 }
 
+interface Others {
+  other(): Promise<HandClient>
+  second(): Promise<HandClient>
+  readonly elsewhere: string
+}
+
 class HandshakeCall implements DrivenCall {
   readonly escalations = new Set<string>()
   readonly responses: Result[] = []
   #client: HandClient
   #call: HandCall
   #again: () => Promise<HandCall>
-  #others: { other(): Promise<HandClient>; second(): Promise<HandClient> }
+  #others: Others
   asks = 0
   #read = 0
   #asked: { readonly id: string; readonly params: Elicited } | undefined
+  #first: string | undefined
 
-  constructor(
-    client: HandClient,
-    call: HandCall,
-    again: () => Promise<HandCall>,
-    others: { other(): Promise<HandClient>; second(): Promise<HandClient> },
-  ) {
+  constructor(client: HandClient, call: HandCall, again: () => Promise<HandCall>, others: Others) {
     this.#client = client
     this.#call = call
     this.#again = again
@@ -99,6 +108,10 @@ class HandshakeCall implements DrivenCall {
 
   asked(): Elicited | undefined {
     return this.#asked?.params
+  }
+
+  formOf(how: Tampering): string {
+    return (how === 'an earlier state' ? this.#first : this.#asked?.id) ?? ''
   }
 
   async settle(): Promise<void> {
@@ -110,6 +123,7 @@ class HandshakeCall implements DrivenCall {
       if (message.method === 'elicitation/create') {
         this.asks++
         this.#asked = { id: message.id ?? '', params: message.params }
+        this.#first ??= this.#asked.id
         return
       }
       if (message.method === 'notifications/cancelled') this.#asked = undefined
@@ -122,8 +136,8 @@ class HandshakeCall implements DrivenCall {
   async respond(response: object, how: Tampering = 'none'): Promise<void> {
     const asked = this.#asked
     if (asked === undefined) return
-    const message = { jsonrpc: '2.0', id: asked.id, ...response }
-    const { other, second } = this.#others
+    const message = { jsonrpc: '2.0', id: this.formOf(how), ...response }
+    const { other, second, elsewhere } = this.#others
     if (how === 'another caller') return void (await (await other()).post(message, this.#client.sessionId))
     if (how === 'another session') return void (await (await second()).post(message))
     if (how === 'truncated' || how === 'flipped' || how === 'other keys') {
@@ -131,8 +145,9 @@ class HandshakeCall implements DrivenCall {
       return void (await this.#client.post({ ...message, id: how === 'other keys' ? 1 : id }))
     }
     if (how === 'no response') return
+    if (message.id !== asked.id) return void (await this.#client.post(message))
     this.#asked = undefined
-    await this.#client.post(message)
+    await this.#client.post(message, undefined, how === 'another policy' ? elsewhere : undefined)
     if (how === 'twice') await this.#client.post(message)
   }
 
@@ -154,38 +169,41 @@ class HandshakeCall implements DrivenCall {
 }
 
 export async function statelessClient(
-  { url, tool }: Endpoint,
+  { url, elsewhere, tool }: Endpoint,
   { headers, other, capabilities }: DrivenBy,
 ): Promise<DrivenClient> {
   const own = roundAt(url, tool, headers, capabilities)
   const foreign = roundAt(url, tool, other, capabilities)
+  const revised = roundAt(elsewhere, tool, headers, capabilities)
+  const states: string[] = []
   return {
     async begin(amount, meta) {
-      const driven = new StatelessCall(own, foreign, amount, meta)
+      const driven = new StatelessCall({ own, foreign, revised, states }, amount, meta)
       await driven.send()
       return driven
     },
   }
 }
 
+/** Rounds of the caller, of another one, and at the gateway with another policy; and every state of the client so far. */
+interface Rounds {
+  readonly own: ReturnType<typeof roundAt>
+  readonly foreign: ReturnType<typeof roundAt>
+  readonly revised: ReturnType<typeof roundAt>
+  readonly states: string[]
+}
+
 class StatelessCall implements DrivenCall {
   readonly escalations = new Set<string>()
   readonly responses: Result[] = []
-  #own: ReturnType<typeof roundAt>
-  #foreign: ReturnType<typeof roundAt>
+  #rounds: Rounds
   #amount: number
   #meta: object | undefined
   asks = 0
   #last: Round | undefined
 
-  constructor(
-    own: ReturnType<typeof roundAt>,
-    foreign: ReturnType<typeof roundAt>,
-    amount: number,
-    meta: object | undefined,
-  ) {
-    this.#own = own
-    this.#foreign = foreign
+  constructor(rounds: Rounds, amount: number, meta: object | undefined) {
+    this.#rounds = rounds
     this.#amount = amount
     this.#meta = meta
   }
@@ -194,12 +212,18 @@ class StatelessCall implements DrivenCall {
     return this.#last?.result?.inputRequests?.svc.params as Elicited | undefined
   }
 
+  formOf(how: Tampering): string {
+    const first = how === 'an earlier state' ? this.#rounds.states[0] : undefined
+    return first ?? this.#last?.result.requestState ?? ''
+  }
+
   async settle(): Promise<void> {
     // The client has each response when its request resolves.
   }
 
   async send(params: object = {}): Promise<void> {
-    this.#take(await this.#own({ arguments: { amount: this.#amount }, ...params }, this.#meta))
+    const { own } = this.#rounds
+    this.#take(await own({ arguments: { amount: this.#amount }, ...params }, this.#meta))
   }
 
   #take(round: Round): void {
@@ -208,12 +232,14 @@ class StatelessCall implements DrivenCall {
     else {
       this.asks++
       this.#last = round
+      this.#rounds.states.push(round.result.requestState)
     }
   }
 
   async respond(response: object, how: Tampering = 'none'): Promise<void> {
     if (this.asked() === undefined) return
-    const requestState = this.#last?.result.requestState ?? ''
+    const { own, foreign, revised } = this.#rounds
+    const requestState = this.formOf(how)
     const svc = 'result' in response ? response.result : response
     const inputResponses = { svc }
     const back = { requestState, inputResponses, arguments: { amount: this.#amount } }
@@ -221,28 +247,30 @@ class StatelessCall implements DrivenCall {
     const flipped = `${requestState.slice(0, length - 3)}${requestState.at(-3) === 'A' ? 'B' : 'A'}${requestState.slice(-2)}`
     switch (how) {
       case 'another caller':
-        return this.#take(await this.#foreign(back))
+        return this.#take(await foreign(back))
+      case 'another policy':
+        return this.#take(await revised(back, this.#meta))
       case 'another amount':
-        return this.#take(await this.#own({ ...back, arguments: { amount: this.#amount + 1 } }))
+        return this.#take(await own({ ...back, arguments: { amount: this.#amount + 1 } }))
       case 'truncated':
-        return this.#take(await this.#own({ ...back, requestState: requestState.slice(0, -4) }))
+        return this.#take(await own({ ...back, requestState: requestState.slice(0, -4) }))
       case 'flipped':
-        return this.#take(await this.#own({ ...back, requestState: flipped }))
+        return this.#take(await own({ ...back, requestState: flipped }))
       case 'more responses':
-        return this.#take(await this.#own({ ...back, inputResponses: { ...inputResponses, more: svc } }))
+        return this.#take(await own({ ...back, inputResponses: { ...inputResponses, more: svc } }))
       case 'other keys':
-        return this.#take(await this.#own({ ...back, inputResponses: { other: svc } }))
+        return this.#take(await own({ ...back, inputResponses: { other: svc } }))
       case 'no response':
-        return this.#take(await this.#own({ requestState, arguments: { amount: this.#amount } }))
+        return this.#take(await own({ requestState, arguments: { amount: this.#amount } }))
       case 'other _meta':
-        return this.#take(await this.#own(back, { 'com.example/of': 'another call' }))
+        return this.#take(await own(back, { 'com.example/of': 'another call' }))
       case 'twice': {
-        const both = await Promise.all([this.#own(back), this.#own(back)])
+        const both = await Promise.all([own(back), own(back)])
         for (const one of both) this.#take(one)
         return
       }
       default:
-        return this.#take(await this.#own(back, this.#meta))
+        return this.#take(await own(back, this.#meta))
     }
   }
 

@@ -1,13 +1,10 @@
 // Which clients are asked, beside those of the present SDKs, and what they are asked while the policy or the gateway ends.
 
-import { createServer } from 'node:http'
-import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js'
-import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js'
 import { expect } from 'chai'
-import { listenOnLoopback } from '../../support/loopback.js'
+import { postMcp } from '../../support/mcp-post.js'
 import { sdkOf } from '../../support/mcp-sdks.js'
 import { startHandClient } from './hand-client.js'
-import { bothModes, connect, idIn, sharedBilling, startGateway, waiting } from './rig.js'
+import { bothModes, idIn, sharedBilling, startGateway, waiting } from './rig.js'
 
 const yes = { action: 'accept', content: { confirm: true } }
 const rule = { name: 'large', tools: ['*/*'], then: 'confirm', ask: 'Go on?' } as const
@@ -92,37 +89,48 @@ describe('a call that waits for a person', function () {
       method: 'tools/call',
       params: { name: 'refund', arguments: { amount: 1 } },
     }
-    const response = await fetch(gateway.url, {
-      method: 'POST',
-      headers: {
-        'content-type': 'application/json',
-        accept: 'application/json, text/event-stream',
-        'mcp-session-id': client.sessionId,
-      },
-      body: JSON.stringify([call, { ...call, id: 8 }]),
+    const response = await postMcp(gateway.url, [call, { ...call, id: 8 }], {
+      'mcp-session-id': client.sessionId,
     })
     const text = await response.text()
     expect(text).to.match(pending).and.not.to.contain('elicitation/create')
     expect(billing.refunds).to.deep.equal([])
   })
 
-  it('is asked about at /mcp, not at /mcp/<server>, if its server has no sessions', async () => {
-    const http = createServer(async (message, response) => {
-      const server = new McpServer({ name: 'billing', version: '1.0.0' })
-      server.registerTool('refund', {}, () => ({ content: [{ type: 'text', text: 'refunded 1' }] }))
-      const transport = new StreamableHTTPServerTransport()
-      await server.connect(transport as never)
-      await transport.handleRequest(message, response)
+  for (const path of ['/mcp/billing', '/mcp'] as const) {
+    it(`is confirmed, and approved, if its server has no sessions: ${path}`, async () => {
+      const settings = { ...waiting, rules: [rule, ...waiting.rules] }
+      await using gateway = await startGateway(path, billing.urls.sessionless, settings)
+      await using one = await gateway.connect(async (request) => {
+        if (request.mode === 'url') await gateway.vote(idIn(request), 'approve')
+        return yes
+      })
+      expect(await one.refund(1)).to.equal('refunded 1')
+      expect(one.asked.map(({ mode = 'form' }) => mode)).to.deep.equal(['url', 'form'])
+      expect(billing.refunds).to.deep.equal([1])
     })
-    await using listening = await listenOnLoopback(http)
-    const url = `${listening.url}/mcp`
-    for (const [path, name, expected] of [
-      ['/mcp/billing', 'refund', /Denied: rule:large/],
-      ['/mcp', 'billing__refund', /refunded 1/],
-    ] as const) {
-      await using gateway = await startGateway(path, url, { rules: [rule] })
-      await using one = await connect(gateway.url, name, () => yes)
-      expect(await one.refund(1)).to.match(expected)
-    }
+  }
+
+  it('gets the text, and no session, if its server has none and the client declares nothing', async () => {
+    await using gateway = await startGateway('/mcp/billing', billing.urls.sessionless)
+    const client = await startHandClient(gateway.url, {}, {})
+    expect(client.sessionId).to.equal('')
+    const call = await client.call('refund', { amount: 1 })
+    expect(JSON.stringify(await call.response())).to.match(pending)
+  })
+
+  it('resumes no stream of a session that its server does not have', async () => {
+    await using gateway = await startGateway('/mcp/billing', billing.urls.sessionless)
+    const client = await startHandClient(gateway.url, {}, bothModes)
+    expect(client.sessionId).to.match(/^svc~fu\./)
+    const { status } = await fetch(gateway.url, {
+      headers: {
+        accept: 'text/event-stream',
+        'mcp-protocol-version': '2025-11-25',
+        'mcp-session-id': client.sessionId,
+        'last-event-id': 'of-another',
+      },
+    })
+    expect(status).to.equal(400)
   })
 })

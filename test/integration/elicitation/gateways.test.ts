@@ -7,8 +7,9 @@ import { expect } from 'chai'
 import { startGatewayServer } from 'svc-sdk'
 import { ask } from '../../app/admin/rig.js'
 import { type RedisServer, startRedis } from '../../support/redis.js'
+import { until } from '../../support/stdio-target.js'
 import { TemporaryDir } from '../../support/temporary-dir.js'
-import { roundAt, startHandClient } from './hand-client.js'
+import { type Round, roundAt, startHandClient } from './hand-client.js'
 import {
   adminToken,
   type Billing,
@@ -77,6 +78,53 @@ describe('a call that waits for a person, at several gateways', function () {
       expect(billing.refunds).to.deep.equal([1])
     })
   }
+
+  it('escalates again at a gateway whose policy asks for more than was approved', async () => {
+    const rules = [...waiting.rules, { ...waiting.rules[0], name: 'revised' }]
+    await using first = await startGateway('/mcp/billing', billing.urls.stateless, shared())
+    await using second = await startGateway('/mcp/billing', billing.urls.stateless, { ...shared(), rules })
+    const back = ({ result }: Round) => ({
+      requestState: result.requestState,
+      inputResponses: { svc: { action: 'accept' } },
+    })
+    const asked = await roundAt(first.url, 'refund')({})
+    await first.vote(idIn(asked.result.inputRequests.svc.params), 'approve')
+    const again = await roundAt(second.url, 'refund')(back(asked))
+    expect(again, JSON.stringify(again)).to.have.nested.property('result.inputRequests')
+    expect(billing.refunds).to.deep.equal([])
+    await first.vote(idIn(again.result.inputRequests.svc.params), 'approve')
+    expect(JSON.stringify(await roundAt(second.url, 'refund')(back(again)))).to.contain('refunded 1')
+    for (const state of [asked, again]) await roundAt(second.url, 'refund')(back(state))
+    expect(billing.refunds).to.deep.equal([1])
+  })
+
+  it('is waited for while the store does not respond', async () => {
+    const { redisUrl } = shared().quotas
+    const enforcement = { escalations: { adapter: 'redis', redisUrl, timeoutMs: 100 } }
+    await using gateway = await startGateway('/mcp/billing', billing.urls.handshake, {
+      ...shared(),
+      enforcement,
+    })
+    const client = await startHandClient(gateway.url, {}, bothModes)
+    const call = await client.call('refund', { amount: 3 })
+    const { params } = await call.request('elicitation/create')
+    const failures = async () => {
+      const { text } = await gateway.admin('/metrics')
+      return Number(/^svc_escalation_store_failures_total (\d+)/m.exec(text)?.[1] ?? 0)
+    }
+    // A call that did not wait would have had its response after two.
+    const isSilent = async () => (await failures()) > 3
+    await redis.kill('SIGSTOP')
+    try {
+      await until(isSilent)
+    } finally {
+      await redis.kill('SIGCONT')
+    }
+    await until(async () => (await gateway.vote(idIn(params), 'approve')).status === 200)
+    const text = JSON.stringify(await call.response())
+    expect(text, text).to.contain('refunded 3')
+    expect(billing.refunds).to.deep.equal([3])
+  })
 
   it('completes the refund of the quick start in one call', async () => {
     using folder = new TemporaryDir()

@@ -7,6 +7,7 @@ import { Chance } from '../../support/chance.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import { TestIssuer } from '../../support/issuer.js'
 import { propertyRuns } from '../../support/property-runs.js'
+import { type RedisServer, startRedis } from '../../support/redis.js'
 import {
   type DrivenCall,
   type DrivenClient,
@@ -35,6 +36,8 @@ const effects = {
   both: { rules: [confirm, ...waiting.rules] },
 } as const
 type EffectName = keyof typeof effects
+/** The policy of the other gateway of a deployment has it too. */
+const revised = { ...waiting.rules[0], name: 'revised', message: 'Since the last revision.' } as const
 
 const replies: Readonly<Record<string, object>> = {
   accept: { result: { action: 'accept' } },
@@ -60,17 +63,20 @@ interface Plan {
   readonly revision: (typeof revisions)[number]
   readonly declared: keyof typeof capabilities
   readonly path: 'one server' | 'all servers'
+  /** The server, unless the revision is without sessions. */
+  readonly server: 'handshake' | 'sessionless'
   readonly effect: EffectName
   readonly events: readonly Event[]
 }
 
 function planOf(chance: Chance): Plan {
+  const usual = chance.int(0, 2) === 0 ? 'another policy' : 'none'
   const names = Object.keys(replies) as [string, ...string[]]
   const eventOf = (): Event => {
     const at = chance.int(0, 9)
     if (at < 3) return { kind: 'vote', vote: chance.int(0, 3) === 0 ? 'reject' : 'approve' }
     if (at < 7) {
-      const how = chance.int(0, 1) === 0 ? 'none' : chance.pick(tamperings)
+      const how = chance.int(0, 1) === 0 ? usual : chance.pick(tamperings)
       return { kind: 'respond', reply: chance.int(0, 1) === 0 ? 'tick' : chance.pick(names), how }
     }
     if (at === 7) return { kind: 'stop', how: chance.pick(stops) }
@@ -80,6 +86,7 @@ function planOf(chance: Chance): Plan {
     revision: chance.pick(['2025-11-25', '2026-07-28', ...revisions]),
     declared: chance.pick(['both', 'both', ...(Object.keys(capabilities) as (keyof typeof capabilities)[])]),
     path: chance.pick(['one server', 'all servers']),
+    server: chance.pick(['handshake', 'sessionless']),
     effect: chance.pick(Object.keys(effects) as [EffectName, ...EffectName[]]),
     events: Array.from({ length: chance.int(1, 5) }, eventOf),
   }
@@ -93,6 +100,12 @@ function modesOf({ declared, revision }: Plan): { readonly form: boolean; readon
     url: ['url', 'both'].includes(declared) && revision >= '2025-11-25',
   }
 }
+
+const recordsOf = (gateway: TestGateway) =>
+  gateway.records() as object[] as {
+    readonly policy: { readonly decision: string }
+    readonly trace_id: string
+  }[]
 
 /** Rejects if a case does not end. */
 function within<T>(running: Promise<T>): Promise<T> {
@@ -108,14 +121,20 @@ describe('calls that wait for a person, under any sequence of events', function 
   this.timeout(3_600_000)
   let billing: Billing
   let issuer: TestIssuer
-  const gateways = new Map<EffectName, TestGateway & { readonly adminUrl: string }>()
+  const gateways = new Map<
+    EffectName,
+    TestGateway & { readonly adminUrl: string; readonly other: TestGateway }
+  >()
+  let redis: RedisServer
   let cases = 0
 
   before(async () => {
     billing = await startBilling()
     issuer = await TestIssuer.start()
-    for (const [name, settings] of Object.entries(effects)) {
-      const gateway = await startTestGateway({
+    redis = await startRedis()
+    const shared = { adapter: 'redis', redisUrl: redis.url }
+    const start = (rules: readonly object[]): Promise<TestGateway> =>
+      startTestGateway({
         targets: billing.urls,
         authn: { oidc: issuer.oidc },
         admin: { port: 0, roles: { reviewer: ['approver'] } },
@@ -123,14 +142,23 @@ describe('calls that wait for a person, under any sequence of events', function 
           side_effects: { approve_high_risk: true, human_escalation: { emergency: { roles: ['oncall'] } } },
         },
         server: { mcp: { elicit_ms: 1_000 } },
-        ...settings,
+        quotas: shared,
+        enforcement: { escalations: shared },
+        rules,
       } as never)
+    for (const [name, { rules }] of Object.entries(effects)) {
+      const gateway = await start(rules)
+      const other = await start([...rules, revised])
       const { adminUrl = '' } = await gateway.handle.ready()
-      gateways.set(name as EffectName, Object.assign(gateway, { adminUrl }))
+      gateways.set(name as EffectName, Object.assign(gateway, { adminUrl, other }))
     }
   })
   after(async () => {
-    for (const gateway of gateways.values()) await gateway[Symbol.asyncDispose]()
+    for (const gateway of gateways.values()) {
+      await gateway.other[Symbol.asyncDispose]()
+      await gateway[Symbol.asyncDispose]()
+    }
+    await redis[Symbol.asyncDispose]()
     await billing[Symbol.asyncDispose]()
     await issuer[Symbol.asyncDispose]()
   })
@@ -151,10 +179,12 @@ describe('calls that wait for a person, under any sequence of events', function 
     const gateway = gateways.get(plan.effect)
     if (gateway === undefined) throw new Error('no gateway')
     const isStateless = plan.revision === '2026-07-28'
-    const target = isStateless ? 'stateless' : 'handshake'
+    const target = isStateless ? 'stateless' : plan.server
     const isOne = plan.path === 'one server'
+    const path = `/mcp${isOne ? `/${target}` : ''}`
     const endpoint = {
-      url: `${gateway.url}/mcp${isOne ? `/${target}` : ''}`,
+      url: `${gateway.url}${path}`,
+      elsewhere: `${gateway.other.url}${path}`,
       tool: isOne ? 'refund' : `${target}__refund`,
     }
     const rae = await bearer('rae', ['approver'])
@@ -191,10 +221,11 @@ describe('calls that wait for a person, under any sequence of events', function 
         'none',
         'twice',
         'other _meta',
-        ...(isStateless ? ['another session'] : ['another amount', 'more responses']),
+        'another policy',
+        ...(isStateless ? ['another session', 'an earlier state'] : ['another amount', 'more responses']),
       ]
       // A confirmation counts once for each form.
-      const form = `${calls.indexOf(call)} ${call.asks}`
+      const form = call.formOf(how)
       if (isForm && reply === 'tick' && isOwn.includes(how) && !counted.has(form)) {
         counted.add(form)
         given.ticks++
@@ -286,10 +317,8 @@ describe('calls that wait for a person, under any sequence of events', function 
     await Promise.all(Array.from({ length: 12 }, work))
     expect(found).to.deep.equal([])
     expect(sent).to.be.at.least(plans.length / 20)
-    const records = [...gateways.values()].flatMap((gateway) => gateway.records()) as object[] as {
-      readonly policy: { readonly decision: string }
-      readonly trace_id: string
-    }[]
+    const all = [...gateways.values()]
+    const records = all.flatMap((gateway) => [...recordsOf(gateway), ...recordsOf(gateway.other)])
     const denied = new Set(
       records.filter(({ policy }) => policy.decision === 'deny').map(({ trace_id }) => trace_id),
     )

@@ -1,5 +1,6 @@
 // Clients that do nothing by themselves: the test reads each message and writes each response.
 import { EventEmitter, on, once } from 'node:events'
+import { lastMessage, postStateless } from '../../support/mcp-post.js'
 import { bothModes, type Elicited } from './rig.js'
 
 interface Message {
@@ -69,13 +70,15 @@ export async function startHandClient(
   const begun = await send({ jsonrpc: '2.0', id: 0, method: 'initialize', params }, {})
   await begun.text()
   const sessionId = begun.headers.get('mcp-session-id') ?? ''
-  const session = { 'mcp-session-id': sessionId }
+  // A server without sessions gives none.
+  const inSession = (id: string): Record<string, string> => (id === '' ? {} : { 'mcp-session-id': id })
+  const session = inSession(sessionId)
   await (await send({ jsonrpc: '2.0', method: 'notifications/initialized' }, session)).text()
   let ids = 0
   return {
     sessionId,
     async post(message, other = sessionId, at = url) {
-      const response = await send(message, { 'mcp-session-id': other }, undefined, at)
+      const response = await send(message, inSession(other), undefined, at)
       await response.text()
       return response
     },
@@ -158,31 +161,8 @@ export function roundAt(
 ): (params: object, meta?: object) => Promise<Round> {
   const method = name === undefined ? 'tools/list' : 'tools/call'
   return async (params, meta = {}) => {
-    const _meta = {
-      'io.modelcontextprotocol/protocolVersion': '2026-07-28',
-      'io.modelcontextprotocol/clientCapabilities': capabilities,
-      ...meta,
-    }
-    const response = await fetch(url, {
-      method: 'POST',
-      headers: {
-        'content-type': 'application/json',
-        accept: 'application/json, text/event-stream',
-        'mcp-protocol-version': '2026-07-28',
-        'mcp-method': method,
-        ...(name === undefined ? {} : { 'mcp-name': name }),
-        ...headers,
-      },
-      body: JSON.stringify({
-        jsonrpc: '2.0',
-        id: 1,
-        method,
-        params: { ...(name === undefined ? {} : { name, arguments: { amount: 1 } }), ...params, _meta },
-      }),
-    })
-    const lines = (await response.text())
-      .split('\n')
-      .flatMap((line) => /^(?:data: )?(\{.*)$/.exec(line)?.[1] ?? [])
-    return JSON.parse(lines.at(-1) ?? '{}') as Round
+    const called = name === undefined ? {} : { name, arguments: { amount: 1 } }
+    const options = { headers, capabilities, meta }
+    return lastMessage<Round>(await postStateless(url, method, { ...called, ...params }, options))
   }
 }

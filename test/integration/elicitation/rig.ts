@@ -1,6 +1,9 @@
 // A billing server behind a gateway, clients that can ask a person, and reviewers at the admin listener.
+import { createServer } from 'node:http'
 import { Client as Client2 } from '@modelcontextprotocol/client'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
+import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js'
+import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js'
 import {
   ElicitationCompleteNotificationSchema,
   ElicitRequestSchema,
@@ -10,6 +13,7 @@ import { z } from 'zod'
 import { ask, type HttpResponse } from '../../app/admin/rig.js'
 import { startTestGateway } from '../../support/gateway.js'
 import { startLineGateway } from '../../support/line-gateway.js'
+import { listenOnLoopback } from '../../support/loopback.js'
 import { connect1, connect2 } from '../../support/sdk-clients.js'
 import { startSessionServer, startStatelessServer } from '../../support/tool-servers.js'
 
@@ -20,7 +24,8 @@ export const routes = ['/mcp/billing', '/mcp', 'svc stdio'] as const
 export type Route = (typeof routes)[number]
 
 export interface Billing extends AsyncDisposable {
-  readonly urls: Readonly<Record<Era, string>>
+  /** By era, and of a server of the handshake's era without sessions. */
+  readonly urls: Readonly<Record<Era | 'sessionless', string>>
   /** The amounts that were refunded. */
   readonly refunds: number[]
   /** Changes the description of the tool, in open sessions too. */
@@ -43,8 +48,11 @@ export async function startBilling(): Promise<Billing> {
   const stateless = await startStatelessServer('billing', (server) => {
     server.registerTool('refund', { description, inputSchema: z.object(input) }, refund)
   })
+  const sessionless = await startSessionless((server) => {
+    server.registerTool('refund', { description, inputSchema: input }, refund)
+  })
   return {
-    urls: { handshake: handshake.url, stateless: stateless.url },
+    urls: { handshake: handshake.url, stateless: stateless.url, sessionless: sessionless.url },
     refunds,
     describe(changed) {
       description = changed
@@ -53,8 +61,26 @@ export async function startBilling(): Promise<Billing> {
     async [Symbol.asyncDispose]() {
       await handshake[Symbol.asyncDispose]()
       await stateless[Symbol.asyncDispose]()
+      await sessionless[Symbol.asyncDispose]()
     },
   }
+}
+
+/** A server of SDK 1.x that gives its clients no sessions. */
+async function startSessionless(
+  register: (server: McpServer) => void,
+): Promise<AsyncDisposable & { readonly url: string }> {
+  const listening = await listenOnLoopback(
+    createServer(async (message, response) => {
+      const server = new McpServer({ name: 'billing', version: '1.0.0' })
+      register(server)
+      const transport = new StreamableHTTPServerTransport()
+      await server.connect(transport as never)
+      if (message.headers['mcp-session-id'] !== undefined) response.writeHead(400).end()
+      else await transport.handleRequest(message, response)
+    }),
+  )
+  return { url: `${listening.url}/mcp`, [Symbol.asyncDispose]: () => listening[Symbol.asyncDispose]() }
 }
 
 /** The servers of the tests of one `describe`; each test begins without refunds. */

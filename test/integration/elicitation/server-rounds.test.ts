@@ -1,5 +1,6 @@
 // A server that asks for input too: each round is a call of its own, and the gateway's state and the server's are kept apart.
 import { expect } from 'chai'
+import { rejectionOf } from '../../support/rejection.js'
 import { requestOf, startAsking } from '../server-requests/asking.js'
 import { type Round, roundAt } from './hand-client.js'
 import { idIn, startGateway, waiting } from './rig.js'
@@ -56,4 +57,39 @@ describe('a call that waits for a person, of a tool whose server asks for input'
       expect((await round(await approved(second))).error?.message).to.contain('The approval was for one call')
     })
   }
+
+  for (const route of ['/mcp', 'svc stdio'] as const) {
+    it(`ends in one call of a client with a session, whose person gives the input: ${route}`, async () => {
+      await using asking = await startAsking()
+      await using gateway = await startGateway(route, asking.urls.stateless, { ...waiting, rules })
+      const input = { action: 'accept', content: { branch: 'main' } }
+      await using one = await gateway.connect(async (request) => {
+        if (request.mode !== 'url') return input
+        await gateway.vote(idIn(request), 'approve')
+        return accept
+      })
+      const call = { name: 'billing__ask', arguments: requestOf.elicitation_form }
+      const { content } = await one.client.callTool(call)
+      expect((content as { text: string }[])[0]?.text).to.equal(JSON.stringify([input, 'of the server']))
+      expect(one.asked.map(({ mode = 'form' }) => mode)).to.deep.equal(['url', 'form', 'url'])
+      const approvals = one.asked.flatMap((request) => (request.mode === 'url' ? idIn(request) : []))
+      expect(one.completed).to.deep.equal(approvals)
+      expect(new Set(approvals).size).to.equal(2)
+    })
+  }
+
+  it('is not sent with its input if that is not approved, and says so', async () => {
+    await using asking = await startAsking()
+    await using gateway = await startGateway('/mcp', asking.urls.stateless, { ...waiting, rules })
+    let approvals = 0
+    await using one = await gateway.connect(async (request) => {
+      if (request.mode !== 'url') return { action: 'accept', content: { branch: 'main' } }
+      await gateway.vote(idIn(request), approvals++ === 0 ? 'approve' : 'reject')
+      return accept
+    })
+    const call = { name: 'billing__ask', arguments: requestOf.elicitation_form }
+    const { message } = await rejectionOf(one.client.callTool(call))
+    expect(message).to.contain('decided against')
+    expect(approvals).to.equal(2)
+  })
 })

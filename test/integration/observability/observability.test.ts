@@ -105,8 +105,12 @@ describe('npm start in examples/observability', function () {
       await until(async () => {
         for (const expr of missing.keys()) if (await hasValue(url, expr)) missing.delete(expr)
         return missing.size === 0
-      }).catch(() => undefined)
-      expect([...missing].map(([expr, panel]) => `${panel}: ${expr}`)).to.deep.equal([])
+      }, 60_000).catch(async (cause: Error) => {
+        const queriesLeft = [...missing].map(([expr, panel]) => `${panel}: ${expr}`).join('\n')
+        throw new Error(`${cause.message}; ${await targetsOf(url)}; without a value:\n${queriesLeft}`, {
+          cause,
+        })
+      })
       for (const { expr } of rules) expect(await valuesOf(url, expr), expr).to.deep.equal([])
       const { data } = (await (await fetch(`${url}/api/v1/rules`)).json()) as {
         data: { groups: { rules: { name: string; health: string; state: string }[] }[] }
@@ -126,6 +130,11 @@ describe('npm start in examples/observability', function () {
 function skip(context: Mocha.Context): void {
   process.stdout.write('skipped, as prometheus is not installed: apt-get install prometheus\n')
   context.skip()
+}
+
+/** What Prometheus says of its targets: whether the last scrape failed, why, and how long it took. */
+async function targetsOf(url: string): Promise<string> {
+  return (await fetch(`${url}/api/v1/targets?state=active`)).text()
 }
 
 /** Whether a query of a dashboard, with the window that Grafana would choose, has a number now. */

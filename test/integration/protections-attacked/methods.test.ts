@@ -1,6 +1,7 @@
 // Attacks on the rules on methods and apps: each unknown method in each form at each face, and each way to hand a client the
 // interface of a tool. No server gets such a method, no client such an interface, and each leaves a record.
 import { expect } from 'chai'
+import { postMcp } from '../../support/mcp-post.js'
 import { type Face, type Fields, messageIn, startRawServer } from './raw-server.js'
 
 const mark = 'IGNORE-ALL'
@@ -117,16 +118,8 @@ describe('methods and apps under attack', function () {
           passed.push(`${method} at ${face}: without a record ${got}`)
       }
     }
-    const send = (message: unknown, headers = {}): Promise<Response> =>
-      fetch(`${server.gateway.url}/mcp/files`, {
-        method: 'POST',
-        headers: {
-          'content-type': 'application/json',
-          accept: 'application/json, text/event-stream',
-          ...headers,
-        },
-        body: JSON.stringify(message),
-      })
+    const send = (message: object, headers = {}): Promise<Response> =>
+      postMcp(`${server.gateway.url}/mcp/files`, message, headers)
     for (const method of unknown) {
       server.methods.length = 0
       await (await send({ jsonrpc: '2.0', method })).text()

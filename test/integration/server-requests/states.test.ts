@@ -2,6 +2,7 @@
 import { expect } from 'chai'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import { TestIssuer } from '../../support/issuer.js'
+import { lastMessage, postStateless } from '../../support/mcp-post.js'
 import { startRedis } from '../../support/redis.js'
 import { type Asking, requestOf, startAsking } from './asking.js'
 
@@ -42,29 +43,10 @@ describe('a requestState that the gateway has sealed', function () {
     sub = 'ada',
     name = path === '/mcp' ? 'asking__ask' : 'ask',
   ): Promise<Reply> {
-    const _meta = {
-      'io.modelcontextprotocol/protocolVersion': '2026-07-28',
-      'io.modelcontextprotocol/clientCapabilities': { elicitation: { form: {} } },
-    }
-    const response = await fetch(`${gateway.url}${path}`, {
-      method: 'POST',
-      headers: {
-        authorization: `Bearer ${await issuer.sign({ sub, email: `${sub}@example.com` })}`,
-        'content-type': 'application/json',
-        accept: 'application/json, text/event-stream',
-        'mcp-protocol-version': '2026-07-28',
-        'mcp-method': 'tools/call',
-        'mcp-name': name,
-      },
-      body: JSON.stringify({
-        jsonrpc: '2.0',
-        id: 1,
-        method: 'tools/call',
-        params: { name, arguments: args, ...params, _meta },
-      }),
-    })
-    const text = await response.text()
-    return JSON.parse(/^(?:data: )?(\{.*)$/m.exec(text)?.[1] ?? '{}') as Reply
+    const authorization = `Bearer ${await issuer.sign({ sub, email: `${sub}@example.com` })}`
+    const options = { headers: { authorization }, capabilities: { elicitation: { form: {} } } }
+    const call = { name, arguments: args, ...params }
+    return lastMessage<Reply>(await postStateless(`${gateway.url}${path}`, 'tools/call', call, options))
   }
 
   for (const path of ['/mcp/asking', '/mcp']) {

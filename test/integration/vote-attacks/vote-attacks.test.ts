@@ -1,48 +1,13 @@
-// Votes under `require: passkey`, through the ports of a gateway: everybody who might try, with every change of what a passkey signs,
-// one by one and several at once. Nothing of it counts, save the votes of reviewers whose passkeys signed them.
+// Votes under `require: passkey`, through the ports of a gateway: each person who might try, with each change of the data that
+// a passkey signs, one by one and several at once. Only the votes of reviewers whose passkeys signed them count.
 import { createHash } from 'node:crypto'
 import { batchChallengeOf, challengeOf, nonceOf, type SignedVote } from '@svc/core/passkey'
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { adminToken, ask, type HttpResponse } from '../../app/admin/rig.js'
-import { type OddResponse, type TestPasskey, testPasskey } from '../../support/authenticator.js'
-import { startTestGateway } from '../../support/gateway.js'
-import { TestIssuer } from '../../support/issuer.js'
+import type { HttpResponse } from '../../app/admin/rig.js'
+import { type OddResponse, registrationOf } from '../../support/authenticator.js'
 import { propertyRuns } from '../../support/property-runs.js'
-import { startUpstream } from '../../support/upstream.js'
-
-type Json = Record<string, unknown>
-
-interface Person {
-  readonly user: string
-  readonly subject: string
-  readonly roles: readonly string[]
-  readonly tenant?: string
-}
-
-/** Each has a passkey of their own, which the policy lists. */
-const people = {
-  ann: { user: 'ann@acme.example', subject: 'u-ann', roles: ['approver'] },
-  bo: { user: 'bo@acme.example', subject: 'u-bo', roles: ['approver'] },
-  'the caller': { user: 'cal@acme.example', subject: 'u-cal', roles: ['approver'] },
-  'the caller in capitals': { user: 'CAL@acme.example', subject: 'u-cal-2', roles: ['approver'] },
-  'the caller in wide letters': { user: 'ｃal@acme.example', subject: 'u-cal-3', roles: ['approver'] },
-  'the caller by the subject': { user: 'other@acme.example', subject: 'u-cal', roles: ['approver'] },
-  'a reviewer of another tenant': {
-    user: 'gus@globex.example',
-    subject: 'u-gus',
-    roles: ['approver'],
-    tenant: 'globex',
-  },
-  'one of the second set before its time': { user: 'meg@acme.example', subject: 'u-meg', roles: ['manager'] },
-  'one who may run emergencies': { user: 'ona@acme.example', subject: 'u-ona', roles: ['oncall'] },
-  'a viewer': { user: 'vic@acme.example', subject: 'u-vic', roles: ['viewer'] },
-  'an auditor': { user: 'aud@acme.example', subject: 'u-aud', roles: ['auditor'] },
-  'an operator': { user: 'ops@acme.example', subject: 'u-ops', roles: ['ops'] },
-  'an agent with the admin token': { user: 'ann@acme.example', subject: '', roles: [] },
-} satisfies Record<string, Person>
-
-type Who = keyof typeof people
+import { type Json, type Office, type Person, people, startOffice, type Who } from './office.js'
 
 /** How a vote departs from what its reviewer would sign. */
 interface Change {
@@ -112,103 +77,6 @@ function flipped(base64url: unknown, at: number): string {
   const bytes = Buffer.from(String(base64url), 'base64url')
   bytes[at] = (bytes[at] ?? 0) ^ 1
   return bytes.toString('base64url')
-}
-
-interface Office extends AsyncDisposable {
-  readonly origin: string
-  readonly logId: string
-  /** Two calls that wait, and a third. */
-  readonly waiting: readonly [string, string]
-  readonly other: string
-  readonly agents: TestPasskey
-  readonly keys: Readonly<Record<Who, TestPasskey>>
-  token(who: Who): Promise<string>
-  post(who: Who, path: string, body: object): Promise<HttpResponse>
-  show(id: string): Promise<Json>
-  records(): readonly { readonly tool: string }[]
-  call(n: number): Promise<Response>
-}
-
-async function startOffice(): Promise<Office> {
-  const issuer = await TestIssuer.start()
-  const upstream = await startUpstream()
-  const names = Object.keys(people) as Who[]
-  const keys = Object.fromEntries(
-    names.map((who) => [who, testPasskey(Buffer.from(`the passkey of ${who}`).toString('base64url'))]),
-  ) as Record<Who, TestPasskey>
-  const passkeys = names.flatMap((who) =>
-    who === 'an agent with the admin token'
-      ? []
-      : [{ user: people[who].user, id: keys[who].id, public_key: keys[who].publicKey }],
-  )
-  const gateway = await startTestGateway({
-    targets: { billing: upstream.url },
-    admin: {
-      port: 0,
-      tokenRef: 'env:SVC_ADMIN',
-      roles: { reviewer: ['approver'], viewer: ['viewer'], auditor: ['auditor'], operator: ['ops'] },
-      approval_sets: { managers: { reviewer_roles: ['manager'] } },
-      passkeys,
-    },
-    env: { SVC_ADMIN: adminToken },
-    authn: { oidc: issuer.oidc },
-    security: {
-      egress_allowlist: [],
-      side_effects: {
-        approve_high_risk: true,
-        human_escalation: {
-          require: 'passkey',
-          min_approvals: 2,
-          second_set: { after_sec: 600, approval_set_id: 'managers' },
-          emergency: { roles: ['oncall'] },
-        },
-      },
-    },
-    enforcement: { escalate_on: ['egress_violation'], escalations: { adapter: 'memory' } },
-  })
-  const { adminUrl = '' } = await gateway.handle.ready()
-  const tokenOf = ({ user, subject, roles, tenant = 'acme' }: Person) =>
-    issuer.sign({ email: user, sub: subject, org: tenant, roles })
-  const tokens = new Map<Who, Promise<string>>()
-  const token = (who: Who) => {
-    const found =
-      tokens.get(who) ??
-      (who === 'an agent with the admin token' ? Promise.resolve(adminToken) : tokenOf(people[who]))
-    tokens.set(who, found)
-    return found
-  }
-  const call = async (n: number) =>
-    gateway.invoke(
-      '/mcp/billing/pay@1',
-      { url: 'https://elsewhere.example/', n },
-      { authorization: `Bearer ${await token('the caller')}` },
-    )
-  const opened = [1, 2, 3].map(async (n) => String(((await (await call(n)).json()) as Json)['escalation_id']))
-  const [first = '', second = '', other = ''] = await Promise.all(opened)
-  const headersOf = async (who: Who) => ({
-    authorization: `Bearer ${await token(who)}`,
-    'content-type': 'application/json',
-  })
-  return {
-    origin: `http://localhost:${new URL(adminUrl).port}`,
-    logId: String((gateway.records()[0] as unknown as Json)['log_id']),
-    waiting: [first, second],
-    other,
-    agents: testPasskey(),
-    keys,
-    token,
-    post: async (who, path, body) =>
-      ask(adminUrl, path, { method: 'POST', headers: await headersOf(who), body: JSON.stringify(body) }),
-    show: async (id) =>
-      (await ask(adminUrl, `/api/escalations/${id}`, { headers: await headersOf('ann') })).json,
-    records: () => gateway.records(),
-    call,
-    async [Symbol.asyncDispose]() {
-      await gateway[Symbol.asyncDispose]()
-      await upstream[Symbol.asyncDispose]()
-      await issuer[Symbol.asyncDispose]()
-    },
-  }
 }
 
 const given = { vote: 'approve', comment: 'seen' } as const
@@ -339,16 +207,7 @@ describe('a vote that needs a passkey, attacked', () => {
   it('does not count by a passkey that an agent with the tokens of all reviewers registers', async () => {
     const { agents, origin, other } = office
     const { json } = await office.post('bo', '/api/passkeys/challenge', {})
-    const { credentialId, clientDataJson, attestationObject } = agents.register(
-      String(json['challenge']),
-      origin,
-    )
-    const registered = await office.post('bo', '/api/passkeys', {
-      nonce: json['nonce'],
-      credential_id: credentialId,
-      client_data_json: clientDataJson,
-      attestation_object: attestationObject,
-    })
+    const registered = await office.post('bo', '/api/passkeys', registrationOf(agents, json, origin))
     expect(registered.status, registered.text).to.equal(200)
     const enrolment = String(registered.json['id'])
     for (const who of Object.keys(people) as Who[]) {

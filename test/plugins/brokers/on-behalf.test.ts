@@ -35,21 +35,18 @@ describe('brokers: token exchange on behalf of the caller', () => {
       ...more,
     })
 
+  /** The line of the log about a call that gets no credential. */
+  const logged = async (stage: Promise<Stage> | Stage) => why(await sendWith(await stage, bearer())).logged
+
   it("exchanges the caller's token, and never forwards it", async () => {
-    const stage = await onBehalf({
-      audience: 'files',
-      resource: 'https://files.example/',
-      scope: 'read list',
-    })
-    expect(await keyFor(stage, bearer())).to.equal('Bearer exchanged-1')
+    const wanted = { audience: 'files', resource: 'https://files.example/', scope: 'read list' }
+    expect(await keyFor(await onBehalf(wanted), bearer())).to.equal('Bearer exchanged-1')
     const [exchange] = endpoint.exchanges
     expect(Object.fromEntries(exchange?.form ?? [])).to.deep.equal({
       grant_type: grant,
       subject_token: 'caller-token',
       subject_token_type: accessToken,
-      audience: 'files',
-      resource: 'https://files.example/',
-      scope: 'read list',
+      ...wanted,
     })
     const pair = Buffer.from('the+gateway:a+secret%3A+with%2Bsigns').toString('base64')
     expect(exchange?.headers).to.include({ authorization: `Basic ${pair}`, accept: 'application/json' })
@@ -112,9 +109,9 @@ describe('brokers: token exchange on behalf of the caller', () => {
     ]) {
       rig.write('client.key', text)
       const stage = await onBehalf({ client_secret_ref: undefined, private_key_ref: 'file://client.key' })
-      const { said, logged } = why(await sendWith(stage, bearer()))
-      expect(said).to.match(/no key is usable\.$/)
-      expect(logged)
+      const reasons = why(await sendWith(stage, bearer()))
+      expect(reasons.said).to.match(/no key is usable\.$/)
+      expect(reasons.logged)
         .to.match(/^the private key /)
         .and.not.include(text)
       rig.clock.advance(1000)
@@ -225,35 +222,28 @@ describe('brokers: token exchange on behalf of the caller', () => {
     expect(await keyFor(stage, bearer())).to.equal('Bearer exchanged-5')
   })
 
+  const notJson = 'did not respond with a JSON object'
+  const noToken = 'responded without an access_token'
+  const notBearer = 'issued a token that is not a bearer token'
+  const noTime = 'responded with an expires_in that is not a number of seconds'
+  const idToken = 'urn:ietf:params:oauth:token-type:id_token'
   const rubbish: readonly (readonly [string, string, unknown])[] = [
-    ['that is not JSON', 'did not respond with a JSON object', '<html>caller-token</html>'],
-    ['that is a list', 'did not respond with a JSON object', []],
-    ['without a token', 'responded without an access_token', { access_token: undefined }],
-    ['whose token is a number', 'responded without an access_token', { access_token: 7 }],
-    [
-      'with an ID token',
-      'issued a token that is not an access token',
-      { issued_token_type: 'urn:ietf:params:oauth:token-type:id_token' },
-    ],
-    ['with a DPoP token', 'issued a token that is not a bearer token', { token_type: 'DPoP' }],
-    ['without a token type', 'issued a token that is not a bearer token', { token_type: undefined }],
-    [
-      'whose token has expired already',
-      'responded with an expires_in that is not a number of seconds',
-      { expires_in: 0 },
-    ],
-    [
-      'whose lifetime is not a number',
-      'responded with an expires_in that is not a number of seconds',
-      { expires_in: 'long' },
-    ],
+    ['that is not JSON', notJson, '<html>caller-token</html>'],
+    ['that is a list', notJson, []],
+    ['without a token', noToken, { access_token: undefined }],
+    ['whose token is a number', noToken, { access_token: 7 }],
+    ['with an ID token', 'issued a token that is not an access token', { issued_token_type: idToken }],
+    ['with a DPoP token', notBearer, { token_type: 'DPoP' }],
+    ['without a token type', notBearer, { token_type: undefined }],
+    ['whose token has expired already', noTime, { expires_in: 0 }],
+    ['whose lifetime is not a number', noTime, { expires_in: 'long' }],
     [
       "with the caller's own token",
       "responded with the caller's own token",
       { access_token: 'caller-token' },
     ],
   ]
-  for (const [title, logged, body] of rubbish) {
+  for (const [title, line, body] of rubbish) {
     it(`accepts no response ${title}`, async () => {
       if (typeof body === 'object' && body !== null && !Array.isArray(body)) endpoint.issue({ ...body })
       else
@@ -262,34 +252,29 @@ describe('brokers: token exchange on behalf of the caller', () => {
         )
       expect(why(await sendWith(await onBehalf(), bearer()))).to.deep.equal({
         said: 'BROKER_UNAVAILABLE: The credential for server "files" is not available: the token endpoint is not available.',
-        logged: `the token endpoint ${logged}`,
+        logged: `the token endpoint ${line}`,
       })
     })
   }
 
   it('accepts no token that is not a valid header value', async () => {
     endpoint.issue({ access_token: 'a\r\nx-admin: 1' })
-    expect(why(await sendWith(await onBehalf(), bearer())).logged).to.equal(
-      'the key contains characters that are not allowed in a header',
-    )
+    expect(await logged(onBehalf())).to.equal('the key contains characters that are not allowed in a header')
   })
 
   it('times out when the endpoint hangs, before or during its response', async () => {
     const stage = await onBehalf({ timeout_ms: 50 })
     endpoint.response(() => undefined)
-    expect(why(await sendWith(stage, bearer())).logged).to.equal(
-      'the token endpoint sent no complete response within 50 ms',
-    )
+    const timedOut = 'the token endpoint sent no complete response within 50 ms'
+    expect(await logged(stage)).to.equal(timedOut)
     endpoint.response((_exchange, response) => response.writeHead(200).write('{"access_token":'))
-    expect(why(await sendWith(stage, bearer())).logged).to.equal(
-      'the token endpoint sent no complete response within 50 ms',
-    )
+    expect(await logged(stage)).to.equal(timedOut)
   })
 
   it('does not follow a redirect, and sends the token nowhere else', async () => {
     await using other = await startTokenEndpoint()
     endpoint.response((_exchange, response) => response.writeHead(307, { location: other.url }).end())
-    expect(why(await sendWith(await onBehalf(), bearer())).logged).to.equal(
+    expect(await logged(onBehalf())).to.equal(
       'the token endpoint responded with a redirect (307), which is not followed',
     )
     expect(other.exchanges).to.deep.equal([])
@@ -303,32 +288,27 @@ describe('brokers: token exchange on behalf of the caller', () => {
       response.on('drain', more)
       more()
     })
-    expect(why(await sendWith(await onBehalf(), bearer())).logged).to.equal(
-      'the token endpoint responded with more than 64 KiB',
-    )
+    expect(await logged(onBehalf())).to.equal('the token endpoint responded with more than 64 KiB')
   })
 
   it('reports an unreachable endpoint', async () => {
     const stage = await onBehalf()
     await endpoint[Symbol.asyncDispose]()
-    expect(why(await sendWith(stage, bearer())).logged).to.equal(
-      'the token endpoint cannot be reached (ECONNREFUSED)',
-    )
+    expect(await logged(stage)).to.equal('the token endpoint cannot be reached (ECONNREFUSED)')
   })
 
   it('backs off from an endpoint that keeps failing, and recovers when it is back', async () => {
     const stage = await onBehalf()
     endpoint.response((_exchange, response) => json(response, 503, {}))
-    for (let n = 0; n < 3; n++)
-      expect(why(await sendWith(stage, bearer())).logged).to.match(/responded with 503$/)
-    expect(why(await sendWith(stage, bearer())).logged).to.equal(
+    for (let n = 0; n < 3; n++) expect(await logged(stage)).to.match(/responded with 503$/)
+    expect(await logged(stage)).to.equal(
       'the token endpoint failed 3 times in a row and is not asked again for 1 s',
     )
     expect(endpoint.exchanges).to.have.length(3)
     rig.clock.advance(1000)
-    expect(why(await sendWith(stage, bearer())).logged).to.match(/responded with 503$/)
+    expect(await logged(stage)).to.match(/responded with 503$/)
     rig.clock.advance(1000)
-    expect(why(await sendWith(stage, bearer())).logged).to.match(/for 1 s$/)
+    expect(await logged(stage)).to.match(/for 1 s$/)
     rig.clock.advance(1000)
     endpoint.issue()
     expect(await keyFor(stage, bearer())).to.equal('Bearer exchanged-5')

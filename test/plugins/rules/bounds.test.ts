@@ -14,17 +14,21 @@ const seed = Number(process.env['SVC_RULES_SEED'] ?? 20_261_123)
 
 const MAX_MS = 5
 
-/** The processor time of an evaluation, in milliseconds: the least of some, as another process may take the processor. */
+/** Evaluations that are tried: other processes take time, and the first ones run before their code is compiled. */
+const TRIES = 20
+
+/** The processor time of an evaluation, in milliseconds: of the first that is short enough, else the least of all. */
 function timeOf(expression: Expression, args: JsonValue): number {
-  const times = Array.from({ length: 4 }, () => {
+  let least = Number.POSITIVE_INFINITY
+  for (let tries = 0; tries < TRIES && least >= MAX_MS; tries++) {
     const before = process.cpuUsage()
     const started = performance.now()
     expression.evaluate(variables(args), new CallScope())
     const elapsed = performance.now() - started
     const { user, system } = process.cpuUsage(before)
-    return Math.min(elapsed, (user + system) / 1000)
-  })
-  return Math.min(...times)
+    least = Math.min(least, elapsed, (user + system) / 1000)
+  }
+  return least
 }
 
 const text = (length: number, part = 'a') => part.repeat(Math.ceil(length / part.length)).slice(0, length)

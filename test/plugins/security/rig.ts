@@ -10,8 +10,8 @@ export function responseOf(body: Completed['body'], headers: Completed['headers'
   return { ...served, headers, body }
 }
 
-export function securityStage(section: object): Stage {
-  return new StageRig().create(securityPlugin, section)
+export function securityStage(section: object, rig = new StageRig()): Stage {
+  return rig.create(securityPlugin, section)
 }
 
 export interface Sections {
@@ -19,16 +19,18 @@ export interface Sections {
   readonly enforcement?: object
   /** Stages between security and enforcement. */
   readonly between?: PlacedStage
+  /** Of the security stage. */
+  readonly rig?: StageRig
 }
 
 /** Runs the call in a pipeline with security outside enforcement, as in the gateway. */
 export function run(
-  { security, enforcement = {}, between }: Sections,
+  { security, enforcement = {}, between, rig }: Sections,
   call: Call,
   upstream: Dispatch = async () => served,
 ): Promise<Outcome> {
   const stages: PlacedStage[] = [
-    { name: 'security', stage: securityStage(security) },
+    { name: 'security', stage: securityStage(security, rig) },
     ...(between === undefined ? [] : [between]),
     { name: 'enforcement', stage: new StageRig().create(enforcementPlugin, enforcement) },
   ]

@@ -8,23 +8,38 @@ import { useEvents } from '../kit/events.js'
 import { useKeys } from '../kit/keys.js'
 import { usePage } from '../kit/page.js'
 import { Detail } from './detail.js'
-import { type ApprovalDetail, type ApprovalsData, chosenId, loadDetail, loadWaiting } from './load.js'
+import {
+  type ApprovalDetail,
+  type ApprovalsData,
+  chosenId,
+  firstRows,
+  loadDetail,
+  loadWaiting,
+} from './load.js'
+import { PicksBar, usePicks } from './picks.js'
+import { Together } from './together.js'
 import { WaitingList } from './waiting-list.js'
 
 export function Approvals({ initial }: { readonly initial: ApprovalsData }): JSX.Element {
   const { api, now } = usePage()
-  const list = useLoaded({ waiting: initial.waiting, more: initial.more }, now, () => loadWaiting(api))
+  const rows = useRef(firstRows)
+  const list = useLoaded({ waiting: initial.waiting, more: initial.more }, now, () =>
+    loadWaiting(api, rows.current),
+  )
   const selection = useSelection(initial)
   const { detail } = selection
   const selected = detail?.escalation.id
   const { waiting, more } = list.data
+  const picks = usePicks()
+  const together = useTogether(picks.picked.length)
   useEvents({
     escalations({ changed }) {
       void list.reload()
       if (selected !== undefined && changed.includes(selected)) void selection.reload()
     },
+    reopened: () => retry(),
   })
-  // What comes when nothing is selected is selected.
+  // If nothing is selected, the first call that comes is selected.
   const [first] = waiting
   useEffect(() => {
     if (selected === undefined && first !== undefined) void selection.show(first.id)
@@ -34,9 +49,10 @@ export function Approvals({ initial }: { readonly initial: ApprovalsData }): JSX
       if (selected !== undefined) void selection.select(selected, true)
     },
   })
+  useKeys({ v: together.open })
   const retry = () => void Promise.all([list.reload(), selection.reload()])
   return (
-    <div class={selection.isChosen ? 'approvals chosen' : 'approvals'}>
+    <div class={selection.isChosen || together.isOpen ? 'approvals chosen' : 'approvals'}>
       <h1 class="sr">Approvals</h1>
       <section class="waiting-pane" aria-label="What waits">
         <p class="title" aria-hidden="true">
@@ -56,13 +72,45 @@ export function Approvals({ initial }: { readonly initial: ApprovalsData }): JSX
             <WaitingList
               waiting={waiting}
               more={more}
-              selected={selected}
-              onSelect={(id, isOpened) => void selection.select(id, isOpened)}
+              selected={together.isOpen ? undefined : selected}
+              picks={picks}
+              onSelect={(id, isOpened) => {
+                together.leave()
+                void selection.select(id, isOpened)
+              }}
+              onMore={() => {
+                rows.current = 2 * waiting.length
+                void list.reload()
+              }}
             />
           )}
         </ErrorBanner>
+        {!together.isOpen && <PicksBar picks={picks} onOpen={together.open} />}
       </section>
-      {detail !== undefined && (
+      {together.isOpen && (
+        <section class="detail-pane" aria-label="The picked calls">
+          <a
+            class="back"
+            href="/console/approvals"
+            onClick={(event) => {
+              event.preventDefault()
+              together.close()
+            }}
+          >
+            ← All that waits
+          </a>
+          <Together
+            picked={picks.picked}
+            onLeaveOut={picks.toggle}
+            onVoted={list.reload}
+            onClose={() => {
+              picks.clear()
+              together.close()
+            }}
+          />
+        </section>
+      )}
+      {detail !== undefined && !together.isOpen && (
         <section class="detail-pane" aria-label="The call">
           <a
             class="back"
@@ -79,6 +127,7 @@ export function Approvals({ initial }: { readonly initial: ApprovalsData }): JSX
               key={detail.escalation.id}
               detail={detail}
               isOpened={selection.isChosen}
+              hasPicks={picks.picked.length > 0}
               onChange={selection.reload}
               onVoted={async () => {
                 await Promise.all([list.reload(), selection.keep()])
@@ -89,6 +138,28 @@ export function Approvals({ initial }: { readonly initial: ApprovalsData }): JSX
       )}
     </div>
   )
+}
+
+/** Whether the picked calls are shown, in place of one. Back leads to the list. */
+function useTogether(picked: number) {
+  const [isWanted, setWanted] = useState(false)
+  const leave = useCallback(() => setWanted(false), [])
+  useEffect(() => {
+    addEventListener('popstate', leave)
+    return () => removeEventListener('popstate', leave)
+  }, [leave])
+  const isOpen = isWanted && picked > 0
+  const open = () => {
+    if (picked === 0 || isOpen) return
+    history.pushState(null, '', location.href)
+    setWanted(true)
+    scrollTo(0, 0)
+  }
+  const close = () => {
+    history.back()
+    afterPaint(() => focus('.waiting [aria-current]'))
+  }
+  return { isOpen, open, leave, close }
 }
 
 interface Selection {

@@ -1,4 +1,4 @@
-// What became of an escalation: decided by whom, sent, and how the call ended.
+// The end of an escalation: who decided it, whether the call was sent, and how it ended.
 import type { JSX } from 'preact'
 import { useEffect } from 'preact/hooks'
 import { useIsLive, useNow } from '../kit/page.js'
@@ -16,16 +16,14 @@ interface OutcomeProps {
 
 export function DecidedBanner({ detail, onChange }: OutcomeProps): JSX.Element {
   const { escalation, context } = detail
-  const { used, votes, decided_by: decidedBy, decided_at: decidedAt } = escalation
   const isLive = useIsLive()
-  const isRunning = used && context.outcome === undefined
+  const isRunning = escalation.used && context.outcome === undefined
   useEffect(() => {
     if (!isLive || !isRunning) return
     const timer = setInterval(() => void onChange(), ASK_AGAIN_MS)
     return () => clearInterval(timer)
   }, [isLive, isRunning, onChange])
   const now = useNow()
-  const last = votes.at(-1)
   return (
     <div class={`banner ${toneOf(detail)}`} role="status">
       <ol class="steps">
@@ -33,15 +31,25 @@ export function DecidedBanner({ detail, onChange }: OutcomeProps): JSX.Element {
           <li key={step}>{step}</li>
         ))}
       </ol>
-      <span>
-        {decidedBy === 'votes' && last !== undefined ? (
-          <Untrusted text={last.reviewer} cut={60} />
-        ) : (
-          words[decidedBy ?? 'votes']
-        )}{' '}
-        decided {decidedAt !== undefined && <Time at={decidedAt} show="ago" />}
-      </span>
+      <DecidedBy escalation={escalation} />
     </div>
+  )
+}
+
+type Decision = Pick<ApprovalDetail['escalation'], 'votes' | 'decided_by' | 'decided_at'>
+
+export function DecidedBy({ escalation }: { readonly escalation: Decision }): JSX.Element {
+  const { votes, decided_by: decidedBy, decided_at: decidedAt } = escalation
+  const last = votes.at(-1)
+  return (
+    <span>
+      {decidedBy === 'votes' && last !== undefined ? (
+        <Untrusted text={last.reviewer} cut={60} />
+      ) : (
+        words[decidedBy ?? 'votes']
+      )}{' '}
+      decided {decidedAt !== undefined && <Time at={decidedAt} show="ago" />}
+    </span>
   )
 }
 

@@ -1,17 +1,19 @@
-// A call that waits, whole: one sentence, the rule that stopped it, its input, what its agent says, who has voted.
+// A waiting call with all details: one sentence, the rule that stopped it, its input, its agent's words, and the votes.
 import type { JSX } from 'preact'
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useState } from 'preact/hooks'
 import type { CallRow } from '../../calls/call-row.js'
 import { CallList } from '../kit/call-list.js'
 import { Copy } from '../kit/copy.js'
+import { usePage } from '../kit/page.js'
+import { castVote } from '../kit/passkey.js'
 import { Time } from '../kit/time.js'
-import { hiddenCharacters, Untrusted } from '../kit/untrusted.js'
+import { Untrusted } from '../kit/untrusted.js'
 import { Ballot } from './ballot.js'
 import { DecidedBanner } from './decided-banner.js'
+import { Input } from './input.js'
 import { type ApprovalDetail, isUndecided } from './load.js'
-import { Names, Values } from './names.js'
-import { EnrolmentPanel } from './passkey-panel.js'
-import { indented, valuesIn } from './sentence.js'
+import { Sentence } from './names.js'
+import { EnrolmentPanel, RegisterPasskey } from './passkey-panel.js'
 import { Votes } from './votes.js'
 import { atTimeout, Left, ruleOf } from './waiting-list.js'
 
@@ -19,13 +21,16 @@ interface DetailProps {
   readonly detail: ApprovalDetail
   /** Whether its reader has opened it, so that on a phone it is on the screen. */
   readonly isOpened: boolean
-  /** Loads it anew. */
+  /** Whether others are picked, which are voted on together. */
+  readonly hasPicks: boolean
+  /** Loads the escalation again. */
   readonly onChange: () => Promise<void>
   readonly onVoted: () => Promise<void>
 }
 
-export function Detail({ detail, isOpened, onChange, onVoted }: DetailProps): JSX.Element {
-  const { escalation, input, context } = detail
+export function Detail({ detail, isOpened, hasPicks, onChange, onVoted }: DetailProps): JSX.Element {
+  const { api, session } = usePage()
+  const { escalation, input, sha256, context } = detail
   const [hasSeenAll, setSeenAll] = useState(false)
   const isPending = escalation.status === 'pending'
   const isOpen = isUndecided(escalation)
@@ -77,13 +82,31 @@ export function Detail({ detail, isOpened, onChange, onVoted }: DetailProps): JS
           <History title="Last calls to" name={escalation.tool} calls={context.tool_calls} show="caller" />
         </div>
       </div>
-      {isOpen && refusal === undefined && (
+      {isOpen && refusal === undefined && !hasPicks && (
         <Ballot
-          detail={detail}
-          isOpened={isOpened}
-          hasSeenInput={hasSeenAll || input === undefined}
-          onVoted={onVoted}
-        />
+          of={`${escalation.id} ${isOpened}`}
+          unread={hasSeenAll || input === undefined ? undefined : 'Scroll to the end of the input first.'}
+          hint={escalation.requires === undefined ? '' : 'Needs your passkey.'}
+          send={async (vote) => {
+            try {
+              await castVote(api, escalation, {
+                ...vote,
+                ...(sha256 === undefined ? {} : { input_sha256: sha256 }),
+              })
+            } finally {
+              await onVoted()
+            }
+          }}
+        >
+          {escalation.requires !== undefined && session?.kind === 'user' && (
+            <RegisterPasskey of={escalation} />
+          )}
+        </Ballot>
+      )}
+      {isOpen && refusal === undefined && hasPicks && (
+        <p class="ballot hint">
+          The picked calls are voted on together: press v, or clear them to vote on this one.
+        </p>
       )}
       {isOpen && refusal !== undefined && <p class="ballot hint">You have no vote here. {refusal}</p>}
     </article>
@@ -111,17 +134,11 @@ function Emergency({ emergency: { reason, review } }: EmergencyProps): JSX.Eleme
 }
 
 function Headline({ detail: { escalation, input } }: { readonly detail: ApprovalDetail }): JSX.Element {
-  const { agent, principal, tool, server, tenant, severity, status, id } = escalation
-  const values = valuesIn(input)
+  const { server, tenant, severity, status, id } = escalation
   return (
     <header class="headline">
       <h2 id="approval-title" tabIndex={-1}>
-        <Names agent={agent} caller={principal} /> {status === 'pending' ? 'wants' : 'wanted'}{' '}
-        <code>
-          <Untrusted text={tool} cut={80} />
-        </code>
-        {values.length > 0 && ', '}
-        <Values values={values} />
+        <Sentence escalation={escalation} input={input} />
       </h2>
       <ul class="facts">
         <li>
@@ -173,42 +190,6 @@ function Why({ detail: { escalation, context } }: { readonly detail: ApprovalDet
   )
 }
 
-/** The height of the vote, below which nothing is read. */
-const BALLOT_PX = 72
-
-/** All of it. `onSeen` is called once its end has been on the screen. */
-function Input({ text, onSeen }: { readonly text: string; readonly onSeen: () => void }): JSX.Element {
-  const end = useRef<HTMLDivElement>(null)
-  const hidden = hiddenCharacters(text)
-  useEffect(() => {
-    if (end.current === null) return
-    const observer = new IntersectionObserver(
-      (entries) => {
-        if (entries.some(({ isIntersecting }) => isIntersecting)) onSeen()
-      },
-      { rootMargin: `0px 0px -${BALLOT_PX}px` },
-    )
-    observer.observe(end.current)
-    return () => observer.disconnect()
-  }, [])
-  return (
-    <section>
-      <h3>
-        Input
-        {hidden.map(({ name, count }) => (
-          <span class="badge bad" key={name}>
-            {count} hidden character{count === 1 ? '' : 's'}: {name}
-          </span>
-        ))}
-      </h3>
-      <pre class="input">
-        <Untrusted text={indented(text)} isBlock cut={Number.POSITIVE_INFINITY} />
-      </pre>
-      <div ref={end} />
-    </section>
-  )
-}
-
 interface HistoryProps {
   readonly title: string
   readonly name: string
@@ -227,6 +208,11 @@ function History({ title, name, calls, show }: HistoryProps): JSX.Element {
         <p class="hint">None in what is kept at hand.</p>
       ) : (
         <CallList caption={`${title} this one`} calls={calls} name={show} />
+      )}
+      {calls.length > 0 && calls.every(({ kept }) => kept === undefined) && (
+        <p class="hint">
+          Records have hashes of arguments. Values are here if <code>keep</code> of a rule names them.
+        </p>
       )}
     </section>
   )

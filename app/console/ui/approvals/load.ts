@@ -1,4 +1,4 @@
-// What the view of escalations shows: what waits, and one of them whole.
+// Loads the view of escalations: the waiting ones, and one of them with all of its members.
 import type { CallerView, EscalationJson, EscalationList } from '../../../escalations/escalation-json.js'
 import type { Location } from '../../api.js'
 import type { ContextJson } from '../../calls/operations.js'
@@ -7,7 +7,7 @@ import { valuesIn } from './sentence.js'
 
 type Reads = Pick<Api, 'get' | 'text'>
 
-/** What the list shows of an escalation: pages would be large with the inputs of all. */
+/** The members of an escalation that the list shows; with the inputs of all, pages would be large. */
 export interface WaitingRow
   extends Pick<EscalationJson, 'id' | 'tool' | 'principal' | 'agent' | 'reason' | 'expires_at'> {
   readonly values: ReturnType<typeof valuesIn>
@@ -28,10 +28,15 @@ export interface ApprovalsData extends Waiting {
   readonly isChosen: boolean
 }
 
-export interface ApprovalDetail {
+export interface ShownCall {
   readonly escalation: EscalationJson
   /** The whole input; undefined if it is hidden, or deleted after the decision. */
   readonly input: string | undefined
+  /** The hash of `input`: the gateway refuses an approval of another. */
+  readonly sha256: string | undefined
+}
+
+export interface ApprovalDetail extends ShownCall {
   readonly context: ContextJson
 }
 
@@ -53,17 +58,30 @@ export async function loadApprovals(api: Reads, location: Location): Promise<App
 }
 
 async function loadForReviewer(api: Reads, chosen: string | undefined): Promise<ApprovalsData> {
-  const { waiting, more } = await loadWaiting(api)
+  const { waiting, more } = await loadWaiting(api, firstRows)
   const id = chosen ?? waiting[0]?.id
   const detail = id === undefined ? undefined : await loadDetail(api, id)
   return { waiting, more, detail, isChosen: chosen !== undefined }
 }
 
-export async function loadWaiting(api: Reads): Promise<Waiting> {
-  const { escalations, more } = await api.get<EscalationList>(
-    '/api/escalations?status=undecided&first=oldest&limit=200',
-  )
-  return { waiting: escalations.map(rowOf), more }
+/** Rows of the first page, and of one request at most. */
+export const firstRows = 50
+const MAX_ROWS = 500
+
+/** The oldest, up to `count` of them. */
+export async function loadWaiting(api: Reads, count: number): Promise<Waiting> {
+  const waiting: WaitingRow[] = []
+  let more = true
+  while (more && waiting.length < count) {
+    const last = waiting.at(-1)
+    const after = last === undefined ? '' : `&after=${encodeURIComponent(last.id)}`
+    const limit = Math.min(MAX_ROWS, count - waiting.length)
+    const path = `/api/escalations?status=undecided&first=oldest&limit=${limit}${after}`
+    const page = await api.get<EscalationList>(path)
+    waiting.push(...page.escalations.map(rowOf))
+    more = page.more && page.escalations.length > 0
+  }
+  return { waiting, more }
 }
 
 function rowOf(escalation: EscalationJson): WaitingRow {
@@ -73,14 +91,27 @@ function rowOf(escalation: EscalationJson): WaitingRow {
 }
 
 export async function loadDetail(api: Reads, id: string): Promise<ApprovalDetail> {
-  const path = `/api/escalations/${encodeURIComponent(id)}`
-  const [escalation, context] = await Promise.all([
-    api.get<EscalationJson>(path),
-    api.get<ContextJson>(`${path}/context`),
+  const [call, context] = await Promise.all([
+    loadShownCall(api, id),
+    api.get<ContextJson>(`${pathOf(id)}/context`),
   ])
+  return { ...call, context }
+}
+
+export async function loadShownCall(api: Reads, id: string): Promise<ShownCall> {
+  const escalation = await api.get<EscalationJson>(pathOf(id))
   const { args, args_truncated: isCut } = escalation
-  const input = isCut === true && isUndecided(escalation) ? await api.text(`${path}/input`) : args
-  return { escalation, input, context }
+  const input = isCut === true && isUndecided(escalation) ? await api.text(`${pathOf(id)}/input`) : args
+  return { escalation, input, sha256: input === undefined ? undefined : await sha256Of(input) }
+}
+
+function pathOf(id: string): string {
+  return `/api/escalations/${encodeURIComponent(id)}`
+}
+
+async function sha256Of(text: string): Promise<string> {
+  const digest = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(text))
+  return [...new Uint8Array(digest)].map((byte) => byte.toString(16).padStart(2, '0')).join('')
 }
 
 /** Whether people have to vote: on the call, or on the review of an emergency call. */

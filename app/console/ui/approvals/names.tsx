@@ -1,15 +1,17 @@
-// Who wants a call, and with which values.
+// The caller of a waiting call, and its values.
 import { Fragment, type JSX } from 'preact'
+import type { EscalationJson } from '../../../escalations/escalation-json.js'
 import { Untrusted } from '../kit/untrusted.js'
+import { valuesIn } from './sentence.js'
 
 interface NamesProps {
   readonly agent: string | undefined
   readonly caller: string
-  /** As in `Untrusted`. */
+  /** The same as in `Untrusted`. */
   readonly isCell?: boolean
 }
 
-/** The agent's name is its own word; that of the caller is from its token. */
+/** The agent states its own name; the caller's name is from its token. */
 export function Names({ agent, caller, isCell = false }: NamesProps): JSX.Element {
   return (
     <>
@@ -45,5 +47,26 @@ export function Values({
         </Fragment>
       ))}
     </>
+  )
+}
+
+interface SentenceProps {
+  readonly escalation: Pick<EscalationJson, 'agent' | 'principal' | 'tool' | 'status'>
+  readonly input: string | undefined
+}
+
+/** `agent-7 for bob@example.com wants refund_payment, amount 240`. */
+export function Sentence({ escalation, input }: SentenceProps): JSX.Element {
+  const { agent, principal, tool, status } = escalation
+  const values = valuesIn(input)
+  return (
+    <span class="sentence">
+      <Names agent={agent} caller={principal} /> {status === 'pending' ? 'wants' : 'wanted'}{' '}
+      <code>
+        <Untrusted text={tool} cut={80} />
+      </code>
+      {values.length > 0 && ', '}
+      <Values values={values} />
+    </span>
   )
 }

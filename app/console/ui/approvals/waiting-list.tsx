@@ -1,25 +1,47 @@
-// The list of what waits: tool, input, caller, rule, time left; the oldest first.
-import type { JSX } from 'preact'
-import { useEffect } from 'preact/hooks'
+// The list of waiting calls: tool, input, caller, rule, time left; the oldest first.
+import { Component, type JSX } from 'preact'
+import { useEffect, useRef } from 'preact/hooks'
 import type { EscalationJson } from '../../../escalations/escalation-json.js'
+import { useKeys } from '../kit/keys.js'
 import { useNow } from '../kit/page.js'
-import { useRowKeys } from '../kit/table.js'
 import { countdown } from '../kit/time.js'
 import { Untrusted } from '../kit/untrusted.js'
+import { useOnScreen } from './input.js'
 import type { WaitingRow } from './load.js'
 import { Names, Values } from './names.js'
+import type { Picks } from './picks.js'
 
 interface WaitingListProps {
   readonly waiting: readonly WaitingRow[]
   /** Whether there are others. */
   readonly more: boolean
   readonly selected: string | undefined
+  readonly picks: Picks
   /** `isOpened`: its page is wanted, not its row alone. */
   readonly onSelect: (id: string, isOpened: boolean) => void
+  /** The end of the list is on the screen, and there are others. */
+  readonly onMore: () => void
 }
 
-export function WaitingList({ waiting, more, selected, onSelect }: WaitingListProps): JSX.Element {
-  const list = useRowKeys<HTMLUListElement>()
+export function WaitingList(props: WaitingListProps): JSX.Element {
+  const { waiting, more, selected, picks, onMore } = props
+  const list = useRef<HTMLUListElement>(null)
+  const latest = useRef(props)
+  latest.current = props
+  // The same ones at each rendering, so that rows that did not change are not rendered again.
+  const { select, pick } = useRef({
+    select: (id: string, isOpened: boolean) => latest.current.onSelect(id, isOpened),
+    pick(id: string, isRange: boolean) {
+      const { picks, waiting } = latest.current
+      picks.toggle(id, isRange ? waiting.map((one) => one.id) : undefined)
+    },
+  }).current
+  const pickCurrent = (isRange: boolean) => {
+    const row = document.activeElement?.closest<HTMLElement>('.waiting li')
+    const id = row?.dataset['id'] ?? selected
+    if (id !== undefined) pick(id, isRange)
+  }
+  useKeys({ x: () => pickCurrent(false), X: () => pickCurrent(true) })
   useEffect(() => {
     list.current?.querySelector('[aria-current]')?.scrollIntoView({ block: 'nearest' })
   }, [selected])
@@ -27,24 +49,63 @@ export function WaitingList({ waiting, more, selected, onSelect }: WaitingListPr
     <>
       <ul class="waiting" ref={list}>
         {waiting.map((one) => (
-          <Row key={one.id} waiting={one} isSelected={one.id === selected} onSelect={onSelect} />
+          <Row
+            key={one.id}
+            waiting={one}
+            isSelected={one.id === selected}
+            isPicked={picks.picked.includes(one.id)}
+            onSelect={select}
+            onPick={pick}
+          />
         ))}
       </ul>
-      {more && <p class="hint">These are the {waiting.length} oldest; more wait.</p>}
+      {more && <More key={waiting.length} count={waiting.length} onMore={onMore} />}
     </>
+  )
+}
+
+function More({ count, onMore }: { readonly count: number; readonly onMore: () => void }): JSX.Element {
+  const end = useOnScreen<HTMLParagraphElement>(onMore)
+  return (
+    <p class="hint" ref={end}>
+      These are the {count} oldest; more are loaded …
+    </p>
   )
 }
 
 interface RowProps {
   readonly waiting: WaitingRow
   readonly isSelected: boolean
+  readonly isPicked: boolean
   readonly onSelect: WaitingListProps['onSelect']
+  readonly onPick: (id: string, isRange: boolean) => void
 }
 
-function Row({ waiting, isSelected, onSelect }: RowProps): JSX.Element {
+/** Rendered again only if what it shows has changed: there may be a thousand. */
+class Row extends Component<RowProps> {
+  override shouldComponentUpdate(next: RowProps): boolean {
+    const { waiting, isSelected, isPicked } = this.props
+    if (isSelected !== next.isSelected || isPicked !== next.isPicked) return true
+    return waiting !== next.waiting && JSON.stringify(waiting) !== JSON.stringify(next.waiting)
+  }
+
+  override render(): JSX.Element {
+    return <WaitingCall {...this.props} />
+  }
+}
+
+function WaitingCall({ waiting, isSelected, isPicked, onSelect, onPick }: RowProps): JSX.Element {
   const { id, tool, principal, agent, reason, values, expires_at: expiresAt, isReview } = waiting
   return (
-    <li>
+    <li data-id={id}>
+      <label class="pick">
+        <input
+          type="checkbox"
+          checked={isPicked}
+          aria-label={`Pick ${tool} of ${principal}`}
+          onClick={(event) => onPick(id, event.shiftKey)}
+        />
+      </label>
       <a
         class="row"
         href={`/console/approvals/${encodeURIComponent(id)}`}
@@ -74,7 +135,7 @@ function Row({ waiting, isSelected, onSelect }: RowProps): JSX.Element {
   )
 }
 
-/** Without the word that all rules have. */
+/** The rule's name without the word that all rules have. */
 export function ruleOf(reason: string): string {
   return reason.startsWith('rule:') ? reason.slice('rule:'.length) : reason
 }
@@ -83,11 +144,11 @@ const SOON_MS = 120_000
 
 interface LeftProps {
   readonly until: string
-  /** What becomes of it then. */
+  /** The text after the time, about the decision that follows. */
   readonly then?: string
 }
 
-/** What is left until a time; the last two minutes stand out, by a word for those who see no colours. */
+/** The time that is left. The last two minutes are marked by a word too, for readers who see no colours. */
 export function Left({ until, then = '' }: LeftProps): JSX.Element {
   const left = Date.parse(until) - useNow()
   if (left <= 0) return <span class="left bad">time is over</span>
@@ -99,7 +160,7 @@ export function Left({ until, then = '' }: LeftProps): JSX.Element {
   )
 }
 
-/** What becomes of it if nobody decides. */
+/** The decision that is made if nobody decides. */
 export function atTimeout({ timeout_action: action }: Pick<EscalationJson, 'timeout_action'>): string {
   return action === 'auto_approve' ? 'approved' : 'rejected'
 }

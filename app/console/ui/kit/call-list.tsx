@@ -9,20 +9,27 @@ import { Untrusted } from './untrusted.js'
 interface CallListProps {
   readonly caption: string
   readonly calls: readonly CallRow[]
-  /** What names a call; it is the link to its page. */
+  /** The text that names a call, and is the link to its page. */
   readonly name: 'tool' | 'caller' | 'server and tool'
 }
 
 export function CallList({ caption, calls, name }: CallListProps): JSX.Element {
   const columns: readonly Column<CallRow>[] = [
-    { name: 'Time', class: 'time', cell: ({ at }) => <Time at={at} show="time, or day" /> },
+    { name: 'Time', class: 'time', cell: ({ at }) => <Time at={at} show="time, or day" isCell /> },
     {
       name: name === 'caller' ? 'Caller' : 'Tool',
       class: name === 'caller' ? 'name' : 'name mono',
       cell: (call) => (
-        <a href={callHref(call.id)}>
-          <Untrusted text={nameIn(call, name)} cut={60} isCell />
-        </a>
+        <>
+          <a href={callHref(call.id)}>
+            <Untrusted text={nameIn(call, name)} cut={60} isCell />
+          </a>
+          {call.kept !== undefined && (
+            <small>
+              <Untrusted text={keptText(call.kept)} cut={120} isCell />
+            </small>
+          )}
+        </>
       ),
     },
     { name: 'Decision', class: 'badges', cell: (call) => <CallDecisionBadge call={call} /> },
@@ -34,6 +41,13 @@ export function CallList({ caption, calls, name }: CallListProps): JSX.Element {
 function nameIn({ caller, server, tool }: CallRow, name: CallListProps['name']): string {
   if (name === 'server and tool') return `${server}/${tool}`
   return name === 'tool' ? tool : caller === '' ? 'no name' : caller
+}
+
+/** `amount 240`. */
+function keptText(kept: NonNullable<CallRow['kept']>): string {
+  return Object.entries(kept)
+    .map(([path, value]) => `${path.replace(/^args\./, '')} ${value}`)
+    .join(', ')
 }
 
 /** The page of a call; `id` is that of its row. */

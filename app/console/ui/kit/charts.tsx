@@ -13,7 +13,6 @@ interface ChartProps<Point extends { readonly at: string }> {
   readonly title: string
   readonly points: readonly Point[]
   readonly series: readonly Series<Point>[]
-  /** How a value is written. */
   readonly format: (value: number) => string
 }
 
@@ -109,8 +108,8 @@ function Frame<Point extends { readonly at: string }>({
         </svg>
         {first !== undefined && last !== undefined && (
           <p class="axis">
-            <Time at={first.at} show="day and time" />
-            <Time at={last.at} show="day and time" />
+            <Time at={first.at} show="day and time" isCell />
+            <Time at={last.at} show="day and time" isCell />
           </p>
         )}
       </div>
@@ -133,7 +132,7 @@ function Frame<Point extends { readonly at: string }>({
               .map((point) => (
                 <tr key={point.at}>
                   <th scope="row">
-                    <Time at={point.at} show="day and time" />
+                    <Time at={point.at} show="day and time" isCell />
                   </th>
                   {series.map((one) => (
                     <td key={one.name}>{format(one.value(point))}</td>
@@ -174,7 +173,7 @@ function sum(values: readonly number[]): number {
 }
 
 /** The next of 1, 2, 5, 10, 20, … */
-export function niceTop(value: number): number {
+function niceTop(value: number): number {
   if (value <= 0) return 1
   const power = 10 ** Math.floor(Math.log10(value))
   return ([1, 2, 5, 10].find((factor) => factor * power >= value) ?? 10) * power

@@ -1,4 +1,4 @@
-// An error over what was loaded before, which stays, greyed, with the time at which it was true.
+// An error above data that was loaded before, which stays, greyed, with the time of its loading.
 import type { ComponentChildren, JSX } from 'preact'
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
 import type { ApiRefusal } from '../../api.js'
@@ -7,16 +7,16 @@ import { Time } from './time.js'
 
 export interface Loaded<Data> {
   readonly data: Data
-  /** Why the data is not newer. */
+  /** The reason why the data is not newer. */
   readonly error: ApiRefusal | undefined
   /** ISO 8601: when the data was loaded. */
   readonly at: string
   reload(): Promise<void>
-  /** Puts data in place that came in another way. */
+  /** Replaces the data by data from elsewhere. */
   set(change: (data: Data) => Data): void
 }
 
-/** Keeps data that is loaded again and again. Of requests that overlap, the last one counts. */
+/** Keeps data that is loaded repeatedly. If requests overlap, the last one counts. */
 export function useLoaded<Data>(initial: Data, now: number, load: () => Promise<Data>): Loaded<Data> {
   const [state, setState] = useState({ data: initial, at: new Date(now).toISOString() })
   const [error, setError] = useState<ApiRefusal | undefined>()
@@ -24,11 +24,13 @@ export function useLoaded<Data>(initial: Data, now: number, load: () => Promise<
   latest.current = load
   const reload = useCallback(async () => {
     const mine = ++number.current
+    const isFocused = document.activeElement !== document.body
     try {
       const data = await latest.current()
       if (mine !== number.current) return
       setState({ data, at: new Date().toISOString() })
       setError(undefined)
+      if (isFocused) requestAnimationFrame(keepFocus)
     } catch (cause) {
       if (mine === number.current) setError(apiRefusalOf(cause))
     }
@@ -41,15 +43,21 @@ export function useLoaded<Data>(initial: Data, now: number, load: () => Promise<
   return { ...state, error, reload, set }
 }
 
+/** If the element with the focus is no longer there, the view has it, so that Tab goes on in it. */
+function keepFocus(): void {
+  if (document.activeElement === document.body)
+    document.getElementById('main')?.focus({ preventScroll: true })
+}
+
 interface ErrorBannerProps {
   readonly error: ApiRefusal | undefined
-  /** When what is below was loaded. */
+  /** The time at which the data below was loaded. */
   readonly since?: string
   readonly onRetry?: () => void
   readonly children?: ComponentChildren
 }
 
-/** `children` are what was loaded before. */
+/** `children` show the data that was loaded before. */
 export function ErrorBanner({ error, since, onRetry, children }: ErrorBannerProps): JSX.Element {
   return (
     <>

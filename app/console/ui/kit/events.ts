@@ -1,6 +1,7 @@
-// What the gateway sends as it happens: one connection for the page, shared by all who listen. It is closed while nobody
-// sees the page, and what was missed comes when somebody does.
+// The events of the gateway, over one connection for the page that all components share. It is closed while the page is hidden,
+// and missed events are fetched when the page is shown again.
 import { useEffect, useRef, useState } from 'preact/hooks'
+import type { SessionJson } from '../../../admin/session.js'
 import type { CallsEvent, EndEvent, EscalationsEvent, SealedEvent } from '../../events/operation.js'
 import type { StatusJson } from '../../status-operation.js'
 import { usePage } from './page.js'
@@ -10,10 +11,12 @@ export interface EventListeners {
   sealed?(event: SealedEvent): void
   escalations?(event: EscalationsEvent): void
   status?(event: StatusJson): void
+  /** The connection is there again: changes of escalations meanwhile are not sent. */
+  reopened?(): void
 }
 
-/** `ended`: the client may no longer watch. */
-export type EventsConnection = 'connecting' | 'open' | 'lost' | 'ended'
+/** `ended`: the session is over. `refused`: it goes on, and its client may no longer watch. */
+export type EventsConnection = 'connecting' | 'open' | 'lost' | 'ended' | 'refused'
 
 /** Time after which the connection of a hidden page is closed, and a refused one is tried again, in milliseconds. */
 const HIDDEN_MS = 30_000
@@ -26,6 +29,9 @@ export class GatewayEvents {
   #hasCalls = false
   #lastId: string | undefined
   #state: EventsConnection = 'connecting'
+  #wasOpen = false
+  /** Changes when the connection is closed or opened. */
+  #generation = 0
   #timer: ReturnType<typeof setTimeout> | undefined
 
   constructor() {
@@ -38,6 +44,10 @@ export class GatewayEvents {
 
   get state(): EventsConnection {
     return this.#state
+  }
+
+  get #isOver(): boolean {
+    return this.#state === 'ended' || this.#state === 'refused'
   }
 
   /** `after`: the id of the newest call that the listener has. Returns a function that ends it. */
@@ -59,7 +69,7 @@ export class GatewayEvents {
   #adjust(): void {
     const hasCalls = [...this.#listeners.keys()].some(({ calls }) => calls !== undefined)
     if (this.#listeners.size === 0) this.#close()
-    else if (this.#state !== 'ended' && (this.#source === undefined || this.#hasCalls !== hasCalls)) {
+    else if (!this.#isOver && (this.#source === undefined || this.#hasCalls !== hasCalls)) {
       this.#open(hasCalls)
     }
   }
@@ -70,11 +80,15 @@ export class GatewayEvents {
     const after = this.#lastId === undefined ? '' : `&after=${encodeURIComponent(this.#lastId)}`
     const source = new EventSource(`/api/events?calls=${hasCalls ? `all${after}` : 'none'}`)
     this.#source = source
-    source.onopen = () => this.#become('open')
+    let isFirst = true
+    source.onopen = () => {
+      isFirst = true
+      this.#become('open')
+    }
     source.onerror = () => {
       this.#become('lost')
-      // Otherwise the browser tries again by itself.
-      if (source.readyState === EventSource.CLOSED) this.#again()
+      // The stream was refused. Otherwise the browser tries again by itself.
+      if (source.readyState === EventSource.CLOSED) void this.#end()
     }
     const on = <T>(name: string, use: (data: T) => void) =>
       source.addEventListener(name, (event) => {
@@ -84,17 +98,24 @@ export class GatewayEvents {
     on<CallsEvent>('calls', (event) => this.#tell((one) => one.calls?.(event)))
     on<SealedEvent>('sealed', (event) => this.#tell((one) => one.sealed?.(event)))
     on<EscalationsEvent>('escalations', (event) => this.#tell((one) => one.escalations?.(event)))
-    on<StatusJson>('status', (event) => this.#tell((one) => one.status?.(event)))
-    on<EndEvent>('end', ({ error }) => void this.#end(error))
+    on<StatusJson>('status', (event) => {
+      this.#tell((one) => one.status?.(event))
+      // Later changes are sent; the first status comes once the gateway has read what it compares them with.
+      if (isFirst && this.#wasOpen) this.#tell((one) => one.reopened?.())
+      isFirst = false
+      this.#wasOpen = true
+    })
+    on<EndEvent>('end', () => void this.#end())
   }
 
-  async #end(error: string): Promise<void> {
+  async #end(): Promise<void> {
     this.#close()
-    const isPassing = error === 'RATE_LIMITED' || error === 'STORE_UNAVAILABLE'
-    if (isPassing || (error === 'UNAUTHENTICATED' && (await isSignedIn()))) {
-      this.#become('lost')
-      this.#again()
-    } else this.#become('ended')
+    const mine = this.#generation
+    const state = await stateOfSession()
+    // Meanwhile the connection was opened again.
+    if (mine !== this.#generation) return
+    this.#become(state)
+    if (state === 'lost') this.#again()
   }
 
   #tell(say: (listener: EventListeners) => void): void {
@@ -103,10 +124,13 @@ export class GatewayEvents {
 
   #again(): void {
     this.#close()
-    this.#timer = setTimeout(() => this.#adjust(), AGAIN_MS)
+    this.#timer = setTimeout(() => {
+      if (!document.hidden) this.#adjust()
+    }, AGAIN_MS)
   }
 
   #close(): void {
+    this.#generation++
     clearTimeout(this.#timer)
     this.#source?.close()
     this.#source = undefined
@@ -119,14 +143,24 @@ export class GatewayEvents {
   }
 }
 
-/** The cookie is renewed while its user is active; that with which the connection began is over then. */
-async function isSignedIn(): Promise<boolean> {
+/** The cookie is renewed while the user is active; the cookie of the connection's start has expired by then. */
+async function stateOfSession(): Promise<'lost' | 'ended' | 'refused'> {
   try {
-    return (await fetch('/api/session')).status !== 401
+    const response = await fetch('/api/session')
+    if (response.status === 401) return 'ended'
+    if (response.status === 403) return 'refused'
+    if (!response.ok) return 'lost'
+    const session: SessionJson = await response.json()
+    return isReader(session) ? 'lost' : 'refused'
   } catch {
-    // The gateway is away, and may come back.
-    return true
+    // The gateway cannot be reached, and may come back.
+    return 'lost'
   }
+}
+
+/** As the gateway decides who may watch. */
+function isReader({ may, approval_sets: sets }: SessionJson): boolean {
+  return may.read_outlines || may.read_calls || sets.length > 0
 }
 
 /** Listens while the component is there. Its functions may differ from one rendering to the next. */
@@ -134,11 +168,12 @@ export function useEvents(listener: EventListeners, after?: string): void {
   const { events } = usePage()
   const latest = useRef(listener)
   latest.current = listener
-  const [calls, sealed, escalations, status] = [
+  const [calls, sealed, escalations, status, reopened] = [
     listener.calls,
     listener.sealed,
     listener.escalations,
     listener.status,
+    listener.reopened,
   ].map((one) => one !== undefined)
   useEffect(() => {
     const some: EventListeners = {
@@ -146,9 +181,10 @@ export function useEvents(listener: EventListeners, after?: string): void {
       ...(sealed ? { sealed: (event) => latest.current.sealed?.(event) } : {}),
       ...(escalations ? { escalations: (event) => latest.current.escalations?.(event) } : {}),
       ...(status ? { status: (event) => latest.current.status?.(event) } : {}),
+      ...(reopened ? { reopened: () => latest.current.reopened?.() } : {}),
     }
     return Object.keys(some).length === 0 ? undefined : events?.listen(some, after)
-  }, [events, calls, sealed, escalations, status])
+  }, [events, calls, sealed, escalations, status, reopened])
 }
 
 export function useConnection(): EventsConnection {

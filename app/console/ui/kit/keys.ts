@@ -1,10 +1,24 @@
-// Keys without a modifier, which work unless the user writes.
+// Keys without a modifier, which work unless the user is typing, or has turned them off (WCAG 2.2, 2.1.4).
 import { useEffect, useRef } from 'preact/hooks'
 
 type Keys = Readonly<Record<string, () => void>>
 
 function isWriting(target: EventTarget | null): boolean {
-  return target instanceof HTMLElement && target.closest('input, textarea, select, dialog') !== null
+  return (
+    target instanceof HTMLElement &&
+    target.closest('input:not([type=checkbox]), textarea, select, dialog') !== null
+  )
+}
+
+const OFF = 'svc-keys-off'
+
+export function areKeysOff(): boolean {
+  return localStorage.getItem(OFF) !== null
+}
+
+export function turnKeys(isOn: boolean): void {
+  if (isOn) localStorage.removeItem(OFF)
+  else localStorage.setItem(OFF, '')
 }
 
 /** `keys` by `KeyboardEvent.key`. */
@@ -16,11 +30,12 @@ export function useKeys(keys: Keys): void {
       const act = Object.hasOwn(latest.current, event.key) ? latest.current[event.key] : undefined
       if (act === undefined || event.ctrlKey || event.metaKey || event.altKey || isWriting(event.target))
         return
-      // On a link or button they are a click.
+      if (areKeysOff()) return
+      // Enter and space activate a link or a button.
       if (
         (event.key === 'Enter' || event.key === ' ') &&
         event.target instanceof HTMLElement &&
-        event.target.closest('a, button, summary')
+        event.target.closest('a, button, summary, input')
       )
         return
       event.preventDefault()
@@ -29,4 +44,19 @@ export function useKeys(keys: Keys): void {
     addEventListener('keydown', press)
     return () => removeEventListener('keydown', press)
   }, [])
+}
+
+const rows = 'main :is(a.row, a.node, td:first-child > a)'
+
+/** Moves the focus to the row that is so many below; the first step is from the one with `aria-current`. */
+export function stepRow(by: number): void {
+  const links = [...document.querySelectorAll<HTMLElement>(rows)]
+  const focused = document.activeElement instanceof HTMLElement ? links.indexOf(document.activeElement) : -1
+  const at = focused < 0 ? links.findIndex((link) => link.ariaCurrent !== null) : focused
+  links[at < 0 ? 0 : Math.min(links.length - 1, Math.max(0, at + by))]?.focus()
+}
+
+/** Moves the focus to the filter of the view. */
+export function focusFilter(): void {
+  document.querySelector<HTMLInputElement>('main input[aria-keyshortcuts="/"]')?.select()
 }

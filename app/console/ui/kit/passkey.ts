@@ -1,6 +1,7 @@
-// Casts a vote. If it needs a passkey, the browser asks its user first, on what the gateway says is to be signed. Registers
+// Casts a vote. If it needs a passkey, the browser asks its user first, for a signature of the gateway's challenge. Registers
 // passkeys, too.
 import type { EscalationJson } from '../../../escalations/escalation-json.js'
+import type { VoteResultJson } from '../../../escalations/operations.js'
 import type { Api } from './api.js'
 
 interface Challenge {
@@ -8,6 +9,8 @@ interface Challenge {
   readonly nonce: string
   readonly rp_id: string
   readonly credentials: readonly string[]
+  /** Of several votes the challenge of each. */
+  readonly batch?: readonly string[]
 }
 
 interface Vote {
@@ -30,7 +33,26 @@ export async function castVote(
   await api.send('POST', `${path}/votes`, { ...vote, ...(passkey === undefined ? {} : { passkey }) })
 }
 
-async function sign({ challenge, nonce, rp_id: rpId, credentials }: Challenge): Promise<object> {
+/** Casts the same vote on several calls, with one signature, and resolves to what became of each. Rejects as `castVote`. */
+export async function castVotes(
+  api: Pick<Api, 'send'>,
+  votes: Omit<Vote, 'input_sha256'> & {
+    readonly escalations: readonly (Pick<EscalationJson, 'id'> & Pick<Vote, 'input_sha256'>)[]
+  },
+  needsPasskey: boolean,
+): Promise<readonly VoteResultJson[]> {
+  const path = '/api/escalations'
+  const passkey = needsPasskey
+    ? { passkey: await sign(await api.send<Challenge>('POST', `${path}/challenge`, votes)) }
+    : {}
+  const response = await api.send<{ readonly results: readonly VoteResultJson[] }>('POST', `${path}/votes`, {
+    ...votes,
+    ...passkey,
+  })
+  return response.results
+}
+
+async function sign({ challenge, nonce, rp_id: rpId, credentials, batch }: Challenge): Promise<object> {
   const credential = await navigator.credentials.get({
     publicKey: {
       challenge: bytesOf(challenge),
@@ -50,6 +72,7 @@ async function sign({ challenge, nonce, rp_id: rpId, credentials }: Challenge): 
     authenticator_data: base64urlOf(response.authenticatorData),
     client_data_json: base64urlOf(response.clientDataJSON),
     signature: base64urlOf(response.signature),
+    ...(batch === undefined ? {} : { batch }),
   }
 }
 

@@ -1,4 +1,4 @@
-// Points in time in the zone of the viewer, with UTC on hover; and what is left until one.
+// Points in time in the zone of the viewer, which is named, with UTC on hover; and the time that is left until one.
 import type { JSX } from 'preact'
 import { useIsLive, useNow, usePage } from './page.js'
 
@@ -7,15 +7,18 @@ interface TimeProps {
   readonly at: string
   /** `time` leaves out the day; the next two are for times that are not of today. */
   readonly show?: 'time' | 'time, or day' | 'time, or both' | 'day and time' | 'ago'
+  /** Whether it is in a row of a table, or at the axis of a chart, where the zone is left out. */
+  readonly isCell?: boolean
 }
 
-export function Time({ at, show = 'time' }: TimeProps): JSX.Element {
+export function Time({ at, show = 'time', isCell = false }: TimeProps): JSX.Element {
   const isLive = useIsLive()
   const { now } = usePage()
   const zone = isLive ? undefined : 'UTC'
   return (
     <time dateTime={at} title={`${at.slice(0, 19).replace('T', ' ')} UTC`}>
       {show === 'ago' ? <Ago at={at} /> : format(at, show, isLive ? Date.now() : now, zone)}
+      {show !== 'ago' && !isCell && ` ${zoneOf(at, zone)}`}
     </time>
   )
 }
@@ -26,13 +29,14 @@ const [date, time] = [
 ] as const
 
 /** A formatter takes longer to make than to use, and pages have hundreds of times. */
-const formatters = new Map<string, { day: Intl.DateTimeFormat; time: Intl.DateTimeFormat }>()
+const formatters = new Map<string, Record<'day' | 'time' | 'zone', Intl.DateTimeFormat>>()
 
 function formattersOf(timeZone: string | undefined) {
   const zone = timeZone === undefined ? {} : { timeZone }
   const found = formatters.get(timeZone ?? '') ?? {
     day: new Intl.DateTimeFormat('en-GB', { ...date, ...zone }),
     time: new Intl.DateTimeFormat('en-GB', { ...time, ...zone }),
+    zone: new Intl.DateTimeFormat('en-GB', { timeZoneName: 'shortOffset', ...zone }),
   }
   formatters.set(timeZone ?? '', found)
   return found
@@ -44,6 +48,12 @@ function format(at: string, show: TimeProps['show'], now: number, timeZone: stri
   const isToday = day === formatter.day.format(now)
   if (show === 'time' || (isToday && show !== 'day and time')) return clock
   return show === 'time, or day' ? day : `${day}, ${clock}`
+}
+
+/** `UTC+1`, as it is at that time. */
+function zoneOf(at: string, timeZone: string | undefined): string {
+  const parts = formattersOf(timeZone).zone.formatToParts(Date.parse(at))
+  return parts.find(({ type }) => type === 'timeZoneName')?.value.replace('GMT', 'UTC') ?? ''
 }
 
 function Ago({ at }: { readonly at: string }): JSX.Element {
@@ -58,7 +68,7 @@ export function inWords(milliseconds: number): string {
   return seconds < 172_800 ? `${Math.round(seconds / 3600)} h` : `${Math.round(seconds / 86_400)} days`
 }
 
-/** `4:07`, `1:02:03`; what is left until a time. */
+/** `4:07`, `1:02:03`; the time that is left. */
 export function countdown(milliseconds: number): string {
   const seconds = Math.max(0, Math.floor(milliseconds / 1000))
   const [hours, minutes] = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60]

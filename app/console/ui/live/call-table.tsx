@@ -3,7 +3,7 @@ import type { JSX } from 'preact'
 import type { CallRow } from '../../calls/call-row.js'
 import { callHref, milliseconds } from '../kit/call-list.js'
 import { CallDecisionBadge, callDecision } from '../kit/decision.js'
-import { type Column, Table, useRowKeys } from '../kit/table.js'
+import { type Column, Table } from '../kit/table.js'
 import { Time } from '../kit/time.js'
 import { Untrusted } from '../kit/untrusted.js'
 
@@ -26,13 +26,12 @@ export function CallTable({ rows, isSealed, isNew }: CallTableProps): JSX.Elemen
       rows={rows}
       keyOf={({ id }) => id}
       rowClass={(row) => `${callDecision(row).word}${isNew(row.id) ? ' new' : ''}`}
-      bodyRef={useRowKeys<HTMLTableSectionElement>()}
     />
   )
 }
 
 const common: readonly Column<CallRow>[] = [
-  { name: 'Time', class: 'time', cell: ({ at }) => <Time at={at} show="time, or both" /> },
+  { name: 'Time', class: 'time', cell: ({ at }) => <Time at={at} show="time, or both" isCell /> },
   { name: 'Caller', class: 'caller', cell: (row) => <Caller {...row} /> },
   {
     name: 'Tool',
@@ -69,7 +68,7 @@ function Seal({ isSealed }: { readonly isSealed: boolean }): JSX.Element {
   )
 }
 
-/** The agent, and for whom it acts. */
+/** The agent, and the user for whom it acts. */
 function Caller({ caller, agent }: Pick<CallRow, 'caller' | 'agent'>): JSX.Element {
   if (agent === undefined || agent === caller)
     return caller === '' ? <span class="soft">no name</span> : <Untrusted text={caller} cut={60} isCell />

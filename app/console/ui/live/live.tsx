@@ -1,6 +1,6 @@
 // Calls as they happen.
 import type { JSX } from 'preact'
-import { useMemo, useRef, useState } from 'preact/hooks'
+import { useMemo, useState } from 'preact/hooks'
 import type { CallsJson } from '../../calls/operations.js'
 import { Copy } from '../kit/copy.js'
 import { useKeys } from '../kit/keys.js'
@@ -30,27 +30,23 @@ export function Live({ initial, query }: LiveProps): JSX.Element {
   const [filter, setFilter] = useState(() => callFilterOf(query))
   const matches = useMemo(() => compileCallFilter(filter), [filter])
   const stream = useCallStream(initial.calls, matches, async () => (await loadCalls(api)).calls)
-  const box = useRef<HTMLInputElement>(null)
   const { rows: all, held, connection, togglePause } = stream
   const rows = all.filter(matches).slice(0, SHOWN)
-  useKeys({
-    ' ': togglePause,
-    '/': () => box.current?.select(),
-  })
+  useKeys({ ' ': togglePause })
   const change = (next: CallFilter) => {
     setFilter(next)
     history.replaceState(null, '', `/console/live${callFilterQuery(next)}`)
   }
-  const isLost = connection === 'lost' || connection === 'ended'
+  const isLost = connection !== 'open' && connection !== 'connecting'
   return (
     <section class="live">
       <header class="live-bar">
         <h1 class="title">Live</h1>
         <input
-          ref={box}
           type="search"
           aria-label="Filter"
-          placeholder="Filter: refund caller:agent-7   /"
+          aria-keyshortcuts="/"
+          placeholder="Filter (/), such as refund caller:agent-7"
           value={filter.text}
           onInput={({ currentTarget }) => change({ ...filter, text: currentTarget.value })}
           onKeyDown={({ key, currentTarget }) => key === 'Escape' && currentTarget.blur()}

@@ -1,4 +1,4 @@
-// The days of the log as a strip, and as a table for screen readers.
+// The days of the log as a strip, and as a list.
 import type { JSX } from 'preact'
 import type { LogJson } from '../../../log/log-json.js'
 
@@ -14,6 +14,7 @@ const states = {
 
 const CELL = 14
 const HEIGHT = 28
+const LISTED = 31
 
 export function DayStrip({ days }: { readonly days: LogJson['days'] }): JSX.Element {
   const gaps = days.filter(({ state }) => state === 'gap')
@@ -48,33 +49,44 @@ export function DayStrip({ days }: { readonly days: LogJson['days'] }): JSX.Elem
               height={HEIGHT - 2}
               rx={3}
             >
-              <title>{describe(day)}</title>
+              <title>{`${day.day}: ${describe(day)}`}</title>
             </rect>
           ))}
         </svg>
+        <p class="log-ends">
+          <span>{first.day}</span>
+          {days.length > 1 && <span>{last.day}</span>}
+        </p>
       </div>
-      <div class="log-ends">
-        <span>{first.day}</span>
-        <ul class="log-legend">
-          {(['sealed', 'open', 'removed', 'gap', 'empty'] as const)
-            .filter((state) => days.some((day) => day.state === state))
-            .map((state) => (
-              <li key={state}>
-                <span class={`key day-${state}`} aria-hidden="true" /> {states[state]}
-              </li>
-            ))}
-        </ul>
-        <span>{last.day}</span>
-      </div>
-      <ul class="sr">
-        {days.slice(-31).map((day) => (
-          <li key={day.day}>{describe(day)}</li>
-        ))}
+      <ul class="log-legend">
+        {(['sealed', 'open', 'removed', 'gap', 'empty'] as const)
+          .filter((state) => days.some((day) => day.state === state))
+          .map((state) => (
+            <li key={state}>
+              <span class={`key day-${state}`} aria-hidden="true" /> {states[state]}
+            </li>
+          ))}
       </ul>
+      <details>
+        <summary>The last days as a list</summary>
+        <ul>
+          {days.slice(-LISTED).map((day) => (
+            <li key={day.day}>
+              <a href={hrefOf(day)}>{day.day}</a>: {describe(day)}
+            </li>
+          ))}
+        </ul>
+      </details>
     </figure>
   )
 }
 
-function describe({ day, state, records }: Day): string {
-  return `${day}: ${states[state]}, ${records.toLocaleString('en')} sealed records`
+function describe({ state, records }: Day): string {
+  return `${states[state]}, ${records.toLocaleString('en')} sealed records`
+}
+
+/** Its records. */
+function hrefOf({ day }: Day): string {
+  const until = new Date(Date.parse(day) + 86_400_000).toISOString().slice(0, 10)
+  return `/console/log?${new URLSearchParams({ since: day, until })}`
 }

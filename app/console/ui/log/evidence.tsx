@@ -43,6 +43,7 @@ export function EvidenceForm({ query }: { readonly query: string }): JSX.Element
               placeholder={hint}
               defaultValue={given.get(name) ?? ''}
               maxLength={200}
+              aria-keyshortcuts={name === 'tool' ? '/' : undefined}
             />
           ) : (
             <select id={`filter-${name}`} name={name}>

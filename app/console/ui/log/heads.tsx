@@ -1,4 +1,4 @@
-// The newest head, the last one that witnesses confirmed, and what waits.
+// The newest head, the last one that witnesses confirmed, and the records that wait.
 import type { ComponentChildren, JSX } from 'preact'
 import type { LogJson } from '../../../log/log-json.js'
 import { Copy } from '../kit/copy.js'
@@ -24,7 +24,7 @@ export function Heads({ log }: { readonly log: LogJson }): JSX.Element {
               {head.root.slice(0, 12)}…
             </span>{' '}
             <Copy value={head.note} label="the signed checkpoint">
-              checkpoint
+              copy the checkpoint
             </Copy>
           </>
         )}

@@ -45,7 +45,7 @@ export function Log({ data: initial, location }: ViewProps<LogData>): JSX.Elemen
         ) : (
           <>
             <p>
-              <a href="/console/log">All records</a>
+              <a href="/console/log">← All records</a>
             </p>
             <p class="sentence">
               <RecordSentence record={shown.record} />

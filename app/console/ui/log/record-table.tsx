@@ -2,11 +2,11 @@
 import type { JSX } from 'preact'
 import type { RecordJson, RecordsJson } from '../../../log/log-json.js'
 import { CallDecisionBadge } from '../kit/decision.js'
-import { type Column, Table, useRowKeys } from '../kit/table.js'
+import { type Column, Table } from '../kit/table.js'
 import { Time } from '../kit/time.js'
 import { Untrusted } from '../kit/untrusted.js'
 import { filterQuery, recordKindOf, recordKinds } from './load.js'
-import { recordCaller, recordMember } from './record-text.js'
+import { decidedIn, recordCaller, recordMember } from './record-text.js'
 
 interface RecordTableProps {
   readonly records: RecordsJson
@@ -16,7 +16,6 @@ interface RecordTableProps {
 const kindNames = { calls: 'Calls', events: 'Events of the gateway', all: 'All' } as const
 
 export function RecordTable({ records: { records, next }, query }: RecordTableProps): JSX.Element {
-  const body = useRowKeys<HTMLTableSectionElement>()
   return (
     <>
       <nav class="log-kinds" aria-label="Records">
@@ -39,7 +38,6 @@ export function RecordTable({ records: { records, next }, query }: RecordTablePr
           columns={columns}
           rows={records}
           keyOf={({ leaf, record }) => `${leaf} ${recordMember(record, 'seq') ?? ''}`}
-          bodyRef={body}
         />
       )}
       {next !== null && (
@@ -56,7 +54,7 @@ export function RecordTable({ records: { records, next }, query }: RecordTablePr
 const columns: readonly Column<RecordJson>[] = [
   {
     name: 'Time',
-    cell: ({ record }) => <Time at={recordMember(record, 'ts') ?? ''} show="day and time" />,
+    cell: ({ record }) => <Time at={recordMember(record, 'ts') ?? ''} show="day and time" isCell />,
   },
   { name: 'Caller', cell: ({ record }) => <Caller name={recordCaller(record)} /> },
   {
@@ -84,13 +82,7 @@ function Caller({ name }: { readonly name: string }): JSX.Element {
 
 function Decision({ record }: Pick<RecordJson, 'record'>): JSX.Element {
   if (isEvent(record)) return <span class="badge">event</span>
-  const isDenied = recordMember(record, 'policy', 'decision') === 'deny'
-  const call = {
-    decision: isDenied ? 'deny' : 'allow',
-    status: recordMember(record, 'status') === 'ok' ? 'ok' : 'error',
-    error: recordMember(record, 'error'),
-  } as const
-  return <CallDecisionBadge call={call} />
+  return <CallDecisionBadge call={decidedIn(record)} />
 }
 
 function isEvent({ server, gateway, tool }: RecordJson['record']): boolean {

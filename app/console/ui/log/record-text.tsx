@@ -1,6 +1,7 @@
 // A record in one sentence.
 import type { JSX } from 'preact'
 import type { RecordJson } from '../../../log/log-json.js'
+import { callDecision } from '../kit/decision.js'
 import { Untrusted } from '../kit/untrusted.js'
 
 type StoredRecord = RecordJson['record']
@@ -28,8 +29,18 @@ export function recordCaller(record: StoredRecord): string {
   return person === undefined ? agent : `${agent} for ${person}`
 }
 
-export function RecordSentence({ record }: { readonly record: StoredRecord }): JSX.Element {
+/** What became of the call, as a record has it. */
+export function decidedIn(record: StoredRecord) {
   const isDenied = recordMember(record, 'policy', 'decision') === 'deny'
+  return {
+    decision: isDenied ? 'deny' : 'allow',
+    status: recordMember(record, 'status') === 'ok' ? 'ok' : 'error',
+    error: recordMember(record, 'error'),
+  } as const
+}
+
+export function RecordSentence({ record }: { readonly record: StoredRecord }): JSX.Element {
+  const { word, tone } = callDecision(decidedIn(record))
   const caller = recordCaller(record)
   return (
     <>
@@ -39,7 +50,7 @@ export function RecordSentence({ record }: { readonly record: StoredRecord }): J
         <Untrusted text={recordMember(record, 'tool') ?? ''} cut={100} />
       </code>{' '}
       of <Untrusted text={recordMember(record, 'server') ?? ''} cut={100} />:{' '}
-      <strong class={isDenied ? 'bad' : 'good'}>{isDenied ? 'denied' : 'allowed'}</strong>
+      <strong class={tone}>{word}</strong>
       {', '}
       <Untrusted text={recordMember(record, 'error') ?? recordMember(record, 'status') ?? ''} cut={80} />
       {`, ${recordMember(record, 'latency_ms') ?? '?'} ms.`}

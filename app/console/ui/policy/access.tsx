@@ -1,12 +1,12 @@
-// Who may use what: the tools of a caller, or the callers of a tool; and a switch per tool for operators.
+// The tools of a caller, or the callers of a tool, under the policy; and a switch per tool for operators.
 import type { JSX } from 'preact'
 import { useState } from 'preact/hooks'
 import type { Location } from '../../api.js'
 import type { AccessJson, PolicyJson } from '../../policy-operations.js'
-import { usePage } from '../kit/page.js'
+import { type Column, Table } from '../kit/table.js'
 import { Untrusted } from '../kit/untrusted.js'
 import type { PolicyData } from './load.js'
-import { type KeptBlock, TurnedOff, useToolSwitch } from './tool-switch.js'
+import { type KeptBlock, TurnedOff, useToolSwitches } from './tool-switch.js'
 
 interface AccessProps {
   readonly data: PolicyData
@@ -14,32 +14,32 @@ interface AccessProps {
   readonly onChanged: () => void
 }
 
+type Row = AccessJson['tools'][number]
+
 const MAX_ROWS = 300
 /** Fewer are seen at once. */
 const MIN_FILTERED = 12
 
 export function Access({ data, location, onChanged }: AccessProps): JSX.Element {
-  const { session } = usePage()
   const { policy, access, blocks } = data
-  const toolSwitch = useToolSwitch(onChanged)
+  const { button, dialog } = useToolSwitches(policy, onChanged)
   const query = new URLSearchParams(location.query)
   const [server, tool] = [query.get('server') ?? '', query.get('tool')]
-  const canSwitch = policy.edit && session?.may.operate === true
-  const blockOf = (of: string, name: string) => blockOn(policy, blocks, of, name)
-  const switchOf = (of: string, name: string) => {
-    const block = blockOf(of, name)
-    return (
-      <SwitchButton
-        block={block}
-        onClick={() => toolSwitch.open({ server: of, tool: name, ...(block && { block }) })}
-      />
-    )
-  }
+  const switchOf = (of: string, name: string) =>
+    button?.({ server: of, tool: name, block: blockOn(policy, blocks, of, name) })
   const [wanted, setWanted] = useState('')
   const found = (access?.tools ?? []).filter(({ server: of, tool: name, caller }) =>
     `${of}/${name} ${nameOf(caller)}`.toLowerCase().includes(wanted.trim().toLowerCase()),
   )
   const rows = found.slice(0, MAX_ROWS)
+  const columns: readonly Column<Row>[] = [
+    tool === null ? toolColumn : callerColumn,
+    { name: 'Access', cell: ({ refused }) => <Refused refused={refused} blocks={blocks} /> },
+    { name: 'Limits', cell: ({ limits }) => <span class="note">{limits.join('; ')}</span> },
+    ...(button === undefined || tool !== null
+      ? []
+      : [{ name: 'For everyone', cell: (one: Row) => switchOf(one.server, one.tool) }]),
+  ]
   return (
     <>
       <div class="choices">
@@ -47,7 +47,12 @@ export function Access({ data, location, onChanged }: AccessProps): JSX.Element 
         {(access?.tools ?? []).length > MIN_FILTERED && (
           <label>
             Filter{' '}
-            <input type="search" value={wanted} onInput={(event) => setWanted(event.currentTarget.value)} />
+            <input
+              type="search"
+              aria-keyshortcuts="/"
+              value={wanted}
+              onInput={(event) => setWanted(event.currentTarget.value)}
+            />
           </label>
         )}
       </div>
@@ -60,40 +65,17 @@ export function Access({ data, location, onChanged }: AccessProps): JSX.Element 
             </span>
             ?
           </h2>
-          {canSwitch && switchOf(server, tool)}
+          {switchOf(server, tool)}
         </div>
       )}
       <div class="panel">
-        <table class="access">
-          <thead>
-            <tr>
-              <th scope="col">{tool === null ? 'Tool' : 'Caller'}</th>
-              <th scope="col">Access</th>
-              <th scope="col">Limits</th>
-              {canSwitch && tool === null && <th scope="col">For everyone</th>}
-            </tr>
-          </thead>
-          <tbody>
-            {rows.map((one) => (
-              <tr key={`${keyOf(one.caller)} ${one.server}/${one.tool}`}>
-                <td>
-                  {tool === null ? (
-                    <a class="mono" href={hrefOfTool(one)}>
-                      <Untrusted text={`${one.server}/${one.tool}`} cut={120} />
-                    </a>
-                  ) : (
-                    <Untrusted text={nameOf(one.caller)} cut={120} />
-                  )}
-                </td>
-                <td>
-                  <Refused refused={one.refused} blocks={blocks} />
-                </td>
-                <td class="note">{one.limits.join('; ')}</td>
-                {canSwitch && tool === null && <td>{switchOf(one.server, one.tool)}</td>}
-              </tr>
-            ))}
-          </tbody>
-        </table>
+        <Table
+          class="access"
+          caption="Who may use what"
+          columns={columns}
+          rows={rows}
+          keyOf={(one) => `${keyOf(one.caller)} ${one.server}/${one.tool}`}
+        />
         {found.length > rows.length && (
           <p class="note" role="status">
             {rows.length} of {found.length.toLocaleString('en')} rows; the filter finds others.
@@ -107,15 +89,29 @@ export function Access({ data, location, onChanged }: AccessProps): JSX.Element 
           </p>
         )}
       </div>
-      {canSwitch && (
+      {button !== undefined && (
         <p class="note">
           A switch narrows the policy for everyone, and is on record. What the policy denies is allowed by
           changing the policy.
         </p>
       )}
-      {toolSwitch.dialog}
+      {dialog}
     </>
   )
+}
+
+const toolColumn: Column<Row> = {
+  name: 'Tool',
+  cell: (one) => (
+    <a class="mono" href={hrefOfTool(one)}>
+      <Untrusted text={`${one.server}/${one.tool}`} cut={120} />
+    </a>
+  ),
+}
+
+const callerColumn: Column<Row> = {
+  name: 'Caller',
+  cell: ({ caller }) => <Untrusted text={nameOf(caller)} cut={120} />,
 }
 
 /** The block that refuses a tool for every caller. */
@@ -127,20 +123,6 @@ export function blockOn(
 ): KeptBlock | undefined {
   const off = servers.find((one) => one.server === server)?.off.find((one) => one.tool === tool)
   return blocks.find(({ id }) => id === off?.block)
-}
-
-export function SwitchButton({
-  block,
-  onClick,
-}: {
-  readonly block: KeptBlock | undefined
-  readonly onClick: () => void
-}): JSX.Element {
-  return (
-    <button type="button" onClick={onClick}>
-      {block === undefined ? 'Turn off…' : 'Turn on…'}
-    </button>
-  )
 }
 
 function Refused({
@@ -216,6 +198,6 @@ export function nameOf({ tenant, kind, name }: Caller, isOneTenant = false): str
   return isOneTenant ? who : `${who} of ${tenant}`
 }
 
-export function hrefOfTool({ server, tool }: Pick<AccessJson['tools'][number], 'server' | 'tool'>): string {
+export function hrefOfTool({ server, tool }: Pick<Row, 'server' | 'tool'>): string {
   return `/console/policy/access?${new URLSearchParams({ server, tool })}`
 }

@@ -1,10 +1,8 @@
-// What operators have turned off over the policy, each to be taken back.
+// The tools that operators have turned off beside the policy; each can be turned on again.
 import type { JSX } from 'preact'
-import { usePage } from '../kit/page.js'
 import { Untrusted } from '../kit/untrusted.js'
-import { SwitchButton } from './access.js'
 import type { PolicyData } from './load.js'
-import { type KeptBlock, TurnedOff, useToolSwitch } from './tool-switch.js'
+import { type KeptBlock, TurnedOff, useToolSwitches } from './tool-switch.js'
 
 interface OverridesProps {
   readonly data: PolicyData
@@ -12,9 +10,7 @@ interface OverridesProps {
 }
 
 export function Overrides({ data: { policy, blocks }, onChanged }: OverridesProps): JSX.Element | null {
-  const { session } = usePage()
-  const toolSwitch = useToolSwitch(onChanged)
-  const canSwitch = policy.edit && session?.may.operate === true
+  const { button, dialog } = useToolSwitches(policy, onChanged)
   if (blocks.length === 0) return null
   return (
     <section class="panel overrides">
@@ -30,13 +26,11 @@ export function Overrides({ data: { policy, blocks }, onChanged }: OverridesProp
               </strong>
               <TurnedOff block={block} />
             </div>
-            {canSwitch && block.kind !== 'principal' && (
-              <SwitchButton block={block} onClick={() => toolSwitch.open({ ...toolOf(block), block })} />
-            )}
+            {block.kind !== 'principal' && button?.({ ...toolOf(block), block })}
           </li>
         ))}
       </ul>
-      {toolSwitch.dialog}
+      {dialog}
     </section>
   )
 }
@@ -51,5 +45,5 @@ const kinds: Readonly<Record<KeptBlock['kind'], string>> = {
 function toolOf({ kind, pattern }: KeptBlock): { readonly server?: string; readonly tool?: string } {
   const at = pattern.indexOf('/')
   if (kind !== 'tool' || pattern.includes('*') || at < 0) return {}
-  return { server: pattern.slice(0, at), tool: pattern.slice(at + 1) }
+  return { server: decodeURIComponent(pattern.slice(0, at)), tool: decodeURIComponent(pattern.slice(at + 1)) }
 }

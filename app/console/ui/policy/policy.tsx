@@ -1,7 +1,9 @@
 // The policy in force, on pages: its rules, who may use what, one call tried, the shadow policy, the text.
 import type { JSX } from 'preact'
+import type { ShadowJson } from '../../../gateway/operations.js'
 import { ErrorBanner, useLoaded } from '../kit/error-banner.js'
 import { usePage } from '../kit/page.js'
+import { type Column, Table } from '../kit/table.js'
 import { Untrusted } from '../kit/untrusted.js'
 import type { ViewProps } from '../kit/view.js'
 import { Access } from './access.js'
@@ -49,6 +51,8 @@ export function PolicyPages({ data: initial, location }: ViewProps<PolicyData>):
   )
 }
 
+type Difference = NonNullable<ShadowJson['differences']>[number]
+
 function Shadow({ shadow }: Pick<PolicyData, 'shadow'>): JSX.Element {
   if (shadow === undefined) {
     return (
@@ -79,42 +83,24 @@ function Shadow({ shadow }: Pick<PolicyData, 'shadow'>): JSX.Element {
       {differences.length === 0 ? (
         <p class="none">It would decide all of them as the policy in force does.</p>
       ) : (
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">Tool</th>
-              <th scope="col">In force</th>
-              <th scope="col">Shadow</th>
-              <th scope="col">Why</th>
-              <th scope="col" class="number">
-                Calls
-              </th>
-            </tr>
-          </thead>
-          <tbody>
-            {differences.map(({ tool, in_force: inForce, shadow: candidate, reason, calls }) => (
-              <tr key={`${tool} ${reason} ${candidate}`}>
-                <td class="mono">
-                  <Untrusted text={tool} cut={100} />
-                </td>
-                <td>
-                  <DecisionBadge decision={inForce} />
-                </td>
-                <td>
-                  <DecisionBadge decision={candidate} />
-                </td>
-                <td class="mono">
-                  <Untrusted text={reason} cut={100} />
-                </td>
-                <td class="number">{calls.toLocaleString('en')}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
+        <Table
+          caption="What it would decide otherwise"
+          columns={columns}
+          rows={differences}
+          keyOf={({ tool, reason, shadow: candidate }) => `${tool} ${reason} ${candidate}`}
+        />
       )}
     </div>
   )
 }
+
+const columns: readonly Column<Difference>[] = [
+  { name: 'Tool', class: 'mono', cell: ({ tool }) => <Untrusted text={tool} cut={100} /> },
+  { name: 'In force', cell: ({ in_force: inForce }) => <DecisionBadge decision={inForce} /> },
+  { name: 'Shadow', cell: ({ shadow }) => <DecisionBadge decision={shadow} /> },
+  { name: 'Why', class: 'mono', cell: ({ reason }) => <Untrusted text={reason} cut={100} /> },
+  { name: 'Calls', class: 'number', cell: ({ calls }) => calls.toLocaleString('en') },
+]
 
 const tones: Readonly<Record<string, string>> = { allow: 'good', escalate: 'warn', deny: 'bad' }
 

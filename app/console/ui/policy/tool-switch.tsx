@@ -4,6 +4,7 @@ import type { JSX } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import type { BlocksJson } from '../../../blocks/operations.js'
 import type { ApiRefusal } from '../../api.js'
+import type { PolicyJson } from '../../policy-operations.js'
 import type { SwitchedJson, SwitchPreviewJson } from '../../switch-operations.js'
 import { apiRefusalOf } from '../kit/api.js'
 import { ErrorBanner } from '../kit/error-banner.js'
@@ -14,25 +15,37 @@ import { nameOf } from './access.js'
 
 export type KeptBlock = BlocksJson['blocks'][number]
 
-/** What is switched: a tool that is on; or what a block has turned off. */
-type Switched =
-  | { readonly server: string; readonly tool: string; readonly block?: undefined }
-  | { readonly server?: string; readonly tool?: string; readonly block: KeptBlock }
+/** The subject of a switch: a tool that is on, or the block that has turned it off. */
+interface Switched {
+  readonly server?: string
+  readonly tool?: string
+  readonly block: KeptBlock | undefined
+}
 
-interface OpenedSwitch {
-  open(switched: Switched): void
-  /** To be rendered. */
+interface ToolSwitches {
+  /** The button of a switch; undefined if the user may not switch. */
+  readonly button: ((switched: Switched) => JSX.Element) | undefined
+  /** The dialog, which the view renders. */
   readonly dialog: JSX.Element | undefined
 }
 
-/** The dialog of a switch, for a view with several. */
-export function useToolSwitch(onChanged: () => void): OpenedSwitch {
-  const [switched, open] = useState<Switched | undefined>()
+/** The switches of a view, and the dialog that they open. */
+export function useToolSwitches(policy: PolicyJson | undefined, onChanged: () => void): ToolSwitches {
+  const { session } = usePage()
+  const [opened, open] = useState<Switched | undefined>()
   const end = (isChanged: boolean) => {
     open(undefined)
     if (isChanged) onChanged()
   }
-  return { open, dialog: switched && <ToolSwitch switched={switched} onEnd={end} /> }
+  const button = (switched: Switched) => (
+    <button type="button" onClick={() => open(switched)}>
+      {switched.block === undefined ? 'Turn off…' : 'Turn on…'}
+    </button>
+  )
+  return {
+    button: policy?.edit === true && session?.may.operate === true ? button : undefined,
+    dialog: opened && <ToolSwitch switched={opened} onEnd={end} />,
+  }
 }
 
 interface ToolSwitchProps {
@@ -57,6 +70,7 @@ function ToolSwitch({ switched, onEnd }: ToolSwitchProps): JSX.Element {
   const [given, setGiven] = useState({ reason: '', forSec: '' })
   const [isSending, setSending] = useState(false)
   const [done, setDone] = useState<SwitchedJson | undefined>()
+  const isChanged = useRef(false)
   const lift = block?.id
   useEffect(() => {
     dialog.current?.showModal()
@@ -79,7 +93,9 @@ function ToolSwitch({ switched, onEnd }: ToolSwitchProps): JSX.Element {
               ...{ server, tool, reason, ...until, policy_sha256: preview?.policy_sha256 ?? null },
             })
           : await api.send<SwitchedJson>('POST', `/api/blocks/${lift}/lift`, { reason })
-      if (problemsOf(result).length === 0) onEnd(true)
+      isChanged.current = true
+      // Once it is closed, the button that opened it has the focus again.
+      if (problemsOf(result).length === 0) dialog.current?.close()
       else setDone(result)
     } catch (cause) {
       setError(apiRefusalOf(cause))
@@ -93,7 +109,7 @@ function ToolSwitch({ switched, onEnd }: ToolSwitchProps): JSX.Element {
       ref={dialog}
       class="switch"
       aria-labelledby="switch-title"
-      onClose={() => onEnd(done !== undefined)}
+      onClose={() => onEnd(isChanged.current)}
     >
       <h2 id="switch-title">
         Turn{' '}
@@ -163,7 +179,7 @@ function ToolSwitch({ switched, onEnd }: ToolSwitchProps): JSX.Element {
   )
 }
 
-/** What an operator must know of a change that is in force here. */
+/** The problems of a change that is in force here, for the operator. */
 function problemsOf({ silent, store_error: error, recorded }: SwitchedJson): string[] {
   return [
     ...silent.map(({ gateway }) => `Not applied by ${gateway}, which is silent: end it if it still runs.`),
@@ -172,7 +188,7 @@ function problemsOf({ silent, store_error: error, recorded }: SwitchedJson): str
   ]
 }
 
-/** Who turned it off, since when, until when, and why. */
+/** The operator who turned it off, since when, until when, and why. */
 export function TurnedOff({ block }: { readonly block: KeptBlock }): JSX.Element {
   const { by, at, until, reason } = block
   return (

@@ -1,4 +1,4 @@
-// The graph: callers, the gateway, servers. What was sent goes through; what was denied or waits ends at the gateway.
+// The graph: callers, the gateway, servers. Sent calls go through; denied and waiting ones end at the gateway.
 import type { ComponentChildren, JSX } from 'preact'
 import { useState } from 'preact/hooks'
 import { Untrusted } from '../kit/untrusted.js'
@@ -16,7 +16,7 @@ interface Layout {
 }
 
 const roomy: Layout = { row: 60, fan: 98, width: 7, shift: 4 }
-/** For many nodes: a name and its numbers are in one line. */
+/** The layout of many nodes: a name and its numbers are on one line. */
 const compact: Layout = { row: 32, fan: 300, width: 4, shift: 3 }
 const MAX_ROOMY = 7
 const MAX_STEP = 14
@@ -46,8 +46,8 @@ export function ServerGraph({ data, beats }: GraphProps): JSX.Element {
     on: {
       onMouseEnter: () => setChosen({ side, key }),
       onMouseLeave: () => setChosen(undefined),
-      onFocus: () => setChosen({ side, key }),
-      onBlur: () => setChosen(undefined),
+      onFocusIn: () => setChosen({ side, key }),
+      onFocusOut: () => setChosen(undefined),
     },
   })
   return (
@@ -96,7 +96,7 @@ export function ServerGraph({ data, beats }: GraphProps): JSX.Element {
                     )}
                     {server !== undefined && <StateBadge server={server} />}
                     {server === undefined && node.others === undefined && (
-                      <span class="badge">no longer in the policy</span>
+                      <span class="badge">not in the policy</span>
                     )}
                   </span>
                   <Numbers counts={node} />
@@ -126,7 +126,7 @@ interface NodeProps {
   readonly node: GraphNode
   readonly href: string | undefined
   readonly isDim: boolean
-  readonly on: Readonly<Record<'onMouseEnter' | 'onMouseLeave' | 'onFocus' | 'onBlur', () => void>>
+  readonly on: Readonly<Record<'onMouseEnter' | 'onMouseLeave' | 'onFocusIn' | 'onFocusOut', () => void>>
   readonly children: ComponentChildren
 }
 
@@ -134,7 +134,10 @@ function Node({ href, isDim, on, children }: NodeProps): JSX.Element {
   return (
     <li class={isDim ? 'dim' : undefined} {...on}>
       {href === undefined ? (
-        <span class="node">{children}</span>
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: the focus shows its edges, as a pointer does
+        <span class="node" tabIndex={0}>
+          {children}
+        </span>
       ) : (
         <a class="node" href={href}>
           {children}

@@ -6,15 +6,16 @@ import type { ServersJson } from '../../server-operations.js'
 import { ErrorBanner, useLoaded } from '../kit/error-banner.js'
 import { useConnection, useEvents } from '../kit/events.js'
 import { usePage } from '../kit/page.js'
+import { type Column, Table } from '../kit/table.js'
 import { Untrusted } from '../kit/untrusted.js'
 import type { ViewProps } from '../kit/view.js'
 import { ClientPanel } from './client-panel.js'
 import { CallerName, ServerGraph } from './graph.js'
-import { graphOf } from './graph-model.js'
+import { type GraphEdge, graphOf } from './graph-model.js'
 import { chosenServer, loadServers, type ServersData, withCalls } from './load.js'
 import { ServerPage } from './server-page.js'
 
-/** How often the state of servers is read, and the counts, to which calls are added meanwhile. */
+/** Time between two readings of the servers' state, and of the counts, to which calls are added meanwhile. */
 const STATE_MS = 5_000
 const COUNTS_MS = 60_000
 
@@ -28,12 +29,12 @@ export function ServerPages({ data: initial, location }: ViewProps<ServersData>)
   const read = useCallback(async () => {
     isReading.current = true
     await reload()
-    // A call that came meanwhile may be missing in what was read.
+    // A call that came meanwhile may be missing in the counts that were read.
     if (missed.current) await reload()
     isReading.current = missed.current = false
   }, [reload])
   useEffect(() => {
-    // Of the calls before, no event came.
+    // No event came for calls before the connection was open.
     if (connection === 'open') void read()
   }, [connection, read])
   useEffect(() => {
@@ -96,48 +97,47 @@ function withBeats(old: ReadonlyMap<string, number>, { rows }: CallsEvent): Read
   return beats
 }
 
-/** What the graph shows, for those who read. */
+/** The content of the graph as text, for screen readers. */
 function EdgeTable({ data }: { readonly data: ServersData }): JSX.Element {
   const { callers, servers, edges } = graphOf(data)
+  const count = (name: string, of: (edge: GraphEdge) => number): Column<GraphEdge> => ({
+    name,
+    class: 'number',
+    cell: (edge) => of(edge).toLocaleString('en'),
+  })
+  const columns: readonly Column<GraphEdge>[] = [
+    {
+      name: 'Caller',
+      cell: (edge) => {
+        const caller = callers.find(({ key }) => key === edge.caller)
+        return caller && <CallerName node={caller} />
+      },
+    },
+    {
+      name: 'Server',
+      cell: (edge) => {
+        const server = servers.find(({ key }) => key === edge.server)
+        return server?.others === undefined ? (
+          <Untrusted text={server?.name ?? ''} cut={60} />
+        ) : (
+          `${server.others} other servers`
+        )
+      },
+    },
+    count('Sent', ({ sent }) => sent),
+    count('Failed', ({ failed }) => failed),
+    count('Denied', ({ denied }) => denied),
+    count('Waiting', ({ waiting }) => waiting),
+  ]
   return (
     <details class="panel edge-table">
       <summary>The graph as a table</summary>
-      <table>
-        <thead>
-          <tr>
-            <th scope="col">Caller</th>
-            <th scope="col">Server</th>
-            {['Sent', 'Failed', 'Denied', 'Waiting'].map((name) => (
-              <th key={name} scope="col" class="number">
-                {name}
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {edges.map((edge) => {
-            const caller = callers.find(({ key }) => key === edge.caller)
-            const server = servers.find(({ key }) => key === edge.server)
-            return (
-              <tr key={`${edge.caller} ${edge.server}`}>
-                <td>{caller !== undefined && <CallerName node={caller} />}</td>
-                <td>
-                  {server?.others === undefined ? (
-                    <Untrusted text={server?.name ?? ''} cut={60} />
-                  ) : (
-                    `${server.others} other servers`
-                  )}
-                </td>
-                {[edge.sent, edge.failed, edge.denied, edge.waiting].map((count, index) => (
-                  <td key={index} class="number">
-                    {count.toLocaleString('en')}
-                  </td>
-                ))}
-              </tr>
-            )
-          })}
-        </tbody>
-      </table>
+      <Table
+        caption="Calls of the last 24 hours, by caller and server"
+        columns={columns}
+        rows={edges}
+        keyOf={({ caller, server }) => `${caller} ${server}`}
+      />
     </details>
   )
 }

@@ -1,9 +1,9 @@
-// The tools of a server: who may call each, what became of its calls, and its switch.
+// The tools of a server: the callers of each, the results of its calls, and its switch.
 import type { JSX } from 'preact'
-import { usePage } from '../kit/page.js'
+import { type Column, Table } from '../kit/table.js'
 import { Untrusted } from '../kit/untrusted.js'
-import { blockOn, hrefOfTool, nameOf, SwitchButton } from '../policy/access.js'
-import { useToolSwitch } from '../policy/tool-switch.js'
+import { blockOn, hrefOfTool, nameOf } from '../policy/access.js'
+import { useToolSwitches } from '../policy/tool-switch.js'
 import type { CallRoute, ServersData } from './load.js'
 
 interface ToolTableProps {
@@ -12,12 +12,31 @@ interface ToolTableProps {
   readonly onChanged: () => void
 }
 
+/** A tool and its callers. */
+type Row = readonly [tool: string, routes: readonly CallRoute[]]
+
 const MAX_SHOWN = 200
 
+const counts = (
+  [
+    ['Sent', 'allowed'],
+    ['Failed', 'failed'],
+    ['Denied', 'denied'],
+  ] as const
+).map(
+  ([name, counted]): Column<Row> => ({
+    name,
+    class: 'number',
+    cell: ([, routes]) => {
+      const count = callsIn(routes, counted)
+      return <span class={toneOf(counted, count)}>{count.toLocaleString('en')}</span>
+    },
+  }),
+)
+
 export function ToolTable({ data, server, onChanged }: ToolTableProps): JSX.Element {
-  const { session } = usePage()
-  const toolSwitch = useToolSwitch(onChanged)
   const { policy, access, blocks, routes = [] } = data
+  const { button, dialog } = useToolSwitches(policy, onChanged)
   const known = policy?.servers.find((one) => one.server === server)
   const tools = new Map<string, CallRoute[]>((known?.tools ?? []).map((name) => [name, []]))
   for (const route of routes) {
@@ -26,7 +45,37 @@ export function ToolTable({ data, server, onChanged }: ToolTableProps): JSX.Elem
   }
   const isOneTenant = new Set(policy?.callers.map(({ tenant }) => tenant)).size < 2
   const callerName = (caller: (typeof access)[number]['caller']) => nameOf(caller, isOneTenant)
-  const canSwitch = policy?.edit === true && session?.may.operate === true
+  const blockOf = (tool: string) => policy && blockOn(policy, blocks, server, tool)
+  const columns: readonly Column<Row>[] = [
+    {
+      name: 'Tool',
+      class: 'mono',
+      cell: ([tool]) => (
+        <a href={`/console/log?${new URLSearchParams({ server, tool })}`}>
+          <Untrusted text={tool} cut={100} />
+        </a>
+      ),
+    },
+    {
+      name: 'May call it',
+      cell: ([tool]) =>
+        blockOf(tool) === undefined ? (
+          <Callers
+            names={access.flatMap((one) =>
+              one.tool === tool && one.refused === null ? [callerName(one.caller)] : [],
+            )}
+            href={hrefOfTool({ server, tool })}
+          />
+        ) : (
+          <span class="badge bad">turned off</span>
+        ),
+    },
+    ...counts,
+    { name: 'Called by', class: 'callers', cell: ([, own]) => <CalledBy routes={own} /> },
+    ...(button === undefined
+      ? []
+      : [{ name: 'For everyone', cell: ([tool]: Row) => button({ server, tool, block: blockOf(tool) }) }]),
+  ]
   return (
     <section class="panel tools">
       <h2>Tools, who may call them, and their calls of the last 24 hours</h2>
@@ -38,83 +87,24 @@ export function ToolTable({ data, server, onChanged }: ToolTableProps): JSX.Elem
       {tools.size === 0 ? (
         <p class="none">None is known: the policy names none, and none was called.</p>
       ) : (
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">Tool</th>
-              <th scope="col">May call it</th>
-              {['Sent', 'Failed', 'Denied'].map((name) => (
-                <th key={name} scope="col" class="number">
-                  {name}
-                </th>
-              ))}
-              <th scope="col">Called by</th>
-              {canSwitch && <th scope="col">For everyone</th>}
-            </tr>
-          </thead>
-          <tbody>
-            {[...tools].slice(0, MAX_SHOWN).map(([tool, own]) => {
-              const block = policy && blockOn(policy, blocks, server, tool)
-              return (
-                <tr key={tool}>
-                  <td class="mono">
-                    <a href={`/console/log?${new URLSearchParams({ server, tool })}`}>
-                      <Untrusted text={tool} cut={100} />
-                    </a>
-                  </td>
-                  <td>
-                    {block !== undefined && <span class="badge bad">turned off</span>}
-                    {block === undefined && (
-                      <Callers
-                        names={access.flatMap((one) =>
-                          one.tool === tool && one.refused === null ? [callerName(one.caller)] : [],
-                        )}
-                        href={hrefOfTool({ server, tool })}
-                      />
-                    )}
-                  </td>
-                  {(['allowed', 'failed', 'denied'] as const).map((name) => (
-                    <td key={name} class="number">
-                      <span class={toneOf(name, callsIn(own, name))}>
-                        {callsIn(own, name).toLocaleString('en')}
-                      </span>
-                    </td>
-                  ))}
-                  <td class="callers">
-                    <Untrusted
-                      text={own
-                        .slice(0, 2)
-                        .map(({ tenant, caller }) => (caller === '' ? `nameless, of ${tenant}` : caller))
-                        .join(', ')}
-                      cut={80}
-                    />
-                    {own.length > 2 && ` and ${own.length - 2} more`}
-                  </td>
-                  {canSwitch && (
-                    <td>
-                      <SwitchButton
-                        block={block}
-                        onClick={() => toolSwitch.open({ server, tool, ...(block && { block }) })}
-                      />
-                    </td>
-                  )}
-                </tr>
-              )
-            })}
-          </tbody>
-        </table>
+        <Table
+          caption="Tools"
+          columns={columns}
+          rows={[...tools].slice(0, MAX_SHOWN)}
+          keyOf={([tool]) => tool}
+        />
       )}
       {tools.size > MAX_SHOWN && (
         <p class="note">
           The first {MAX_SHOWN} of {tools.size.toLocaleString('en')} tools.
         </p>
       )}
-      {toolSwitch.dialog}
+      {dialog}
     </section>
   )
 }
 
-/** The first of those who may call a tool, with a link to all. */
+/** The first callers that may call a tool, with a link to all. */
 function Callers({ names, href }: { readonly names: readonly string[]; readonly href: string }): JSX.Element {
   if (names.length === 0)
     return (
@@ -127,6 +117,16 @@ function Callers({ names, href }: { readonly names: readonly string[]; readonly 
       <Untrusted text={names.slice(0, 2).join(', ')} cut={60} />
       {names.length > 2 && ` and ${names.length - 2} more`}
     </a>
+  )
+}
+
+function CalledBy({ routes }: { readonly routes: readonly CallRoute[] }): JSX.Element {
+  const names = routes.map(({ tenant, caller }) => (caller === '' ? `nameless, of ${tenant}` : caller))
+  return (
+    <>
+      <Untrusted text={names.slice(0, 2).join(', ')} cut={80} />
+      {names.length > 2 && ` and ${names.length - 2} more`}
+    </>
   )
 }
 

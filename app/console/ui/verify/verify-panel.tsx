@@ -1,4 +1,4 @@
-// Verifies one record while the reader looks at it, and again and again, so that a change on disk is seen.
+// Verifies one record repeatedly while the reader looks at it, so that a change on disk is shown.
 import type { JSX } from 'preact'
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
 import type { LogJson } from '../../../log/log-json.js'
@@ -113,8 +113,8 @@ export function VerifyPanel({ leaf: given, at: time, findLeaf }: VerifyPanelProp
         .{' '}
         {servedFor === undefined && (
           <>
-            A gateway that lies could send other code: <code>svc-sdk console --admin URL</code> serves these
-            pages from your own installation.
+            A gateway that lies could send other code: <code>npx svc-sdk console --admin URL</code> serves
+            these pages from your own installation.
           </>
         )}
       </p>

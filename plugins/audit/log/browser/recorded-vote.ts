@@ -1,42 +1,21 @@
-// What the record of a vote on an approval says that a passkey has signed. Who has the key of the log can sign another vote,
-// but not with the reviewer's passkey.
+// Reads from the record of a vote on an approval what a passkey has signed. An attacker with the key of the log can sign
+// another vote, but not with the reviewer's passkey.
+
+import type { PasskeyAssertion, SignedVote } from '@svc/core/passkey'
 
 type Json = Readonly<Record<string, unknown>>
 
-/** The members that the challenge is over. */
-export interface RecordedVote {
-  readonly escalation: string
-  readonly fingerprint: string
-  readonly input_sha256: string
-  readonly vote: string
-  readonly comment: string | null
-  readonly reviewer: string
-  readonly log_id: string | null
-  readonly nonce: string
-}
-
-/** The response of the authenticator. Binary members are base64url, the key is DER in base64. */
-export interface RecordedAssertion {
-  readonly public_key: string
-  readonly origin: string
-  readonly authenticator_data: string
-  readonly client_data_json: string
-  readonly signature: string
-  /** The challenges of all votes that the assertion proves, if it proves several. */
-  readonly batch?: readonly string[]
-}
-
 export interface ClaimedProof {
-  readonly vote: RecordedVote
-  readonly assertion: RecordedAssertion
-  /** Of the record, in milliseconds since the epoch. */
+  readonly vote: SignedVote
+  readonly assertion: PasskeyAssertion
+  /** The time of the record, in milliseconds since the epoch. */
   readonly at: number
-  /** Of the reviewer. */
+  /** The roles of the reviewer. */
   readonly roles: readonly string[]
 }
 
 /** The reviewer of a vote without a user. */
-const ADMIN = 'the admin token'
+export const ADMIN = 'the admin token'
 
 export function isVote({ tool }: Json): boolean {
   return tool === 'escalations/vote@1'
@@ -57,7 +36,7 @@ export function claimedProof(record: Json): ClaimedProof | { readonly error: str
     return { error: 'the record says something else than its vote' }
   const { escalation_id: escalation, input_sha256, log_id = null, ts, principal } = record
   const signed = { escalation, fingerprint, input_sha256, vote, comment, reviewer, log_id, nonce }
-  if (!isRecordedVote(signed) || !isAssertion(assertion)) return { error: 'members of the vote are missing' }
+  if (!isSignedVote(signed) || !isAssertion(assertion)) return { error: 'members of the vote are missing' }
   const roles = isObject(principal) ? (principal['roles'] ?? []) : []
   if (!areTexts(roles)) return { error: 'the roles are not a list of names' }
   return { vote: signed, assertion, at: Date.parse(String(ts).replace(',', '.')), roles }
@@ -77,7 +56,7 @@ function isSaidOf({ policy, findings, principal }: Json, { vote, comment, review
   return isOfUser && all.length > 0 && all.every((one) => isObject(one) && one['detail'] === detail)
 }
 
-function isRecordedVote(given: Json): given is Json & RecordedVote {
+function isSignedVote(given: Json): given is Json & SignedVote {
   return Object.entries(given).every(([name, value]) => {
     const mayBeNull = name === 'comment' || name === 'log_id'
     return typeof value === 'string' || (mayBeNull && value === null)
@@ -86,7 +65,7 @@ function isRecordedVote(given: Json): given is Json & RecordedVote {
 
 const members = ['public_key', 'origin', 'authenticator_data', 'client_data_json', 'signature']
 
-function isAssertion(given: Json): given is Json & RecordedAssertion {
+function isAssertion(given: Json): given is Json & PasskeyAssertion {
   const { batch, ...rest } = given
   const isWhole = members.every((name) => typeof rest[name] === 'string')
   return isWhole && Object.keys(rest).length === members.length && (batch === undefined || areTexts(batch))

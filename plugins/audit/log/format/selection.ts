@@ -1,9 +1,9 @@
-// Which records a filter selects: one rule for readers of a log, and for verifiers of evidence that names its filter.
+// Selects records by a filter: one rule for readers of a log, and for verifiers of evidence that names its filter.
 
 import { utcDayOf } from './day.js'
 import type { SignedEnvelope } from './envelope.js'
 
-export const selectionMembers = [
+const selectionMembers = [
   'since',
   'until',
   'tenant',

@@ -11,7 +11,7 @@ class Unlinked extends AuditError {
   ) {
     super(
       'log_unlinked',
-      `the log cannot be continued: ${what}. Put the missing or changed files back, or begin a log that names this one as its parent: svc audit fork`,
+      `the log cannot be continued: ${what}. Put the missing or changed files back, or begin a log that names this one as its parent: npx svc-sdk audit fork DIR`,
       cause,
     )
   }

@@ -271,7 +271,10 @@ export class LogTree {
 
   #noKey(): AuditError {
     const keyId = this.#parts.signers[0]?.keyId ?? 'none'
-    return new AuditError('key_refused', `key ${keyId} is not trusted by the log; see svc keys rotate`)
+    return new AuditError(
+      'key_refused',
+      `key ${keyId} is not trusted by the log; see npx svc-sdk keys rotate`,
+    )
   }
 
   #writerFor(range: LeafRange): TreeWriter {

@@ -24,15 +24,8 @@ export function placeOfHash(level: number, index: number): HashPlace {
 }
 
 /** Hashes of `level` that a tree of `size` leaves has stored. */
-export function hashesAt(level: number, size: number): number {
+function hashesAt(level: number, size: number): number {
   return Math.floor(size / 2 ** level)
-}
-
-/** The stored levels of a tree of `size` leaves, lowest first. */
-export function storedLevels(size: number): number[] {
-  const levels: number[] = []
-  for (let level = 0; hashesAt(level, size) > 0; level += LEVEL_STEP) levels.push(level)
-  return levels
 }
 
 /** The level and the file's number in `tree/<level>/<k>`; undefined for another path. */

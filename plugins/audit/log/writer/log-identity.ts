@@ -58,7 +58,7 @@ export function identify({ dir, port, lock }: LockedDirectory): Genesis | undefi
   if (lock.ownedLog() !== genesis.log_id) {
     throw new AuditError(
       'log_copied',
-      `${dir} is a copy or was restored, or its .svc-lock was replaced: continue it if the original is gone (svc audit resume), or begin a log that names it as its parent (svc audit fork)`,
+      `${dir} is a copy or was restored, or its .svc-lock was replaced: continue it if the original is gone (npx svc-sdk audit resume DIR), or begin a log that names it as its parent (npx svc-sdk audit fork DIR)`,
     )
   }
   return genesis

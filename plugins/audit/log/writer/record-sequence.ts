@@ -11,13 +11,12 @@ interface DayNumbers {
 }
 
 export class RecordSequence {
-  readonly #session: string
+  readonly #session = randomBytes(8).toString('hex')
   readonly #logId: WrittenMember
   readonly #days = new Map<string, DayNumbers>()
 
-  constructor(logId: string, session = randomBytes(8).toString('hex')) {
+  constructor(logId: string) {
     this.#logId = { name: 'log_id', text: `"log_id":"${shortLogId(logId)}"` }
-    this.#session = session
   }
 
   /** The day's next number. */

@@ -23,7 +23,7 @@ end
 /** ARGV: fingerprint, owner, lease in milliseconds. Returns the state and, if it is kept, the response. */
 export const claimKey = script(`${entry}
 local lease = tonumber(ARGV[3])
-local leased = phase and now < untilMs and untilMs - now <= leaseMs
+local leased = phase and now < untilMs and untilMs - now < 2 * leaseMs
 if not phase or (phase == 'claimed' and (owner == ARGV[2] or not leased)) then
   put('claimed', lease, lease)
   return { 'claimed' }

@@ -1,9 +1,9 @@
 // Escalations on this host's disk, shared by its processes; they survive a restart.
-import type { Clock, EscalationEntry, EscalationStore, OpenConditions } from '@svc/core'
+import type { Clock, EntryPage, EscalationEntry, EscalationStore, OpenConditions } from '@svc/core'
 import { LmdbStore, StoreTime } from '@svc/core/lmdb'
 import { decodeEntry, encodeEntry } from '../entry.js'
 
-/** The time, an entry, its input, the newest of a fingerprint, and four indexes: pending by principal, pending by next step, age, deletion. */
+/** The time, an entry, its input, the newest of a fingerprint, and five indexes: pending by principal, by next step and by age; all by age and by deletion. */
 type Key =
   | ['time']
   | ['entry', id: string]
@@ -11,6 +11,7 @@ type Key =
   | ['newest', fingerprint: string]
   | ['pending', principal: string, dueAt: number, id: string]
   | ['wake', wakeAt: number, id: string]
+  | ['open', createdAt: number, id: string]
   | ['age', createdAt: number, id: string]
   | ['forget', forgetAt: number, id: string]
 
@@ -100,17 +101,27 @@ export class LmdbEscalationStore implements EscalationStore {
     })
   }
 
-  page(after: EscalationEntry | undefined, limit: number) {
+  page(
+    after: EscalationEntry | undefined,
+    limit: number,
+    { isPending = false, first = 'newest' }: EntryPage = {},
+  ) {
     return this.#store.transact(() => {
-      const start: Key = after === undefined ? ['age', Number.MAX_SAFE_INTEGER, LAST] : ageOf(after)
-      const keys = this.#store.db.getKeys({
-        start,
-        end: ['age', -1, ''],
-        reverse: true,
-        exclusiveStart: true,
-        limit,
-      })
-      return this.#entries([...keys].map((key) => String(key[2])))
+      const index = isPending ? 'open' : 'age'
+      const reverse = first === 'newest'
+      const [low, high]: [Key, Key] = [
+        [index, -1, ''],
+        [index, Number.MAX_SAFE_INTEGER, LAST],
+      ]
+      const [from, end] = reverse ? [high, low] : [low, high]
+      const start: Key = after === undefined ? from : [index, after.createdAt, after.id]
+      const page: EscalationEntry[] = []
+      for (const key of this.#store.db.getKeys({ start, end, reverse, exclusiveStart: true })) {
+        // A gateway of another version leaves keys of entries that it has deleted.
+        const entry = this.#get(String(key[2]))
+        if (entry !== undefined && page.push(entry) === limit) break
+      }
+      return page
     })
   }
 
@@ -170,11 +181,11 @@ export class LmdbEscalationStore implements EscalationStore {
 }
 
 function indexesOf(entry: EscalationEntry): Key[] {
-  const { id, principal, isPending, wakeAt, dueAt, forgetAt } = entry
-  const always: Key[] = [ageOf(entry), ['forget', forgetAt, id]]
-  return isPending ? [...always, ['pending', principal, dueAt, id], ['wake', wakeAt, id]] : always
-}
-
-function ageOf({ createdAt, id }: EscalationEntry): ['age', number, string] {
-  return ['age', createdAt, id]
+  const { id, principal, isPending, createdAt, wakeAt, dueAt, forgetAt } = entry
+  const always: Key[] = [
+    ['age', createdAt, id],
+    ['forget', forgetAt, id],
+  ]
+  if (!isPending) return always
+  return [...always, ['pending', principal, dueAt, id], ['wake', wakeAt, id], ['open', createdAt, id]]
 }

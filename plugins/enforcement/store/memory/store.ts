@@ -1,5 +1,5 @@
 // Escalations in the memory of this process, for tests and trials: they are lost when it ends.
-import type { Clock, EscalationEntry, EscalationStore, OpenConditions } from '@svc/core'
+import type { Clock, EntryPage, EscalationEntry, EscalationStore, OpenConditions } from '@svc/core'
 
 export class MemoryEscalationStore implements EscalationStore {
   readonly inProcess = true
@@ -24,7 +24,7 @@ export class MemoryEscalationStore implements EscalationStore {
     readonly maxBytes?: number
     readonly clock?: Pick<Clock, 'now' | 'monotonic'>
   } = {}) {
-    // As that of LMDB, for the life of the process.
+    // A clock like that of LMDB, for the life of the process.
     const offset = clock === undefined ? 0 : clock.now() - clock.monotonic()
     if (clock !== undefined) this.now = () => clock.monotonic() + offset
     this.#maxEntries = maxEntries
@@ -90,9 +90,16 @@ export class MemoryEscalationStore implements EscalationStore {
       .slice(0, limit)
   }
 
-  async page(after: EscalationEntry | undefined, limit: number) {
-    const sorted = [...this.#entries.values()].sort(newestFirst)
-    return sorted.filter((entry) => after === undefined || newestFirst(after, entry) < 0).slice(0, limit)
+  async page(
+    after: EscalationEntry | undefined,
+    limit: number,
+    { isPending = false, first = 'newest' }: EntryPage = {},
+  ) {
+    const order = (a: EscalationEntry, b: EscalationEntry) =>
+      first === 'newest' ? newestFirst(a, b) : newestFirst(b, a)
+    const isWanted = (entry: EscalationEntry) =>
+      (entry.isPending || !isPending) && (after === undefined || order(after, entry) < 0)
+    return [...this.#entries.values()].filter(isWanted).sort(order).slice(0, limit)
   }
 
   #addInput(id: string, input: string): void {

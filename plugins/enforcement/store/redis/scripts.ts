@@ -1,5 +1,5 @@
 // One script an operation, so that it is atomic. All keys of a prefix lie on one node of a cluster: the entries, their
-// inputs, the newest of each fingerprint, and the indexes of pending entries, by age, and by time of deletion.
+// inputs, the newest of each fingerprint, and the indexes: of pending entries, and of all by age and by time of deletion.
 import { script } from '@svc/core/redis'
 
 /** KEYS[1] is the prefix, with the hash tag in it. An entry is a hash: version, bookkeeping, JSON. */
@@ -18,9 +18,11 @@ local function put(id, fingerprint, principal, pending, created, wake, due, forg
   redis.call('ZADD', P .. ':forget', forget, id)
   if pending == '1' then
     redis.call('ZADD', P .. ':wake', wake, id)
+    redis.call('ZADD', P .. ':open', created, id)
     redis.call('ZADD', key('pending', principal), due, id)
   else
     redis.call('ZREM', P .. ':wake', id)
+    redis.call('ZREM', P .. ':open', id)
     redis.call('ZREM', key('pending', principal), id)
   end
 end
@@ -30,6 +32,7 @@ local function drop(id)
   redis.call('ZREM', P .. ':age', id)
   redis.call('ZREM', P .. ':forget', id)
   redis.call('ZREM', P .. ':wake', id)
+  redis.call('ZREM', P .. ':open', id)
   if not known[1] then return end
   redis.call('ZREM', key('pending', known[2]), id)
   if redis.call('GET', key('newest', known[1])) == id then redis.call('DEL', key('newest', known[1])) end
@@ -108,16 +111,32 @@ forget(ARGV[1])
 return texts(redis.call('ZRANGEBYSCORE', P .. ':wake', '-inf', ARGV[1], 'LIMIT', 0, ARGV[2]))
 `)
 
-/** ARGV: limit, id and age of the entry before the page (empty: from the newest on). */
+/** ARGV: limit, id and age of the entry before the page (empty: from the first on), the index, `newest` or `oldest`. */
 export const pageOfEntries = script(`${shared}
+local index = P .. ':' .. ARGV[4]
+local isNewest = ARGV[5] == 'newest'
 local first = 0
 if ARGV[2] ~= '' then
-  local rank = redis.call('ZREVRANK', P .. ':age', ARGV[2])
-  -- Forgotten meanwhile: those older than it are next.
-  if not rank then
-    return texts(redis.call('ZREVRANGEBYSCORE', P .. ':age', '(' .. ARGV[3], '-inf', 'LIMIT', 0, ARGV[1]))
+  local rank = redis.call(isNewest and 'ZREVRANK' or 'ZRANK', index, ARGV[2])
+  if rank then
+    first = rank + 1
+  else
+    -- It has left the index: those that were before it are counted.
+    local newer, older = '(' .. ARGV[3], '(' .. ARGV[3]
+    if isNewest then older = '+inf' else newer = '-inf' end
+    first = redis.call('ZCOUNT', index, newer, older)
+    for _, id in ipairs(redis.call('ZRANGEBYSCORE', index, ARGV[3], ARGV[3])) do
+      if (id > ARGV[2]) == isNewest then first = first + 1 end
+    end
   end
-  first = rank + 1
 end
-return texts(redis.call('ZREVRANGE', P .. ':age', first, first + ARGV[1] - 1))
+while true do
+  local ids = redis.call(isNewest and 'ZREVRANGE' or 'ZRANGE', index, first, first + ARGV[1] - 1)
+  local found = texts(ids)
+  if #found == #ids then return found end
+  -- A gateway of another version has deleted entries and not their places in this index: a shorter page would end the list.
+  for _, id in ipairs(ids) do
+    if not json(id) then redis.call('ZREM', index, id) end
+  end
+end
 `)

@@ -1,5 +1,5 @@
 // Escalations in Redis or Valkey, shared by all gateways that use the same server.
-import type { Clock, EscalationEntry, EscalationStore, OpenConditions } from '@svc/core'
+import type { Clock, EntryPage, EscalationEntry, EscalationStore, OpenConditions } from '@svc/core'
 import { RedisConnection, type RedisConnectionOptions, RedisTime, type Script } from '@svc/core/redis'
 import { decodeEntry, encodeEntry } from '../entry.js'
 import {
@@ -22,7 +22,7 @@ interface RedisEscalationOptions extends RedisConnectionOptions {
 }
 
 export class RedisEscalationStore implements EscalationStore {
-  /** That of the server, so that an approval ends at once for all gateways. */
+  /** The clock of the server, so that an approval ends for all gateways at the same time. */
   readonly now?: () => number
   #connection: RedisConnection
   #prefix: string
@@ -41,7 +41,7 @@ export class RedisEscalationStore implements EscalationStore {
   /** Keeps trying to connect after it has rejected. */
   async connect(signal: AbortSignal): Promise<void> {
     await this.#connection.connect(signal)
-    // A server that refuses this refuses the sweep too, which says so, and each escalation.
+    // A server that refuses this also refuses the sweep, which reports it, and each escalation.
     await Promise.allSettled([this.#time?.read(this.#prefix)])
   }
 
@@ -90,8 +90,13 @@ export class RedisEscalationStore implements EscalationStore {
     return entriesIn(await this.#run(dueEntries, [now, limit]))
   }
 
-  async page(after: EscalationEntry | undefined, limit: number) {
-    return entriesIn(await this.#run(pageOfEntries, [limit, after?.id ?? '', after?.createdAt ?? '']))
+  async page(
+    after: EscalationEntry | undefined,
+    limit: number,
+    { isPending = false, first = 'newest' }: EntryPage = {},
+  ) {
+    const from = [after?.id ?? '', after?.createdAt ?? '']
+    return entriesIn(await this.#run(pageOfEntries, [limit, ...from, isPending ? 'open' : 'age', first]))
   }
 
   async close(): Promise<void> {

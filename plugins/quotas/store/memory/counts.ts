@@ -84,8 +84,8 @@ export class MemoryCounts implements QuotaStore {
   }
 
   /** Raises the count to `count`, the last one of another store, unless there is no room; never lowers it. */
-  raiseTo(tenant: string, tool: string, count: number, now?: number): void {
-    const day = this.#day(now)
+  raiseTo(tenant: string, tool: string, count: number): void {
+    const day = this.#day()
     const key = countKey(day, tenant, tool)
     const entry = this.#counts.get(key)
     if (entry === undefined && this.#counts.fullError(ownerOf(day, tenant)) !== undefined) return

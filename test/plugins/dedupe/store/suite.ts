@@ -119,6 +119,15 @@ export function dedupeStoreSuite(name: string, open: () => Promise<OpenStore>, r
       expect(await stateOf()).to.equal('unknown')
     })
 
+    it('keeps a lease for a process whose clock reads a little less', async () => {
+      const claim = await claimedBy()
+      await opened.advance(-100)
+      expect(await stateOf()).to.equal('in_flight')
+      expect(await store.markSent(claim)).to.equal(true)
+      await opened.advance(-100)
+      expect(await stateOf()).to.equal('in_flight')
+    })
+
     it('frees a claim that lapses before the call was sent, and refuses its owner then', async () => {
       const late = await claimedBy()
       await opened.advance(LEASE - 1_000)

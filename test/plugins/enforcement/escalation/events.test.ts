@@ -43,7 +43,8 @@ describe('the steps of an escalation', () => {
       undefined,
       'cal@acme.example',
     ])
-    const [, vote] = rig.events
+    const [opening, vote] = rig.events
+    expect(opening?.facts).to.deep.equal({ approval_set_id: null })
     const fingerprint = (await rig.service.find(id))?.fingerprint
     expect(vote?.facts).to.deep.equal({
       vote: 'approve',

@@ -4,7 +4,7 @@ import { type SinonFakeTimers, useFakeTimers } from 'sinon'
 import { FakeClock } from 'svc-sdk/testing'
 import { controlOf } from '../../../support/call.js'
 import { temporaryDir } from '../../../support/temporary-dir.js'
-import { type EscalationRig, idOf, reviewer, risky, startRig, summaryOf, TTL } from './rig.js'
+import { caller, type EscalationRig, idOf, reviewer, risky, startRig, summaryOf, TTL } from './rig.js'
 
 /** Resolves when somebody waits: the wait has begun to look into the store. */
 async function pendingId(rig: EscalationRig): Promise<string> {
@@ -20,6 +20,51 @@ const refusalCodeOf = (calling: Promise<unknown>): Promise<unknown> =>
     () => 'none',
     (error: { readonly code?: unknown }) => error.code,
   )
+
+describe('what waits', () => {
+  it('is listed without reading what is decided, and once for all who watch', async () => {
+    const store = new MemoryEscalationStore()
+    let entries = 0
+    const page = store.page.bind(store)
+    store.page = async (...given) => {
+      const found = await page(...given)
+      entries += found.length
+      return found
+    }
+    await using rig = await startRig({ store })
+    const open = async (count: number) => {
+      for (let n = 0; n < count; n++) {
+        const user = `c${n}@acme.example`
+        await rig.call({ caller: { ...caller, user, userId: user }, args: { now: rig.clock.now() } })
+        rig.clock.advance(1)
+      }
+    }
+    await open(150)
+    rig.clock.advance(TTL)
+    expect(await rig.service.list({ isUndecided: true, limit: 999 })).to.deep.equal([])
+    await open(5)
+    const waiting = { isUndecided: true, first: 'oldest', limit: 3 } as const
+    entries = 0
+    const ages = (await rig.service.list(waiting)).map(({ createdAt }) => createdAt - rig.clock.now())
+    expect(ages).to.deep.equal([-5, -4, -3])
+    expect(entries).to.equal(5)
+    for (const other of [{ status: 'pending' }, { review: 'open' }] as const) {
+      entries = 0
+      await rig.service.list({ ...other, limit: 9 })
+      expect(entries).to.equal(5)
+    }
+    entries = 0
+    const watching = Array.from({ length: 9 }, () => rig.service.list({ ...waiting, maxAgeMs: 500 }))
+    expect((await Promise.all(watching)).flat()).to.have.length(27)
+    expect(entries).to.equal(5)
+    const [{ id } = { id: '' }] = await rig.service.list(waiting)
+    await rig.service.vote(id, reviewer('ann'), { vote: 'reject' })
+    expect((await rig.service.list(waiting)).map((one) => one.id)).to.not.include(id)
+    rig.clock.advance(500)
+    const later = await rig.service.list({ ...waiting, maxAgeMs: 500 })
+    expect(later.map((one) => one.id)).to.not.include(id)
+  })
+})
 
 describe('a caller who waits', () => {
   const headers = { 'x-escalation-wait': '30' }

@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { hostClock } from '@svc/core'
+import { LmdbStore } from '@svc/core/lmdb'
 import { LmdbEscalationStore } from '@svc/plugin-enforcement/lmdb'
 import { expect } from 'chai'
 import { entry, escalationStoreSuite } from './suite.js'
@@ -39,6 +40,18 @@ describe('lmdb escalation store', () => {
     expect(await again.latest('of a')).to.deep.equal(entry('a', { version: 2 }))
     expect(await again.due(none.now + 5000, 9)).to.have.length(1)
     await again.close()
+  })
+
+  it('fills a page beside entries that another version has deleted', async () => {
+    const store = new LmdbEscalationStore(dir, hostClock)
+    for (const id of ['a', 'b', 'c', 'd']) await store.open(entry(id), none)
+    const other = new LmdbStore<['entry', string]>({ dir, name: 'the store of another version' })
+    await other.transact(() => {
+      for (const id of ['a', 'b']) other.db.remove(['entry', id])
+    })
+    const page = await store.page(undefined, 2, { isPending: true, first: 'oldest' })
+    expect(page.map(({ id }) => id)).to.deep.equal(['c', 'd'])
+    await Promise.all([store, other].map((one) => one.close()))
   })
 
   it('refuses an entry that is not its own', async () => {

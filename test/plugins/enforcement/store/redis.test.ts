@@ -50,6 +50,15 @@ describe('redis', () => {
       await store.close()
     })
 
+    it('fills a page beside entries that another version has deleted', async () => {
+      const store = await open()
+      for (const id of ['a', 'b', 'c', 'd']) await store.open(entry(id), none)
+      for (const id of ['a', 'b']) await server.send('DEL', `svc:escalations:{all}:entry:${id}`)
+      const page = await store.page(undefined, 2, { isPending: true, first: 'oldest' })
+      expect(page.map(({ id }) => id)).to.deep.equal(['c', 'd'])
+      await store.close()
+    })
+
     it('has the time of the server, whatever the wall clocks of the gateways show', async () => {
       const serverTime = async () => {
         const [seconds = 0, micros = 0] = ((await server.send('TIME')) as string[]).map(Number)

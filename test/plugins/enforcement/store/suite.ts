@@ -260,6 +260,44 @@ export function escalationStoreSuite(name: string, open: () => Promise<OpenStore
       })
     })
 
+    // Entries of one millisecond are frequent: a page that ends among them must lose none.
+    it('has pages of all or of the pending entries, either end first, whatever is decided between two pages', async () => {
+      const order = fc.record({
+        isPending: fc.boolean(),
+        first: fc.constantFrom('newest' as const, 'oldest' as const),
+        limit: fc.integer({ min: 1, max: 4 }),
+        ages: fc.array(fc.tuple(fc.integer({ min: 0, max: 2 }), fc.boolean()), { maxLength: 9 }),
+        /** Decided when the page that ends with it has been read. */
+        decided: fc.boolean(),
+      })
+      let trial = 0
+      await fc.assert(
+        fc.asyncProperty(order, async ({ isPending, first, limit, ages, decided }) => {
+          for (const one of await store.page(undefined, 99)) await store.remove(one)
+          trial++
+          const made = ages.map(([age, isOpen], at) =>
+            entry(`t${trial}-${at}`, { createdAt: NOON - age, isPending: isOpen }),
+          )
+          for (const one of made) await store.open(one, none)
+          const oldestFirst = made
+            .filter((one) => one.isPending || !isPending)
+            .sort((a, b) => a.createdAt - b.createdAt || (a.id < b.id ? -1 : 1))
+          const read: string[] = []
+          for (let last: EscalationEntry | undefined; ; ) {
+            const page = await store.page(last, limit, { isPending, first })
+            read.push(...ids(page))
+            last = page.at(-1)
+            if (last === undefined) break
+            const { version } = last
+            if (decided && last.isPending)
+              await store.replace({ ...last, isPending: false, version: version + 1 })
+          }
+          expect(read).to.deep.equal(ids(first === 'oldest' ? oldestFirst : oldestFirst.toReversed()))
+        }),
+        { numRuns: runs, seed: 7 },
+      )
+    })
+
     it('applies one of many concurrent changes', async () => {
       await store.open(entry('a'), none)
       const changes = await Promise.all(

@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { expect } from 'chai'
 import { startTestGateway, type TestGateway } from '../../../support/gateway.js'
 import { TestIssuer } from '../../../support/issuer.js'
+import { postMcp } from '../../../support/mcp-post.js'
 import { event, events, type HttpResponse, json, result, serverOf } from '../../../support/mcp-server.js'
 import { type RedisServer, startRedis } from '../../../support/redis.js'
 import { signalled } from '../../../support/signalled.js'
@@ -70,21 +71,11 @@ describe('flows of labelled data', function () {
     headers = {},
   ) {
     const [server, name] = reference.split('/')
-    const response = await fetch(`${gateway.url}/mcp/${server}`, {
-      method: 'POST',
-      headers: {
-        'content-type': 'application/json',
-        accept: 'application/json, text/event-stream',
-        authorization: `Bearer ${token}`,
-        ...headers,
-      },
-      body: JSON.stringify({
-        jsonrpc: '2.0',
-        id: 1,
-        method: 'tools/call',
-        params: { name, arguments: args },
-      }),
-    })
+    const response = await postMcp(
+      `${gateway.url}/mcp/${server}`,
+      { id: 1, method: 'tools/call', params: { name, arguments: args } },
+      { authorization: `Bearer ${token}`, ...headers },
+    )
     const text = await response.text()
     const { error } = JSON.parse(/\{"jsonrpc".*\}/.exec(text)?.[0] ?? '{}')
     return error === undefined

@@ -4,6 +4,7 @@ import { expect } from 'chai'
 import type { GatewaySettings } from 'svc-sdk'
 import { z } from 'zod'
 import { startTestGateway, type TestGateway } from '../../../support/gateway.js'
+import { postMcp } from '../../../support/mcp-post.js'
 import { connect1, connect2 } from '../../../support/sdk-clients.js'
 import {
   type SessionServer,
@@ -77,21 +78,11 @@ describe('methods and apps', function () {
     }
     const revision = isNew ? '2026-07-28' : '2025-11-25'
     const before = gateway.records().length
-    const response = await fetch(`${gateway.url}/mcp/${server}`, {
-      method: 'POST',
-      headers: {
-        'content-type': 'application/json',
-        accept: 'application/json, text/event-stream',
-        'mcp-protocol-version': revision,
-        ...(isNew ? { 'mcp-method': method } : {}),
-      },
-      body: JSON.stringify({
-        jsonrpc: '2.0',
-        ...(isRequest ? { id: 1 } : {}),
-        method,
-        params: isNew ? { _meta: meta } : {},
-      }),
-    })
+    const response = await postMcp(
+      `${gateway.url}/mcp/${server}`,
+      { ...(isRequest ? { id: 1 } : {}), method, params: isNew ? { _meta: meta } : {} },
+      { 'mcp-protocol-version': revision, ...(isNew ? { 'mcp-method': method } : {}) },
+    )
     const text = await response.text()
     return `${text} ${JSON.stringify(gateway.records().slice(before))}`
   }

@@ -135,7 +135,7 @@ too, and make it say "proven": for a decision that matters, use one of the comma
 page that they control, a contract, an earlier audit. A key in this file would prove nothing: who makes other records signs
 them with a key of their own, and puts that key beside them.
 The operator writes the keys, with the leaves that each may sign, by
-<code>svc-sdk audit verify DIR --write-keys FILE</code>.</p></details>
+<code>npx svc-sdk audit verify DIR --write-keys FILE</code>.</p></details>
 <h2>What this file has</h2>
 <table id="summary"></table>
 <p>Checked is also that each record is of the selection, and is here once. The numbers of what is not here, and who made
@@ -146,7 +146,7 @@ the file and when, are statements of its maker: no signature covers them.</p>
 <h2>What it does not show</h2>
 <ul>
 <li>Whether these are all records of the selection. The maker may have left some out, and retention may have removed
-days. Whether the log itself is complete, <code>svc-sdk audit verify</code> on the log says.</li>
+days. Whether the log itself is complete, <code>npx svc-sdk audit verify</code> on the log says.</li>
 <li>Calls that did not go through the gateway, and what a tool did with a call.</li>
 <li>The content of arguments and responses: records have their SHA-256.</li>
 <li>Whether the holder of the key rewrote the log before this checkpoint, unless a witness cosigned it or you kept an

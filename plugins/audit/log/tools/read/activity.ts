@@ -1,4 +1,4 @@
-// What callers did in the last 24 hours, counted from the lines of a log. Each read continues where the one before it
+// The activity of callers in the last 24 hours, counted from the lines of a log. Each read continues where the one before it
 // ended, so that a page that is loaded again costs the new lines only.
 
 import { closeSync, openSync, readSync, statSync } from 'node:fs'
@@ -11,11 +11,11 @@ import { objectIn } from '../../format/stored-record.js'
 import { LatencyHistogram } from './latency-histogram.js'
 import { isGatewayEvent, recordedKind, refusalReasons } from './outcome.js'
 
-/** What happened to calls. */
+/** The outcomes of calls. */
 export interface CallCounts {
   allowed: number
   denied: number
-  /** Of those allowed: calls that failed. */
+  /** The failed ones among the allowed calls. */
   failed: number
 }
 
@@ -68,7 +68,7 @@ export interface ActivityCounts extends CallCounts {
 }
 
 const DAY_MS = 86_400_000
-export const ACTIVITY_BUCKET_MS = 600_000
+const ACTIVITY_BUCKET_MS = 600_000
 /** Bytes of the log that a first read goes back at most. */
 const MAX_BYTES = 256 * 1024 * 1024
 /** Routes and reasons that a bucket counts apart, each. */
@@ -274,7 +274,7 @@ function callerOf({ principal, agentRef, nodeId }: SignedEnvelope): string {
   return user ?? userId ?? clientId ?? agentRef ?? nodeId ?? ''
 }
 
-/** Of `<name>@<version>`. */
+/** Splits `<name>@<version>`. */
 function partsOf(versioned: string): [name: string, version: string] {
   const at = versioned.lastIndexOf('@')
   return at <= 0 ? [versioned, ''] : [versioned.slice(0, at), versioned.slice(at + 1)]

@@ -128,6 +128,11 @@ export interface VerifyReport {
   readonly keySpans: readonly KeySpan[]
   /** Votes that a passkey of their reviewer proves; absent if the passkeys were not given. */
   readonly provenVotes?: number
+  /**
+   * Votes that the policy gives rules for, and the log does not state by which: their escalation has no opening in it, or one
+   * that leaves out its approval set. Not failures; absent if the passkeys were not given.
+   */
+  readonly unjudgedVotes?: number
   readonly files: number
   readonly records: number
   /** Records with valid form and signature; 0 if only the tree was checked. */

@@ -21,7 +21,7 @@ import { type JournalFacts, journalFacts } from './journal-facts.js'
 import { LogCheck } from './log-check.js'
 import type { VerifyFailure, VerifyReport } from './report.js'
 import { scanPool } from './scan-pool.js'
-import { type ReviewerPasskey, VoteCheck } from './vote-check.js'
+import { type ReviewerPasskey, VoteCheck, type VoterRules } from './vote-check.js'
 import { ClockCheck, CosignedHeadSearch, type WitnessPolicy } from './witnesses.js'
 
 // Retention may remove a day while it is read; then everything is read again.
@@ -46,6 +46,8 @@ export interface VerifyOptions {
   witnesses?: WitnessPolicy
   /** The passkeys of reviewers: every vote must be proven by one of them. */
   passkeys?: readonly ReviewerPasskey[]
+  /** With `passkeys`: who may vote on which escalation. */
+  voters?: VoterRules
   /** Checks every signature, those that a later checkpoint covers too. */
   strict?: boolean
   /** Checks the journal, the tree and its roots, not each record by itself. */
@@ -98,6 +100,7 @@ export async function verifyFiles(
 ): Promise<VerifyReport> {
   if (options.passkeys !== undefined && options.fast === true)
     throw new AuditError('bad_config', 'passkeys are checked with the records, which fast leaves out')
+  const { passkeys, voters } = options
   const findings = new Findings(options.onFailure)
   const [compared, selfVouched] = [options.against !== undefined, options.keys === undefined]
   const stated = { selfVouched, compared, pinned: options.origin !== undefined, keys: [], keySpans: [] }
@@ -116,15 +119,14 @@ export async function verifyFiles(
   const judged = options.fast !== true
   const onBytes = progressOver(totalBytes, options.onProgress)
   try {
-    const votes =
-      options.passkeys && new VoteCheck(options.passkeys, (facts?.removals.size ?? 0) > 0, findings)
+    const votes = passkeys && new VoteCheck({ passkeys, voters }, (facts?.removals.size ?? 0) > 0, findings)
     const context = { ...inventory, dir, keys, facts, pool, judged, findings, votes, onBytes }
     const result =
       facts === undefined
         ? await checkUnsealed(context, options)
         : await check(context, facts, options, heads)
     const identity = { ...stated, keys: keys.ids, keySpans: keys.spans() }
-    const proven = votes === undefined ? {} : { provenVotes: votes.proven }
+    const proven = votes === undefined ? {} : { provenVotes: votes.proven, unjudgedVotes: votes.unjudged }
     return findings.report(findings.verdict(judged), { ...identity, ...proven, ...result })
   } finally {
     await pool.close()

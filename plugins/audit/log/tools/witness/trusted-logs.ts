@@ -37,7 +37,7 @@ export async function readTrustedLogs(path: string): Promise<Map<string, Trusted
     if (parsed === undefined) {
       throw new SignerKeyError(
         'key_malformed',
-        `${path}:${index + 1}: not a verifier key as svc audit vkey prints it`,
+        `${path}:${index + 1}: not a verifier key as npx svc-sdk audit vkey prints it`,
       )
     }
     const origin = rest.length === 0 ? parsed.name : rest.join(' ')

@@ -6,7 +6,7 @@ import { connect } from 'node:net'
 import { join } from 'node:path'
 import type { TestAuthority } from '../../../../support/certificates.js'
 import { endWithRunner } from '../../../../support/child-lifetime.js'
-import { freePort } from '../../../../support/everything.js'
+import { freePort } from '../../../../support/loopback.js'
 
 const PROGRAM = ['/usr/sbin/rsyslogd', '/sbin/rsyslogd'].find((path) => existsSync(path))
 const MODULES = [

@@ -35,7 +35,7 @@ describe('opening a log from a copied or restored directory', () => {
 
   it('is refused until resume or fork says which log it is', async () => {
     const appender = appenderIn(copy)
-    expect(await messageOf(appender.ready())).to.match(/svc audit resume.*svc audit fork/)
+    expect(await messageOf(appender.ready())).to.match(/npx svc-sdk audit resume.*npx svc-sdk audit fork/)
     expect(await codeOf(appender.append(envelope()))).to.equal('log_copied')
     await appender.close()
     expect(readFileSync(join(copy, LOG))).to.deep.equal(readFileSync(path(LOG)))

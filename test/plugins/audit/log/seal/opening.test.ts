@@ -92,7 +92,7 @@ describe('opening a log', () => {
       await sealed()
       change()
       const appender = appenderIn(dir.path)
-      expect(await messageOf(appender.ready())).to.match(/Put the missing .* back.*svc audit fork/)
+      expect(await messageOf(appender.ready())).to.match(/Put the missing .* back.*npx svc-sdk audit fork/)
       expect(await codeOf(appender.append(envelope()))).to.equal('log_unlinked')
       expect(appender.status()).to.have.nested.property('error.code', 'log_unlinked')
       await appender.close()

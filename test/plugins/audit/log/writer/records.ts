@@ -12,6 +12,7 @@ import {
   SvcAppender,
 } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
+import { plainRecord } from '../../../../support/audit-log.js'
 
 export const DAY = '2026-11-21'
 export const signer = LocalDevSigner.fromSeed(new Uint8Array(32).fill(7))
@@ -19,18 +20,7 @@ export const signer = LocalDevSigner.fromSeed(new Uint8Array(32).fill(7))
 let serial = 0
 
 export function envelope(changes: Partial<AuditEnvelope> = {}): AuditEnvelope {
-  return {
-    ts: `${DAY}T10:00:00.000Z`,
-    trace_id: '4bf92f3577b34da6a3ce929d0e0e4736',
-    span_id: (++serial).toString(16).padStart(16, '0'),
-    tenant: 'acme',
-    server: 'files@1.0.0',
-    tool: 'read@1.0.0',
-    status: 'ok',
-    latency_ms: 1.5,
-    policy: { decision: 'allow', retention: 'standard' },
-    ...changes,
-  }
+  return { ...plainRecord(DAY, ++serial), ...changes }
 }
 
 /** A clock that stands still on the tests' day until a test moves it. */

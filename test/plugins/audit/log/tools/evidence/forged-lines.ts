@@ -5,7 +5,7 @@ import { inclusionRanges } from '@svc/plugin-audit/internal/log/merkle/proof'
 import { type Digest, leafHash, nodeHash } from '@svc/plugin-audit/internal/log/merkle/tree-hash'
 import { evidencePage } from '@svc/plugin-audit/internal/log/tools/evidence/evidence-data'
 import { proofText } from '@svc/plugin-audit/internal/log/tools/prove/proof-text'
-import { noteOf, signerOf } from '../../../../../support/audit-log.js'
+import { noteOf, plainRecord, signerOf } from '../../../../../support/audit-log.js'
 import { DAY } from './evidence-rig.js'
 
 const signer = signerOf(7)
@@ -28,15 +28,7 @@ let serial = 0
 export function forgedRecord(changes: Json = {}): Json {
   const number = serial++
   const whole: Json = {
-    ts: `${DAY}T10:00:00.000Z`,
-    trace_id: '4bf92f3577b34da6a3ce929d0e0e4736',
-    span_id: number.toString(16).padStart(16, '0'),
-    tenant: 'acme',
-    server: 'files@1.0.0',
-    tool: 'read@1.0.0',
-    status: 'ok',
-    latency_ms: 1.5,
-    policy: { decision: 'allow', retention: 'standard' },
+    ...plainRecord(DAY, number),
     key_id: signer.keyId,
     log_id: '0011223344556677',
     seq: `aaaaaaaaaaaaaaaa:${number}`,

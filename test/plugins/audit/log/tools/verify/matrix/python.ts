@@ -22,6 +22,8 @@ export interface PythonJob {
 export interface PythonVerdict {
   readonly verdict: string
   readonly reason: string | null
+  /** Null if the passkeys were not given. */
+  readonly unjudged_votes: number | null
   readonly failures: readonly { readonly file: string; readonly line: number; readonly kind: string }[]
 }
 

@@ -1,0 +1,45 @@
+import type { SharedMap } from '@svc/core'
+import { MemoryMap } from '@svc/core/store'
+import { expect } from 'chai'
+import { ClientRequests } from 'svc-sdk/internal/mcp/client-requests'
+import { openExchange } from 'svc-sdk/internal/mcp/exchange'
+import { FakeClock } from 'svc-sdk/testing'
+import { makeCall } from '../../support/call.js'
+import { mcpState } from '../../support/mcp-state.js'
+
+const clock = new FakeClock()
+const call = makeCall({ caller: { userId: 'ada' } })
+const exchange = openExchange({
+  method: 'POST',
+  headers: { 'mcp-session-id': 's' },
+  server: 'billing',
+  upstream: () => new URL('http://server.invalid'),
+  sessionTag: 'tag',
+})
+
+describe("the gateway's request to a client", () => {
+  it('is sent once another gateway can take its response, even if the store is slow', async () => {
+    const shared = new MemoryMap({ ttlMs: 60_000, maxEntries: 10 }, clock)
+    const slow: SharedMap = {
+      get: (...args) => shared.get(...args),
+      add: (...args) => shared.add(...args),
+      replace: (...args) => shared.replace(...args),
+      delete: (...args) => shared.delete(...args),
+      async set(...args) {
+        await new Promise((resolve) => setImmediate(resolve))
+        return shared.set(...args)
+      },
+    }
+    const store = async () => ({ secret: async () => 'x', map: () => slow, close: () => undefined })
+    const [asking, other] = [0, 1].map(() => new ClientRequests(mcpState(clock, store)))
+    const id = asking?.nextId() ?? ''
+    const whole = { jsonrpc: '2.0', id, result: { action: 'decline' } }
+    const isTaken: (boolean | undefined)[] = []
+    const send = async () => {
+      isTaken.push(await other?.give(call, exchange, { type: 'response', id, whole } as never))
+    }
+    const { signal } = new AbortController()
+    expect(await asking?.responseTo(call, exchange, id, { signal, send })).to.deep.equal(whole)
+    expect(isTaken).to.deep.equal([true])
+  })
+})
