@@ -49,6 +49,10 @@ export class DurationHistogram extends Histogram {
     return this.#series.size
   }
 
+  has(value: string): boolean {
+    return this.#series.has(value)
+  }
+
   of(value = ''): Durations {
     let durations = this.#series.get(value)
     if (durations === undefined) {

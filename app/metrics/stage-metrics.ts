@@ -24,7 +24,7 @@ export class StageMetrics implements CallObserver {
 
   waited(call: Call, name: string, from: number, to: number): void {
     this.recent.waited(call, name, from, to)
-    const stage = this.#waits.size < maxStages ? name : 'other'
+    const stage = this.#waits.has(name) || this.#waits.size < maxStages ? name : 'other'
     this.#waits.of(stage).add((to - from) / 1000)
   }
 }
