@@ -1,12 +1,16 @@
 // The Dockerfile, step by step in scratch directories, and the compose file, by its schema. No container runs here.
 import { execFileSync, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
 import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs'
+import { createServer } from 'node:https'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { Ajv2019 } from 'ajv/dist/2019.js'
 import { expect } from 'chai'
 import { parse } from 'yaml'
+import { TestAuthority } from '../../support/certificates.js'
 import { packInto } from '../../support/packed.js'
+import { rejectionOf } from '../../support/rejection.js'
 import { TemporaryDir } from '../../support/temporary-dir.js'
 import { fileOf, hosts } from './host.js'
 import { Image } from './image.js'
@@ -40,6 +44,11 @@ describe('the Dockerfile for a host', function () {
     context[Symbol.dispose]()
   })
 
+  const health = async () => {
+    await using check = image.host.start(image.words('HEALTHCHECK'), image.env)
+    return await check.exit
+  }
+
   it('makes an image that runs as another user than root', () => {
     expect(image.settings.get('USER')).to.equal('node')
   })
@@ -57,16 +66,38 @@ describe('the Dockerfile for a host', function () {
       ...host.env,
     })
     await gateway.prints('"listening"')
-    const health = async () => {
-      await using check = host.start(image.words('HEALTHCHECK'), env)
-      return await check.exit
-    }
     expect(await health()).to.equal(0)
     const volume = image.settings.get('VOLUME')!
     expect(readdirSync(host.path(volume))).to.include.members(['audit', 'audit.key'])
     gateway.kill('SIGTERM')
     expect(await gateway.exit).to.equal(0)
     expect(await health()).to.equal(1)
+  })
+
+  it('is healthy with TLS too, and not with another status', async () => {
+    const { key, cert } = new TestAuthority(context.path).server()
+    let status = 200
+    await using server = createServer({ key, cert }, (_request, response) => response.writeHead(status).end())
+    server.listen(Number(new URL(image.host.url).port), '127.0.0.1')
+    await once(server, 'listening')
+    expect(await health()).to.equal(0)
+    status = 503
+    expect(await health()).to.equal(1)
+  })
+
+  it('makes the API key as the head of the compose file says, while there is none', async () => {
+    const [, words = ''] =
+      /run [^\n]* control-plane (add-key .*?)\nx-gateway/s.exec(fileOf('compose.yaml')) ?? []
+    const { entrypoint = [] } = compose.services['control-plane']!
+    const printed = await image.host.run([...entrypoint, ...words.split(/[\s\\#]+/)])
+    expect(printed).to.match(/^svck_\S+\n$/)
+    // Compose replaces the variables of all services, whichever runs.
+    expect(fileOf('compose.yaml')).to.not.include('SVC_AUDIT_KEY:?')
+    const { host, env } = image
+    const gateway = [...image.words('ENTRYPOINT'), ...image.words('CMD')]
+    await using started = host.start(gateway, { ...env, ...host.env, SVC_AUDIT_KEY: '' })
+    expect(await started.exit).to.equal(1)
+    expect((await rejectionOf(started.prints('listening'))).message).to.include('auditKey')
   })
 
   it('has the program of the control plane that the compose file names', async () => {
