@@ -1,8 +1,9 @@
 // The web pages of the admin listener. The server renders them with the client's responses of the admin API; the same code
 // continues in the browser.
+import { randomBytes } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import { TLSSocket } from 'node:tls'
-import { type Clock, type MapBounds, Refusal, type SharedMap } from '@svc/core'
+import { type Clock, type MapBounds, Refusal, resolveOptional, type SharedMap, services } from '@svc/core'
 import type { AdminExchange, RequestSession } from '../admin/client.js'
 import type { AdminConsole, ConsoleExchange } from '../admin/handler.js'
 import type { OperationRequest } from '../admin/operation.js'
@@ -12,7 +13,7 @@ import type { BufferedResponse } from '../http/response.js'
 import type { Pages } from './api.js'
 import { type Assets, assetAt, pageHeaders, readAssets } from './assets.js'
 import { Proofs, proofBounds } from './proof.js'
-import { endedBounds, type Session, Sessions } from './sessions.js'
+import { type AuthorityOf, endedBounds, type Session, Sessions } from './sessions.js'
 import { beginSchema, CALLBACK_PATH, ConsoleSignIn, finishSchema } from './sign-in.js'
 import { themeOf } from './theme.js'
 
@@ -44,7 +45,7 @@ export class Console implements AdminConsole {
   }
 
   async begin(request: OperationRequest, key: SessionKey) {
-    return { 'set-cookie': await this.#sessions.begin(request.client, key, request) }
+    return { 'set-cookie': await this.#sessions.begin(request.client, key, authorityIn(request)) }
   }
 
   async end(request: OperationRequest) {
@@ -56,7 +57,7 @@ export class Console implements AdminConsole {
   }
 
   async sessionOf(message: IncomingMessage, exchange: AdminExchange): Promise<RequestSession | undefined> {
-    const session = await this.#sessions.find(message, exchange)
+    const session = await this.#sessions.find(message, authorityIn(exchange))
     if (session === undefined) return undefined
     const { client } = session
     return { client, check: (body) => this.#sessions.checkRequest(message, session, body) }
@@ -80,7 +81,7 @@ export class Console implements AdminConsole {
     if (path === '/console' || path === '/console/') return redirect('/console/approvals')
     // The script of this page continues the sign-in with the issuer's response.
     const isCallback = path === CALLBACK_PATH
-    const session = isCallback ? undefined : await this.#sessions.find(message, exchange)
+    const session = isCallback ? undefined : await this.#sessions.find(message, authorityIn(exchange))
     const { 'sec-fetch-site': site, 'sec-fetch-mode': mode = 'navigate' } = message.headers
     const isForeign = site === 'cross-site' || site === 'same-site'
     if (isForeign && mode !== 'navigate') {
@@ -103,7 +104,7 @@ export class Console implements AdminConsole {
     const client = session?.client
     // Each read by itself, as a page may take long.
     const identify = async () => {
-      const found = await this.#sessions.find(message, exchange)
+      const found = await this.#sessions.find(message, authorityIn(exchange))
       if (found === undefined) throw new Refusal('UNAUTHENTICATED', 'The session is over.')
       return found.client
     }
@@ -161,6 +162,22 @@ export class Console implements AdminConsole {
 function jsonWith(value: object, ...cookies: string[]): BufferedResponse {
   const headers = { 'content-type': 'application/json', 'set-cookie': cookies }
   return { status: 200, headers, body: `${JSON.stringify(value)}\n` }
+}
+
+/** The admin token or issuer of the policy vouches for clients; another one ends their sessions. */
+function authorityIn({ authorizer, policy }: Pick<AdminExchange, 'authorizer' | 'policy'>): AuthorityOf {
+  return async ({ kind }) => {
+    if (kind === 'user' && !authorizer.tokenVotes)
+      return JSON.stringify([kind, resolveOptional(policy.container, services.signIn)])
+    const { token } = authorizer
+    // The policy no longer knows such clients.
+    if (kind === 'user' || token === undefined) return randomBytes(18).toString('base64url')
+    try {
+      return JSON.stringify([kind, await token.fingerprint()])
+    } catch (cause) {
+      throw new Refusal('STORE_UNAVAILABLE', 'The admin token cannot be read.', { cause })
+    }
+  }
 }
 
 /** The origin at which browsers reach the listener: that of its public URL, else of the host that they asked. */

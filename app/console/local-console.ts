@@ -12,19 +12,18 @@ import {
 } from 'node:http'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import { hostClock, isRefusal } from '@svc/core'
+import { type Clock, hostClock, isRefusal, type MapBounds } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import { MemoryMap } from '@svc/core/store'
 import { fixedHeaders } from '../admin/fixed-headers.js'
-import { type SessionJson, type SessionKey, sessionKeySchema } from '../admin/session.js'
+import { type SessionJson, sessionKeySchema } from '../admin/session.js'
 import { jsonObjectIn, readBody } from '../http/body.js'
 import { listenOn } from '../http/listen.js'
 import { requestPath } from '../http/request-errors.js'
 import type { Pages } from './api.js'
 import { type Assets, assetAt, pageHeaders, readAssets } from './assets.js'
 import { importSessionKey, Proofs, proofBounds } from './proof.js'
-import { cookieIn } from './sealing.js'
-import { attributes } from './sessions.js'
+import { endedBounds, type Session, Sessions } from './sessions.js'
 import { themeOf } from './theme.js'
 
 /** The admin API of the gateway. */
@@ -34,13 +33,10 @@ export interface RemoteApi {
   fetch(path: string, init: RequestInit): Promise<Response>
 }
 
-interface LocalSession {
-  readonly secret: string
-  readonly key: SessionKey
-}
-
 const json = { 'content-type': 'application/json' }
 const maxBodyBytes = 65_536
+/** Milliseconds after which a response that goes on is passed back only to a session that goes on. */
+const EVERY_MS = 1_000
 const passedOn = ['accept', 'content-type', 'last-event-id']
 const passedBack = ['content-type', 'content-disposition', 'etag']
 
@@ -48,15 +44,18 @@ export class LocalConsole {
   readonly #api: RemoteApi
   readonly #assets: Assets = readAssets()
   readonly #server: Server
-  readonly #csrf = secret()
-  readonly #proofs = new Proofs(hostClock, new MemoryMap(proofBounds, hostClock))
+  readonly #clock: Clock
+  readonly #sessions: Sessions
   /** The ticket in the link, which is used once. */
-  #ticket: string | undefined = secret()
-  #session: LocalSession | undefined
+  #ticket: string | undefined = randomBytes(24).toString('base64url')
   #port = 0
 
-  constructor(api: RemoteApi) {
+  constructor(api: RemoteApi, clock: Clock = hostClock) {
     this.#api = api
+    this.#clock = clock
+    const map = (bounds: MapBounds) => new MemoryMap(bounds, clock)
+    const proofs = new Proofs(clock, map(proofBounds))
+    this.#sessions = new Sessions(randomBytes(32), clock, map(endedBounds), proofs)
     this.#server = createServer((message, response) => {
       this.#handle(message, response).catch((error: unknown) => {
         if (response.headersSent) response.destroy()
@@ -85,12 +84,8 @@ export class LocalConsole {
     return `http://localhost:${this.#port}`
   }
 
-  get #cookie(): string {
-    return `__Host-svc-local-${this.#port}`
-  }
-
   async #handle(message: IncomingMessage, response: ServerResponse): Promise<void> {
-    const { host, origin, cookie = '' } = message.headers
+    const { host, origin } = message.headers
     const { 'sec-fetch-site': site, 'sec-fetch-mode': mode } = message.headers
     const isForeign = (site === 'cross-site' || site === 'same-site') && mode !== 'navigate'
     const isOwn = host === `localhost:${this.#port}` && (origin === undefined || origin === this.#origin)
@@ -99,17 +94,12 @@ export class LocalConsole {
     const asset = assetAt(this.#assets, path)?.respond(message.headers['accept-encoding'])
     if (asset !== undefined) return respond(response, asset.status, asset.body, asset.headers)
     if (path === '/api/session' && message.method === 'POST') return this.#begin(message, response)
-    const session = this.#session
-    const isSignedIn = session !== undefined && isEqual(cookieIn(cookie, this.#cookie) ?? '', session.secret)
-    if (path.startsWith('/api/')) {
-      if (isSignedIn) return this.#passOn(message, response, session)
-      return respond(response, 401, 'Open the link that npx svc-sdk console printed; it works once.\n')
-    }
+    if (path.startsWith('/api/')) return this.#passOn(message, response)
     if (path === '/console' || path === '/console/') {
       return respond(response, 307, '', { location: '/console/approvals' })
     }
     if (!path.startsWith('/console/')) return respond(response, 404, 'There is no such page.\n')
-    await this.#page({ path: path.slice('/console'.length), query }, { cookie, isSignedIn }, response)
+    await this.#page({ path: path.slice('/console'.length), query }, message, response)
   }
 
   /** Begins the session of the browser that opens the link, with a key that does not leave it. */
@@ -126,38 +116,45 @@ export class LocalConsole {
     }
     importSessionKey(key)
     this.#ticket = undefined
-    this.#session = { secret: secret(), key }
-    const cookie = `${this.#cookie}=${this.#session.secret}; ${attributes}`
+    const cookie = await this.#sessions.begin({ kind: 'admin' }, key, vouchForAll)
     respond(response, 200, '{}\n', { ...json, 'set-cookie': cookie })
   }
 
-  async #passOn(message: IncomingMessage, response: ServerResponse, { key }: LocalSession): Promise<void> {
+  /** Undefined if there is none, or it is over. */
+  #sessionOf(message: IncomingMessage): Promise<Session | undefined> {
+    return this.#sessions.find(message, vouchForAll)
+  }
+
+  async #passOn(message: IncomingMessage, response: ServerResponse): Promise<void> {
     const { method = 'GET', headers } = message
     const isRead = method === 'GET' || method === 'HEAD'
-    const body = isRead ? undefined : new Uint8Array(await readBody(message, maxBodyBytes))
-    if (body !== undefined) {
-      if (!isEqual(String(headers['x-svc-csrf'] ?? ''), this.#csrf)) {
-        return respond(response, 403, 'This request is not of a page of this console.\n')
-      }
-      // Cookies go to every port of a host name, so that another server there can have that of the session.
-      await this.#proofs.check(message, body, key)
-      if (requestPath(message) === '/api/session') {
-        // The gateway has no session for the token, so only the session here ends.
-        this.#session = undefined
-        return respond(response, 200, '{}\n', json)
-      }
-    }
+    const body = isRead ? new Uint8Array() : new Uint8Array(await readBody(message, maxBodyBytes))
+    // A body may end after the session.
+    const session = await this.#sessionOf(message)
+    if (session === undefined)
+      return respond(response, 401, 'Open the link that npx svc-sdk console printed; it works once.\n')
+    await this.#sessions.checkRequest(message, session, async () => body)
+    const path = requestPath(message)
+    // The gateway has no session for the token, so only the session here ends or goes on.
+    const cookie = isRead ? undefined : await this.#sessionCookie(path, message)
+    if (cookie !== undefined) return respond(response, 200, '{}\n', { ...json, 'set-cookie': cookie })
     const given = passedOn.flatMap((name) => {
       const value = headers[name]
       return typeof value === 'string' ? [[name, value] as const] : []
     })
     const ending = new AbortController()
-    response.once('close', () => ending.abort())
-    const found = await this.#api.fetch(requestPath(message), {
+    const timer = setInterval(async () => {
+      if ((await this.#sessionOf(message)) === undefined) ending.abort()
+    }, EVERY_MS)
+    response.once('close', () => {
+      clearInterval(timer)
+      ending.abort()
+    })
+    const found = await this.#api.fetch(path, {
       method,
       headers: Object.fromEntries(given),
       signal: ending.signal,
-      ...(body === undefined ? {} : { body }),
+      ...(isRead ? {} : { body }),
     })
     response.writeHead(found.status, {
       ...Object.fromEntries(
@@ -173,9 +170,15 @@ export class LocalConsole {
     await pipeline(Readable.fromWeb(found.body as Parameters<typeof Readable.fromWeb>[0]), response)
   }
 
+  /** The cookie after a request that ends or keeps the session; undefined after another. */
+  async #sessionCookie(path: string, message: IncomingMessage): Promise<string | undefined> {
+    if (path === '/api/session') return this.#sessions.end(message)
+    return path === '/api/session/activity' ? this.#sessions.kept(message) : undefined
+  }
+
   async #page(
     location: { readonly path: string; readonly query: string },
-    { cookie, isSignedIn }: { readonly cookie: string; readonly isSignedIn: boolean },
+    message: IncomingMessage,
     response: ServerResponse,
   ): Promise<void> {
     // The path of a built module: it is compiled apart, as it also runs in browsers.
@@ -184,14 +187,16 @@ export class LocalConsole {
       const found = await this.#api.fetch(path, {})
       return { status: found.status, text: await found.text() }
     }
-    const session = isSignedIn ? await ask('/api/session') : undefined
+    const session = await this.#sessionOf(message)
+    const shown = session && (await ask('/api/session'))
     const { status, html } = await pages.render({
       location,
-      session: session?.status === 200 ? (JSON.parse(session.text) as SessionJson) : undefined,
-      csrf: isSignedIn ? this.#csrf : '',
+      session: shown?.status === 200 ? (JSON.parse(shown.text) as SessionJson) : undefined,
+      csrf: session === undefined ? '' : this.#sessions.csrfToken(session),
+      times: session && this.#sessions.timesOf(session),
       login: { token: false, oidc: false, users: false },
-      now: Date.now(),
-      theme: themeOf(cookie),
+      now: this.#clock.now(),
+      theme: themeOf(message.headers.cookie),
       assets: this.#assets,
       servedFor: this.#api.origin,
       ask,
@@ -210,10 +215,12 @@ function respond(
   response.end(body)
 }
 
-function secret(): string {
-  return randomBytes(24).toString('base64url')
+function isEqual(one: string, other: string): boolean {
+  const [a, b] = [Buffer.from(one), Buffer.from(other)]
+  return a.length === b.length && timingSafeEqual(a, b)
 }
 
-function isEqual(one: string, other: string): boolean {
-  return one.length === other.length && timingSafeEqual(Buffer.from(one), Buffer.from(other))
+/** The link vouches for the session, until it ends by itself. */
+async function vouchForAll(): Promise<string> {
+  return ''
 }

@@ -2,16 +2,7 @@
 // have; what they share beside it is the list of sessions that were ended before their time.
 import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
-import {
-  type Clock,
-  type MapBounds,
-  Refusal,
-  type Reviewer,
-  resolveOptional,
-  type SharedMap,
-  services,
-} from '@svc/core'
-import type { AdminExchange } from '../admin/client.js'
+import { type Clock, type MapBounds, Refusal, type Reviewer, type SharedMap } from '@svc/core'
 import type { SessionKey } from '../admin/session.js'
 import type { SessionTimes } from './api.js'
 import { importSessionKey, type Proofs } from './proof.js'
@@ -42,7 +33,8 @@ const CSRF_HEADER = 'x-svc-csrf'
 /** Each client has a group, so that one client does not displace the ended sessions of others. */
 export const endedBounds: MapBounds = { ttlMs: TOKEN_MS, maxEntries: 10_000 }
 
-type Authority = Pick<AdminExchange, 'authorizer' | 'policy'>
+/** The authority that vouches for the client now. Rejects with `Refusal` if that cannot be known. */
+export type AuthorityOf = (client: Reviewer) => Promise<string>
 
 export class Sessions {
   #key: Buffer
@@ -73,14 +65,14 @@ export class Sessions {
   }
 
   /** The `Set-Cookie` header of a new session. Rejects with `Refusal` if the key is not one. */
-  async begin(client: Reviewer, key: SessionKey, by: Authority): Promise<string> {
+  async begin(client: Reviewer, key: SessionKey, authorityOf: AuthorityOf): Promise<string> {
     const now = this.#clock.now()
     importSessionKey(key)
     return this.#setCookie({
       id: randomBytes(18).toString('base64url'),
       client,
       key,
-      authority: await authorityOf(client, by),
+      authority: await authorityOf(client),
       endsAt: now + (client.kind === 'admin' ? TOKEN_MS : PERSON_MS),
       sealedAt: now,
     })
@@ -94,10 +86,13 @@ export class Sessions {
   }
 
   /** Undefined if there is no session, or it is over. Rejects with `Refusal` if that cannot be known. */
-  async find(message: Pick<IncomingMessage, 'headers'>, by: Authority): Promise<Session | undefined> {
+  async find(
+    message: Pick<IncomingMessage, 'headers'>,
+    authorityOf: AuthorityOf,
+  ): Promise<Session | undefined> {
     const session = this.#opened(message)
     if (session === undefined) return undefined
-    if (session.authority !== (await authorityOf(session.client, by))) return undefined
+    if (session.authority !== (await authorityOf(session.client))) return undefined
     const [ended] = await this.#ended.get(groupOf(session), [session.id])
     return ended === undefined ? session : undefined
   }
@@ -155,20 +150,6 @@ export class Sessions {
     const session = opened as Session | undefined
     if (session === undefined) return undefined
     return this.#clock.now() < Math.min(session.endsAt, session.sealedAt + IDLE_MS) ? session : undefined
-  }
-}
-
-/** Rejects with `Refusal` if the admin token cannot be read. */
-async function authorityOf({ kind }: Reviewer, { authorizer, policy }: Authority): Promise<string> {
-  if (kind === 'user' && !authorizer.tokenVotes)
-    return JSON.stringify([kind, resolveOptional(policy.container, services.signIn)])
-  const { token } = authorizer
-  // The policy no longer knows such clients.
-  if (kind === 'user' || token === undefined) return randomBytes(18).toString('base64url')
-  try {
-    return JSON.stringify([kind, await token.fingerprint()])
-  } catch (cause) {
-    throw new Refusal('STORE_UNAVAILABLE', 'The admin token cannot be read.', { cause })
   }
 }
 

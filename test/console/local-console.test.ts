@@ -1,12 +1,16 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'
+import { AdminClient } from 'svc-sdk/internal/cli/admin-client'
 import { consoleCommand } from 'svc-sdk/internal/cli/console'
-import { adminToken, ask } from '../app/admin/rig.js'
+import { LocalConsole } from 'svc-sdk/internal/console/local-console'
+import { FakeClock } from 'svc-sdk/testing'
+import { adminToken, ask, startAdminRig } from '../app/admin/rig.js'
 import { chromiumOfSuite } from '../support/chromium.js'
 import { runCommand } from '../support/command.js'
+import { readEvents } from './event-reader.js'
 import { ready, startConsole } from './rig.js'
-import { newSessionKey } from './session-client.js'
+import { beginSession, cookieOf, newSessionKey, type SessionClient, sendChange } from './session-client.js'
 
 describe('svc console', () => {
   const browser = chromiumOfSuite()
@@ -98,5 +102,79 @@ describe('svc console', () => {
     expect((await ask(origin, '/api/records', { headers })).status).to.equal(401)
     end()
     expect((await running).code).to.equal(0)
+  })
+})
+
+describe('a session of svc console', () => {
+  const MINUTE = 60_000
+
+  async function open() {
+    const rig = await startAdminRig()
+    const client = await AdminClient.open(
+      { url: rig.adminUrl, tokenRef: 'env:SVC_ADMIN' },
+      { SVC_ADMIN: adminToken },
+    )
+    const clock = new FakeClock(Date.now())
+    const local = new LocalConsole(client, clock)
+    const { origin, hash } = new URL(await local.listen(0))
+    const statusOf = async (cookie: string) =>
+      (await ask(origin, '/api/records', { headers: { cookie } })).status
+    return {
+      clock,
+      origin,
+      ticket: hash.slice(1),
+      statusOf,
+      keep: (session: SessionClient, headers = {}) =>
+        sendChange(origin, session, '/api/session/activity', { headers, claims: { at: clock.now() } }),
+      async [Symbol.asyncDispose]() {
+        await local.close()
+        await rig[Symbol.asyncDispose]()
+      },
+    }
+  }
+
+  it('ends after 30 minutes without signed activity, whatever is read with its cookie, also a stream', async () => {
+    await using console = await open()
+    const { clock, origin, statusOf } = console
+    const { cookie } = await beginSession(origin, console.ticket)
+    await using events = await readEvents(origin, '?calls=none', { cookie })
+    await events.next('status')
+    for (let minutes = 0; minutes < 30; minutes += 5) {
+      expect(await statusOf(cookie), `after ${minutes} minutes`).to.equal(200)
+      clock.advance(5 * MINUTE)
+    }
+    expect(await statusOf(cookie)).to.equal(401)
+    expect((await ask(origin, '/console/log', { headers: { cookie } })).status).to.equal(401)
+    const isCut = await events.next('end').then(
+      () => false,
+      () => true,
+    )
+    expect(isCut).to.equal(true)
+  })
+
+  it('goes on with activity that its key has signed, for 12 hours; a copy of its cookie does not', async () => {
+    await using console = await open()
+    const { clock, origin, statusOf, keep } = console
+    const session = await beginSession(origin, console.ticket)
+    expect((await keep(session, { 'x-svc-proof': '' })).status).to.equal(403)
+    let { cookie } = session
+    for (let minutes = 0; minutes < 12 * 60; minutes += 25) {
+      expect(await statusOf(cookie), `after ${minutes} minutes`).to.equal(200)
+      cookie = cookieOf(await keep({ ...session, cookie }))
+      clock.advance(25 * MINUTE)
+      if (minutes === 25) expect(await statusOf(session.cookie), 'the first cookie').to.equal(401)
+    }
+    expect(await statusOf(cookie)).to.equal(401)
+  })
+
+  it('refuses secrets of other characters as wrong ones', async () => {
+    await using console = await open()
+    const { origin, ticket } = console
+    const session = await beginSession(origin, ticket)
+    const [name = '', value = ''] = session.cookie.split('=')
+    const other = '\u00e9'.repeat(value.length)
+    expect(await console.statusOf(`${name}=${other}`)).to.equal(401)
+    const csrf = '\u00e9'.repeat(session.csrf.length)
+    expect((await console.keep(session, { 'x-svc-csrf': csrf })).status).to.equal(403)
   })
 })
