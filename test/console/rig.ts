@@ -56,7 +56,7 @@ export async function startConsole(
 let isBundled = false
 
 /** The script is bundled after `tsc -b`; tests also run without `npm run build`. */
-function bundleOnce(): void {
+export function bundleOnce(): void {
   if (isBundled) return
   const module = JSON.stringify(join(root, 'scripts/bundle-console.mjs'))
   execFileSync(process.execPath, ['-e', `import(${module}).then(({ bundleConsole }) => bundleConsole())`])

@@ -1,14 +1,14 @@
 // Runs the commands of the pages in a scratch directory, and checks the names of all others.
-import { execFile, spawn } from 'node:child_process'
-import { cpSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { execFile } from 'node:child_process'
+import { cpSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { generateKeyFile, LocalDevSigner, SvcAppender } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import { programFor } from 'svc-sdk/internal/cli/program'
 import { envelope } from '../plugins/audit/log/writer/records.js'
-import { endWithRunner } from '../support/child-lifetime.js'
 import { type Block, blocks, nameOf, pages, root, textOf } from '../support/pages.js'
+import { copyQuickStart, startQuickStart } from '../support/quick-start.js'
 import { svc } from '../support/svc.js'
 import { TemporaryDir } from '../support/temporary-dir.js'
 
@@ -140,18 +140,15 @@ describe('the commands of the pages', function () {
 
   it('run as they stand in the quick start', async () => {
     using home = new TemporaryDir()
-    const directory = join(home.path, 'examples', 'quick-start')
-    cpSync(join(root, 'examples', 'quick-start'), directory, {
-      recursive: true,
-      filter: (path) => !path.includes('.svc'),
-    })
-    symlinkSync(join(root, 'node_modules'), join(home.path, 'node_modules'))
-    await using example = await Example.start(directory)
+    const directory = copyQuickStart(home.path)
+    await using example = startQuickStart(directory)
+    const url = await example.prints(/listens on (http:\S+)/)
+    const adminUrl = await example.prints(/--admin (http:\S+)/)
     let id = ''
     for (const block of shell.filter(isTour)) {
       const lines = block.text
-        .replaceAll('http://127.0.0.1:8787', example.url)
-        .replaceAll('http://127.0.0.1:8789', example.adminUrl)
+        .replaceAll('http://127.0.0.1:8787', url)
+        .replaceAll('http://127.0.0.1:8789', adminUrl)
         .replaceAll(/esc_9ad0\w*/g, id)
       const printed = await run(lines, block.page === 'README.md' ? home.path : directory)
       id = /esc_\w+/.exec(printed)?.[0] ?? id
@@ -242,7 +239,8 @@ const isGateway = args[0] === 'gateway'
 const child = spawn(process.execPath, [${JSON.stringify(svc)}, ...args, ...(isGateway ? ['--port', '0'] : [])], {
   stdio: ['inherit', isGateway ? 'pipe' : 'inherit', 'inherit'],
 })
-child.stdout?.on('data', (piece) => { if (String(piece).includes('listening')) child.kill() })
+let printed = ''
+child.stdout?.on('data', (piece) => { if ((printed += piece).includes('listening')) child.kill() })
 child.once('exit', (code) => process.exit(code ?? 1))
 `
   writeFileSync(join(bin, 'npx.cjs'), npx)
@@ -252,42 +250,4 @@ child.once('exit', (code) => process.exit(code ?? 1))
   // A command that writes into the home directory finds the scratch directory there.
   const env = { ...process.env, PATH: `${bin}:${process.env['PATH']}`, HOME: cwd, LOG: 'audit' }
   return (await promisify(execFile)('sh', ['-ec', lines], { cwd, env, timeout: 30_000 })).stdout
-}
-
-/** The quick start's example, as `npm start` runs it. */
-class Example implements AsyncDisposable {
-  private constructor(
-    readonly url: string,
-    readonly adminUrl: string,
-    readonly end: () => Promise<void>,
-  ) {}
-
-  static async start(directory: string): Promise<Example> {
-    const env = { ...process.env, PORT: '0' }
-    const child = endWithRunner(
-      spawn(process.execPath, ['dist/start.js'], {
-        cwd: directory,
-        env,
-        stdio: ['ignore', 'pipe', 'inherit'],
-      }),
-    )
-    const ended = new Promise((resolve) => child.once('exit', resolve))
-    return new Promise((resolve, reject) => {
-      let printed = ''
-      child.once('exit', () => reject(new Error(`the example ended: ${printed}`)))
-      child.stdout?.on('data', (piece: Buffer) => {
-        printed += piece
-        const url = /listens on (http:\S+)/.exec(printed)?.[1]
-        const adminUrl = /--admin (http:\S+)/.exec(printed)?.[1]
-        if (url === undefined || adminUrl === undefined) return
-        const end = async () => {
-          child.kill()
-          await ended
-        }
-        resolve(new Example(url, adminUrl, end))
-      })
-    })
-  }
-
-  [Symbol.asyncDispose] = () => this.end()
 }

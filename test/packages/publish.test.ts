@@ -1,16 +1,13 @@
 // Publishes the packages to a registry, installs them from there into an empty project, and uses them on every supported
 // version of Node.
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { cp, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { basename, join, posix } from 'node:path'
-import { createInterface } from 'node:readline'
 import { checkPackage, createPackageFromTarballData, type Package } from '@arethetypeswrong/core'
 import { expect } from 'chai'
 import { publint } from 'publint'
-import { endWithRunner } from '../support/child-lifetime.js'
+import { startQuickStart } from '../support/quick-start.js'
 import { pathOf, runtimes } from '../support/runtimes.js'
 import {
   type Manifest,
@@ -246,31 +243,15 @@ describe('the published packages', function () {
     it('quick-start starts and serves the call of its page', async () => {
       const folder = await copyExample('quick-start')
       await run('npm', ['run', 'build'], folder)
-      const child = endWithRunner(
-        spawn(process.execPath, ['dist/start.js'], {
-          cwd: folder,
-          env: { ...process.env, PORT: '0' },
-          stdio: ['ignore', 'pipe', 'inherit'],
-        }),
-      )
-      const ended = once(child, 'exit')
-      try {
-        const url = await new Promise<string>((resolve, reject) => {
-          createInterface(child.stdout).on('line', (line) => {
-            const found = /^The gateway listens on (\S+)/.exec(line)?.[1]
-            if (found !== undefined) resolve(found)
-          })
-          child.once('exit', (code) => reject(new Error(`it ended with ${code}`)))
-        })
-        const page = await readFile(join(project, 'node_modules/svc-sdk/docs/quick-start.md'), 'utf8')
-        const [, path = '', body = ''] = /8787(\/mcp\/\S+).*?-d '([^']*)'/s.exec(page) ?? []
-        const headers = { 'content-type': 'application/json' }
-        const response = await fetch(`${url}${path}`, { method: 'POST', headers, body })
-        expect(await response.json()).to.include({ id: 'INV-1001', customer: 'Harbour Bakery' })
-      } finally {
-        child.kill('SIGTERM')
-        await ended
-      }
+      await using example = startQuickStart(folder)
+      const url = await example.prints(/^The gateway listens on (\S+)/m)
+      const page = await readFile(join(project, 'node_modules/svc-sdk/docs/quick-start.md'), 'utf8')
+      const [, path = '', body = ''] = /8787(\/mcp\/\S+).*?-d '([^']*)'/s.exec(page) ?? []
+      const headers = { 'content-type': 'application/json' }
+      const response = await fetch(`${url}${path}`, { method: 'POST', headers, body })
+      expect(await response.json()).to.include({ id: 'INV-1001', customer: 'Harbour Bakery' })
+      example.kill('SIGTERM')
+      expect(await example.exit).to.equal(0)
     })
   })
 

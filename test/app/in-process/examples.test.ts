@@ -1,5 +1,4 @@
-import { type ChildProcess, execFile, spawn } from 'node:child_process'
-import { once } from 'node:events'
+import { execFile, spawn } from 'node:child_process'
 import { cpSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -10,7 +9,7 @@ import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js'
 import { generateKeyFile } from '@svc/plugin-audit/log'
 import { verifyLog } from '@svc/plugin-audit/tools'
 import { expect } from 'chai'
-import { endWithRunner } from '../../support/child-lifetime.js'
+import { PrintingProcess } from '../../support/printing-process.js'
 import { startUpstream } from '../../support/upstream.js'
 
 const folder = fileURLToPath(new URL('../../../../examples/in-process/', import.meta.url))
@@ -56,15 +55,13 @@ describe('examples/in-process', () => {
 
   it('has a gateway inside an Express app', async () => {
     await using upstream = await startUpstream()
-    const child: ChildProcess = endWithRunner(
+    await using app = new PrintingProcess(
       spawn(process.execPath, [program('express-app'), policy], {
         env: { ...process.env, PORT: '0', CALC_URL: upstream.url },
         stdio: ['ignore', 'pipe', 'inherit'],
       }),
     )
-    const exited = once(child, 'exit')
-    const [line] = (await once(child.stdout ?? process.stdin, 'data')) as [Buffer]
-    const url = line.toString().trim()
+    const url = await app.prints(/^(http:\S+)$/m)
     expect(await (await fetch(`${url}/hello`)).text()).to.equal('hello')
     const call = (tool: string) =>
       fetch(`${url}/agents/mcp/calc/${tool}@1`, {
@@ -74,8 +71,8 @@ describe('examples/in-process', () => {
       })
     expect((await call('add')).status).to.equal(200)
     expect((await call('erase')).status).to.equal(403)
-    child.kill('SIGTERM')
-    await exited
+    app.kill('SIGTERM')
+    await app.exit
     await expectLog()
   })
 })

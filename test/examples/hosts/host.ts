@@ -3,10 +3,10 @@ import { execFile, spawn, spawnSync } from 'node:child_process'
 import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { endWithRunner } from '../../support/child-lifetime.js'
 import { TestIssuer } from '../../support/issuer.js'
 import { freePort } from '../../support/loopback.js'
 import { root } from '../../support/pages.js'
+import { PrintingProcess } from '../../support/printing-process.js'
 import { type RedisServer, startRedis } from '../../support/redis.js'
 import { svc } from '../../support/svc.js'
 import { TemporaryDir } from '../../support/temporary-dir.js'
@@ -108,54 +108,12 @@ export class ScratchHost implements AsyncDisposable {
       env: { PATH: process.env['PATH'] ?? '', ...env },
       stdio: ['ignore', 'pipe', 'pipe'],
     })
-    return new HostProcess(endWithRunner(child))
+    return new PrintingProcess(child)
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#redis?.[Symbol.asyncDispose]()
     await this.#issuer?.[Symbol.asyncDispose]()
     this.#dir[Symbol.dispose]()
-  }
-}
-
-class HostProcess implements AsyncDisposable {
-  readonly exit: Promise<number | null>
-  readonly #child: ReturnType<typeof spawn>
-  #printed = ''
-  #onPrint: () => void = () => undefined
-
-  constructor(child: ReturnType<typeof spawn>) {
-    this.#child = child
-    this.exit = new Promise((resolve) => child.once('exit', resolve))
-    for (const stream of [child.stdout, child.stderr]) {
-      stream?.on('data', (piece: Buffer) => {
-        this.#printed += piece
-        this.#onPrint()
-      })
-    }
-  }
-
-  get pid(): number {
-    return this.#child.pid ?? 0
-  }
-
-  /** Resolves when it has printed this; rejects if it ends before. */
-  async prints(text: string): Promise<void> {
-    const printed = new Promise<true>((resolve) => {
-      this.#onPrint = () => this.#printed.includes(text) && resolve(true)
-      this.#onPrint()
-    })
-    const ended = this.exit.then(() => false)
-    if (!(await Promise.race([printed, ended])))
-      throw new Error(`it ended before "${text}": ${this.#printed}`)
-  }
-
-  kill(signal: NodeJS.Signals): void {
-    this.#child.kill(signal)
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    this.kill('SIGKILL')
-    await this.exit
   }
 }

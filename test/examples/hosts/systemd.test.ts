@@ -50,13 +50,13 @@ describe('the unit for systemd', function () {
     )
     expect(await making.exit).to.equal(0)
     await using gateway = host.start(words('ExecStart'), host.env, settings.get('WorkingDirectory'))
-    await gateway.prints('"listening"')
+    await gateway.prints(/"listening"/)
     const [kill = '', ...args] = words('ExecReload')
     execFileSync(
       kill,
       args.map((word) => word.replace('$MAINPID', String(gateway.pid))),
     )
-    await gateway.prints('"policy reloaded"')
+    await gateway.prints(/"policy reloaded"/)
     // To this process alone, as others of the unit have calls to end.
     expect(settings.get('KillMode')).to.equal('mixed')
     gateway.kill('SIGTERM')
