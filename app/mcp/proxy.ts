@@ -5,6 +5,7 @@ import {
   type Call,
   type CallRequest,
   type Clock,
+  type Completed,
   type Credential,
   type Denied,
   denied,
@@ -45,7 +46,13 @@ import { RunningCalls } from './running-calls.js'
 import { ServerRequests } from './server-requests.js'
 import { ServerVersions, versionProbe } from './server-versions.js'
 import type { McpRequest, McpResponse, McpServers } from './servers.js'
-import { boundSessionId, ownSessionId, type SessionBinding, splitSessionId } from './session-binding.js'
+import {
+  boundSessionId,
+  isOwnSession,
+  ownSessionId,
+  type SessionBinding,
+  splitSessionId,
+} from './session-binding.js'
 import type { SharedState } from './shared-state.js'
 import { KnownTasks } from './tasks.js'
 import { McpToolClient } from './tool-client.js'
@@ -172,6 +179,10 @@ export class McpProxy {
     const { call } = control
     if (exchange.message?.type === 'response' && isForGateway(exchange.message))
       return this.#takeReply(control, exchange, exchange.message)
+    if (exchange.method === 'DELETE' && isOwnSession(exchange)) {
+      control.markSent('no')
+      return { ...withoutBody(405), headers: { allow: 'GET, POST' } }
+    }
     const headers = upstreamHeaders(call, request)
     addHeadersUpstream(headers, exchange)
     const { message, method, connection, inputFor } = exchange
@@ -198,14 +209,14 @@ export class McpProxy {
     return this.#running.isForServer(call).then((isForServer) => {
       if (isForServer) return send()
       control.markSent('no')
-      return { ...accepted }
+      return withoutBody(202)
     })
   }
 
   /** The client's response to the gateway itself. */
   async #takeReply(control: CallControl, exchange: McpExchange, reply: RpcResponse): Promise<Outcome> {
     control.markSent('no')
-    if (await this.#requests.give(control.call, exchange, reply)) return { ...accepted }
+    if (await this.#requests.give(control.call, exchange, reply)) return withoutBody(202)
     return denied('BAD_REQUEST', 'No request of the gateway waits for this response.')
   }
 
@@ -278,11 +289,10 @@ function modesIn({ message }: McpExchange): string {
   return modesTag(declaredModes(message.params['capabilities'], HANDSHAKE_REVISION))
 }
 
-/** A message that the server need not get. */
-const accepted: Outcome = {
-  kind: 'completed',
-  status: 202,
-  headers: {},
-  body: new Uint8Array(),
-  digest: null,
+/**
+ * For what the server need not get: 202 for a message, and 405 for the end of a session of the gateway's own, which keeps
+ * nothing of it and so could not respond 404 later (MCP 2025-11-25, "Session Management").
+ */
+function withoutBody(status: 202 | 405): Completed {
+  return { kind: 'completed', status, headers: {}, body: new Uint8Array(), digest: null }
 }

@@ -46,6 +46,20 @@ async function resultsOf(program: string, url: string, options: readonly string[
     .sort()
 }
 
+/**
+ * What the gateway adds: a session for a client that declares elicitation, where the server has none (MCP 2025-11-25, "Session
+ * Management": a server may assign one). By a check of the server, the checks in its place.
+ */
+const ofOwnSession: Readonly<Record<string, readonly string[]>> = {
+  'server-server-sse-multiple-streams server-sse-multiple-streams-session Server provides session ID for multiple streams test: WARNING':
+    [
+      'server-server-sse-multiple-streams server-accepts-multiple-post-streams Server allows multiple concurrent POST requests (each may return SSE or JSON): SUCCESS',
+      'server-server-sse-multiple-streams server-sse-streams-functional Multiple POST SSE streams should be functional: SUCCESS',
+    ],
+  'server-server-sse-polling server-sse-polling-session Server provides session ID for SSE polling tests: WARNING':
+    [],
+}
+
 describe('the conformance suites of MCP', function () {
   this.timeout(120_000)
   let routes: McpRoutes
@@ -57,18 +71,20 @@ describe('the conformance suites of MCP', function () {
   after(() => routes[Symbol.asyncDispose]())
 
   // The newest server serves older revisions too, but without sessions, which is all that the suite tries of 2025-03-26.
-  for (const [what, program, options, server, passed] of [
-    ['0.1.16', stable, [], STATELESS, 20],
-    ['0.2.0-alpha.12 for 2025-03-26', newest, ['--spec-version', '2025-03-26'], '2025-03-26', 1],
-    ['0.2.0-alpha.12 for 2025-06-18', newest, ['--spec-version', '2025-06-18'], STATELESS, 45],
-    ['0.2.0-alpha.12 for 2025-11-25', newest, ['--spec-version', '2025-11-25'], STATELESS, 50],
-    ['0.2.0-alpha.12 for 2026-07-28', newest, ['--spec-version', '2026-07-28'], STATELESS, 105],
+  for (const [what, program, options, server, passed, instead] of [
+    ['0.1.16', stable, [], STATELESS, 20, ofOwnSession],
+    ['0.2.0-alpha.12 for 2025-03-26', newest, ['--spec-version', '2025-03-26'], '2025-03-26', 1, {}],
+    ['0.2.0-alpha.12 for 2025-06-18', newest, ['--spec-version', '2025-06-18'], STATELESS, 45, {}],
+    ['0.2.0-alpha.12 for 2025-11-25', newest, ['--spec-version', '2025-11-25'], STATELESS, 50, ofOwnSession],
+    ['0.2.0-alpha.12 for 2026-07-28', newest, ['--spec-version', '2026-07-28'], STATELESS, 105, {}],
   ] as const) {
-    it(`have the same results through the gateway as directly, and no other failures at /mcp: ${what}`, async () => {
+    it(`have the same results through the gateway as directly, but for its sessions, and no other failures at /mcp: ${what}`, async () => {
       const direct = await resultsOf(program, routes.to(server, 'directly'), options)
       const through = await resultsOf(program, routes.to(server, 'through a gateway'), options)
       expect(direct.filter((check) => check.endsWith(': SUCCESS')).length).to.be.at.least(passed)
-      expect(through).to.deep.equal(direct)
+      expect(direct).to.include.members(Object.keys(instead))
+      const expected = direct.flatMap((check) => (instead as typeof ofOwnSession)[check] ?? [check])
+      expect(through).to.deep.equal(expected.sort())
       await using several = await startTestGateway({
         targets: { server: routes.to(server, 'directly') },
         federation: { prefix: 'never' },

@@ -128,6 +128,30 @@ describe('MCP sessions', function () {
     await client.close()
   })
 
+  it('of a server without sessions cannot be ended, as no gateway would know of it', async () => {
+    await using upstream = await startUpstream((call, response) => {
+      if (call.method === 'DELETE') {
+        response.writeHead(204).end()
+        return
+      }
+      const { id } = JSON.parse(call.body) as { id: number }
+      response.writeHead(200, { 'content-type': 'application/json' })
+      response.end(JSON.stringify({ jsonrpc: '2.0', id, result: {} }))
+    })
+    await using here = await startTestGateway(options({ targets: { everything: upstream.url } }))
+    const url = `${here.url}/mcp/everything`
+    const capabilities = { elicitation: {} }
+    const params = { protocolVersion: '2025-11-25', capabilities, clientInfo: { name: 'c', version: '1' } }
+    const begun = await postMcp(url, { jsonrpc: '2.0', id: 1, method: 'initialize', params }, await ada())
+    const session = begun.headers.get('mcp-session-id') ?? ''
+    const sent = upstream.calls.length
+    const headers = { accept, 'mcp-session-id': session, ...(await ada()) }
+    const ended = await fetch(url, { method: 'DELETE', headers })
+    expect([ended.status, ended.headers.get('allow')]).to.deep.equal([405, 'GET, POST'])
+    expect(upstream.calls).to.have.length(sent)
+    expect((await post(session, await ada(), here)).status).to.equal(200)
+  })
+
   describe('of an upstream that echoes its headers', () => {
     let upstream: TestUpstream
     before(async () => {
