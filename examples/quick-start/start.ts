@@ -37,8 +37,10 @@ async function start(): Promise<void> {
       await tools.close()
     })
     console.log(instructions(gateway, tools.url))
-    const refund = await calls.refund
-    if (refund !== undefined) console.log(`\n${refund}`)
+    const refund = calls.refund.then((result) => {
+      if (result !== undefined) console.log(`\n${result}`)
+    })
+    await Promise.all([refund, calls.others])
   } catch (error) {
     await tools.close()
     throw error
@@ -70,7 +72,7 @@ function instructions(gateway: ExampleGateway, tools: string): string {
     `  in front of  ${tools}, the example's tool server`,
     `  with the policy  ${here(examplePolicy)}`,
     '',
-    'The console shows its calls. A refund of 86 EUR waits there for you:',
+    'The console shows the calls of an example agent. Its refund of 86 EUR waits there for you:',
     `  ${consoleOf(adminUrl)}`,
     `  the token to sign in with is in  ${here(tokenFile)}`,
     '',
