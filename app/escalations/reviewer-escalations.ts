@@ -26,7 +26,7 @@ import {
   reviewerView,
 } from './escalation-json.js'
 
-/** Number of escalations that are searched, as the service filters by one tenant and a reviewer may see several. */
+/** Number of escalations that are searched, as the service filters by one tenant and not by the set that votes. */
 const maxSearched = 5000
 /** Number of the newest escalations of all tenants that are watched for changes. */
 const maxLatest = 200
@@ -86,9 +86,8 @@ export class ReviewerEscalations {
     maxAgeMs?: number,
   ): Promise<FoundEscalations> {
     const { readsAll, readsOutlines, tenant: own, sets } = this.#access
-    const isAll = readsAll || readsOutlines
-    const isSearch = !isAll && sets.size > 0
-    const asks = isAll || isSearch ? tenant : own
+    const isSearch = !readsAll && !readsOutlines
+    const asks = isSearch && sets.size === 0 ? own : tenant
     const found = await withStoreRefusal(() =>
       this.#service.list({
         first,
@@ -241,10 +240,12 @@ export class ReviewerEscalations {
     return this.#access.readsAll || this.#isOwn(escalation)
   }
 
-  /** Whether the reviewer votes on it. */
+  /** Whether it is the reviewer who votes on it, if it is not their own call: a set takes the place of the tenant's reviewers. */
   #isOwn({ tenant, approvalSetId, secondSetId }: Escalation): boolean {
     const { tenant: own, sets } = this.#access
-    return own === tenant || [approvalSetId, secondSetId].some((id) => id !== undefined && sets.has(id))
+    if (this.#reviewer.kind === 'user' && this.#reviewer.identity.user === undefined) return false
+    if (secondSetId !== undefined && sets.has(secondSetId)) return true
+    return approvalSetId === undefined ? own === tenant : sets.has(approvalSetId)
   }
 
   #view(escalation: Escalation): EscalationJson {

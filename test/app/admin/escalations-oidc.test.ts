@@ -84,7 +84,7 @@ describe('escalations on the admin listener with OIDC', () => {
     rig.service.open('E4', { tenant: 'initech' })
     const fay = { org: 'globex', email: 'fay@globex.example' }
     const treasurer = { org: 'initech', email: 'tom@initech.example', roles: ['treasurer'] }
-    const bySubject = { org: 'globex', email: undefined, sub: 'fay@globex.example' }
+    const bySubject = { org: 'globex', email: 'f@globex.example', sub: 'fay@globex.example' }
     for (const member of [fay, treasurer, bySubject]) {
       const headers = await as(member)
       expect(ids(await rig.admin('/api/escalations', { headers }))).to.deep.equal(['E2'])
@@ -94,6 +94,42 @@ describe('escalations on the admin listener with OIDC', () => {
     expect((await rig.vote('E2', approve, await issuer.sign(fay))).status).to.equal(200)
     const both = await as({ ...treasurer, roles: ['treasurer', 'approver'] })
     expect(ids(await rig.admin('/api/escalations', { headers: both }))).to.have.members(['E2', 'E4'])
+  })
+
+  const outsiders: [string, Record<string, unknown>][] = [
+    ["a reviewer of the call's tenant", { roles: ['approver'] }],
+    [
+      'a service agent, which never votes',
+      { email: undefined, sub: undefined, client_id: 'bot', roles: ['treasurer'] },
+    ],
+    ['the caller, who has a page of their own', { email: 'bob@example.com', roles: ['approver'] }],
+  ]
+  for (const [who, claims] of outsiders) {
+    it(`do not exist for ${who}, if an approval set decides`, async () => {
+      rig.service.open('E1', { approvalSetId: 'finance', args: '{"secret":1}' })
+      rig.service.inputs.set('E1', { text: '{"secret":1}', sha256: 'a'.repeat(64) })
+      const headers = await as(claims)
+      for (const path of ['', '/input', '/context']) {
+        const { status, text } = await rig.admin(`/api/escalations/E1${path}`, { headers })
+        expect([status, text.includes('secret')], path).to.deep.equal([404, false])
+      }
+      expect(ids(await rig.admin('/api/escalations', { headers }))).to.deep.equal([])
+      expect((await rig.admin('/api/status', { headers })).json).to.deep.include({ pending: 0 })
+      expect((await rig.vote('E1', approve, await issuer.sign(claims))).status).to.equal(404)
+    })
+  }
+
+  it("are listed for a tenant's reviewer past those of a set, and for the set that votes second", async () => {
+    rig.service.open('E1')
+    rig.service.open('E2')
+    rig.service.open('E3', { approvalSetId: 'legal' })
+    rig.service.open('E4', { approvalSetId: 'legal', secondSetId: 'finance' })
+    const approver = await as({ roles: ['approver'] })
+    const { json } = await rig.admin('/api/escalations?limit=1', { headers: approver })
+    expect([ids({ json }), json['more']]).to.deep.equal([['E2'], true])
+    expect(ids(await rig.admin('/api/escalations', { headers: approver }))).to.deep.equal(['E2', 'E1'])
+    const fay = await as({ org: 'globex', email: 'fay@globex.example' })
+    expect(ids(await rig.admin('/api/escalations', { headers: fay }))).to.deep.equal(['E4'])
   })
 
   it('cannot be decided by their own caller', async () => {
