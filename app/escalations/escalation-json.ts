@@ -53,6 +53,11 @@ export const escalationSchema = z.object({
   detail: z.string().optional().describe('Why it escalated.'),
   args: z.string().optional().describe('The input in canonical JSON, its first characters if it is long.'),
   args_truncated: z.literal(true).optional(),
+  values: z
+    .array(z.object({ name: z.string(), value: z.string() }))
+    .readonly()
+    .optional()
+    .describe('Short values of the input: first those that the rules read which escalated the call.'),
   input_sha256: z
     .string()
     .optional()
@@ -140,7 +145,7 @@ const tokenNote =
 export function reviewerView(escalation: ShownEscalation, tokenVotes: boolean): EscalationJson {
   const { id, status, tenant, server, tool, reference, principal, votes, traceId } = escalation
   const { reason, detail, args, severity, strategy, approvalSetId, isTruncated } = escalation
-  const { agent, timeoutAction, secondSetId, emergency, requiresPasskey, enrolment } = escalation
+  const { agent, values, timeoutAction, secondSetId, emergency, requiresPasskey, enrolment } = escalation
   return {
     id,
     status,
@@ -154,6 +159,7 @@ export function reviewerView(escalation: ShownEscalation, tokenVotes: boolean): 
     ...(detail === undefined ? {} : { detail }),
     ...(args === undefined ? {} : { args }),
     ...(isTruncated === true ? { args_truncated: true } : {}),
+    ...(values === undefined ? {} : { values }),
     ...(args === undefined || isTruncated === true ? {} : { input_sha256: sha256Hex(args) }),
     severity,
     strategy,

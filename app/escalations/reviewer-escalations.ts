@@ -252,7 +252,7 @@ export class ReviewerEscalations {
     const { tokenVotes } = this.#authorizer
     if (this.#mayReadInput(escalation)) return reviewerView(escalation, tokenVotes)
     // The findings and the caller's words may quote the arguments.
-    const { args, isTruncated, detail, agent, emergency, ...outline } = escalation
+    const { args, values, isTruncated, detail, agent, emergency, ...outline } = escalation
     const review = emergency === undefined ? {} : { emergency: { review: emergency.review } }
     return reviewerView({ ...outline, ...review }, tokenVotes)
   }

@@ -206,6 +206,8 @@ export interface Escalation {
   readonly detail?: string
   /** The call's input in canonical JSON, for reviewers: truncated, and redacted like `principal`. */
   readonly args?: string
+  /** Short values of the input: first those that the rules read which escalated the call. */
+  readonly values?: readonly { readonly name: string; readonly value: string }[]
   /** Whether `args` is not the whole input: a vote to approve must then have the hash of the whole. */
   readonly isTruncated?: boolean
   readonly severity: EscalationSeverity

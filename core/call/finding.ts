@@ -62,6 +62,8 @@ export interface RequiredApproval {
   readonly setId?: string
   /** SHA-256, hex, of the rule: an approval does not cover another text. */
   readonly digest: string
+  /** The paths that the rule reads or keeps, such as `['args', 'amount']`: reviewers see these values first. */
+  readonly reads?: readonly (readonly (string | number)[])[]
 }
 
 /** A finding with its effect, as it is recorded. */

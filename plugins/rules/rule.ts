@@ -1,5 +1,5 @@
 // A compiled rule, and its judgement of a call.
-import { type Finding, isUnrecorded } from '@svc/core'
+import { type Finding, isUnrecorded, type RequiredApproval } from '@svc/core'
 import { canonicalize, sha256Hex } from '@svc/core/json'
 import { compilePatternSet, type PatternSet } from '@svc/core/match'
 import type { RuleConfig } from './config.js'
@@ -28,7 +28,7 @@ export interface Rule {
   readonly expression: Expression | undefined
   readonly message: string
   readonly labels: readonly string[]
-  readonly approval: { readonly setId?: string; readonly digest: string }
+  readonly approval: RequiredApproval
   /** With `then: confirm`. */
   readonly confirmation?: { readonly question: RuleQuestion; readonly otherwise: 'deny' | 'escalate' }
 }
@@ -49,20 +49,23 @@ export interface RuleResult {
 export function compilePolicyRule(config: RuleConfig, vars: Readonly<Record<string, unknown>>): Rule {
   const { name, tools, then, message, keep = [], approval_set_id: setId } = config
   const source = config.require ?? config.when
+  const expression = source === undefined ? undefined : compileExpression(source, { vars })
+  const kept = keep.map((path) => compilePath(path, { vars }))
   return {
     name,
     kind: config.require !== undefined ? 'require' : config.when !== undefined ? 'when' : 'always',
     source,
     then,
     labels: config.labels ?? [],
-    keep: keep.map((path) => compilePath(path, { vars })),
+    keep: kept,
     patterns: tools === undefined ? undefined : compilePatternSet(tools),
-    expression: source === undefined ? undefined : compileExpression(source, { vars }),
+    expression,
     // A denial puts its details into a sentence.
     message: message?.replace(/\.$/, '') ?? `the rule ${name} does not allow it`,
     approval: {
       ...(setId === undefined ? {} : { setId }),
       digest: sha256Hex(canonicalize(config)),
+      reads: [...(expression?.reads ?? []), ...kept].map(({ names }) => names),
     },
     ...(then === 'confirm'
       ? {

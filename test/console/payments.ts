@@ -2,6 +2,8 @@
 
 import type { BrowserContextOptions, Page } from 'playwright-core'
 import type { GatewaySettings } from 'svc-sdk'
+import type { EscalationJson } from 'svc-sdk/internal/escalations/escalation-json'
+import { adminToken, ask } from '../app/admin/rig.js'
 import type { Chromium } from '../support/chromium.js'
 import { TestIssuer } from '../support/issuer.js'
 import { startUpstream, type TestUpstream } from '../support/upstream.js'
@@ -22,7 +24,17 @@ export interface Payments extends ConsoleRig {
   ): Promise<Page>
   /** A call that waits; resolves to the id of its escalation. */
   waits(tool: string, args: object, given?: CallOptions): Promise<string>
+  escalation(id: string): Promise<EscalationJson>
+  /** A vote by the API; default: of cy@example.com, an approver. */
+  vote(
+    id: string,
+    vote: 'approve' | 'reject',
+    given?: { user?: string; roles?: readonly string[] },
+  ): Promise<void>
 }
+
+/** The options of a page on a phone. */
+export const phone = { viewport: { width: 390, height: 844 }, hasTouch: true }
 
 interface CallOptions {
   /** Default: bob@example.com. */
@@ -64,7 +76,7 @@ rules:
 security:
   side_effects:
     approve_high_risk: true
-    human_escalation: { approval_strategy: human_quorum, min_approvals: 1, ttl_sec: 900, emergency: { roles: [oncall] }${escalation} }
+    human_escalation: { approval_strategy: human_quorum, ttl_sec: 900, emergency: { roles: [oncall] }${escalation} }
 ${more}`
 
 const admin = `admin:
@@ -112,6 +124,20 @@ export async function startPayments(
       const { escalation_id: id } = (await response.json()) as { escalation_id?: string }
       if (id === undefined) throw new Error(`the call does not wait: ${response.status}`)
       return id
+    },
+    async escalation(id) {
+      const headers = { authorization: `Bearer ${adminToken}` }
+      const { json } = await ask(rig.origin, `/api/escalations/${id}`, { headers })
+      return json as unknown as EscalationJson
+    },
+    async vote(id, vote, { user = 'cy@example.com', roles = ['approver'] } = {}) {
+      const token = await issuer.sign({ email: user, sub: user, roles })
+      const { status, text } = await ask(rig.origin, `/api/escalations/${id}/votes`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+        body: JSON.stringify({ vote }),
+      })
+      if (status !== 200) throw new Error(text)
     },
     async [Symbol.asyncDispose]() {
       await rig[Symbol.asyncDispose]()

@@ -12,6 +12,7 @@ import { sha256Hex } from '@svc/core/json'
 import type { EscalatedCall } from './escalated-call.js'
 import { hashesOfNames, personKeyOf } from './person.js'
 import type { NewEscalation } from './repository.js'
+import { shownValues } from './shown-values.js'
 import { decided, type StoredEscalation } from './stored-escalation.js'
 
 /** Characters of the arguments that reviewers see. */
@@ -31,6 +32,7 @@ export function newEscalation(
   const input = canonicalInput(request)
   const shown = showsArguments ? (redacts?.text(input) ?? input) : undefined
   const isTruncated = shown !== undefined && shown.length > MAX_SHOWN_ARGS
+  const reads = findings.flatMap(({ approval }) => approval?.reads ?? [])
   const detail = findings.flatMap((finding) => finding.detail ?? []).join('; ')
   const value: StoredEscalation = {
     id,
@@ -39,7 +41,7 @@ export function newEscalation(
     server: request.server,
     tool: request.name,
     reference: request.reference,
-    ...(shown === undefined ? {} : { args: preview(shown) }),
+    ...(shown === undefined ? {} : { args: preview(shown), values: shownValues(shown, reads) }),
     inputSha256: sha256Hex(input),
     ...(isTruncated ? { wholeSha256: sha256Hex(shown) } : {}),
     principal: name === undefined ? 'nobody known' : (redacts?.pseudonym(name) ?? name),

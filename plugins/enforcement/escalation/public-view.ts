@@ -18,6 +18,7 @@ export function publicView(value: StoredEscalation): Escalation {
     reason: reasons[0] ?? '',
     ...(detail === undefined ? {} : { detail }),
     ...(args === undefined ? {} : { args }),
+    ...(value.values === undefined ? {} : { values: value.values }),
     ...(value.wholeSha256 === undefined ? {} : { isTruncated: true }),
     severity,
     strategy: rule.strategy,

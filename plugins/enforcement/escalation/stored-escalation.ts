@@ -47,6 +47,10 @@ const escalationSchema = z.strictObject({
   tool: z.string(),
   reference: z.string(),
   args: z.string().optional(),
+  values: z
+    .array(z.strictObject({ name: z.string(), value: z.string() }))
+    .readonly()
+    .optional(),
   inputSha256: z.string(),
   /** The hash of the whole input, if `args` is truncated; redacted like `args`. */
   wholeSha256: z.string().optional(),

@@ -67,6 +67,17 @@ describe('the stage of rules', () => {
     expect(waits?.approval?.digest).to.match(/^[0-9a-f]{64}$/)
   })
 
+  it('says of a rule that escalates which values it reads and keeps', async () => {
+    const rule = { name: 'a', when: 'args.order.lines[0].amount > 100', keep: ['args.currency'] }
+    const call = await judged([{ ...rule, then: 'escalate' }], {
+      args: { order: { lines: [{ amount: 240 }] }, currency: 'EUR' },
+    })
+    expect(call.findings[0]?.approval?.reads).to.deep.equal([
+      ['args', 'order', 'lines', 0, 'amount'],
+      ['args', 'currency'],
+    ])
+  })
+
   it('matches tools by every reading of their names, and tells them apart by nothing that a fold removes', async () => {
     const section = [{ name: 'a', tools: ['billing/refund'], then: 'deny' }]
     for (const tool of ['refund', 'REFUND', 'ｒｅｆｕｎｄ']) {

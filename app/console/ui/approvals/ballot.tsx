@@ -4,7 +4,7 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import type { ApiRefusal } from '../../api.js'
 import { apiRefusalOf } from '../kit/api.js'
 import { useKeys } from '../kit/keys.js'
-import { useIsLive, usePage } from '../kit/page.js'
+import { usePage, useSettled } from '../kit/page.js'
 import { Untrusted } from '../kit/untrusted.js'
 
 type Choice = 'approve' | 'reject'
@@ -25,12 +25,16 @@ interface BallotProps {
 /** Nobody reads a call in less time, and a list that moves must not catch a click for another call. */
 const SETTLE_MS = 1_000
 
+/** "Send" appears where "Approve" was: the second of two quick clicks must not send a vote. */
+const SEND_MS = 500
+
 export function Ballot({ of, calls, unread, hint, send, children }: BallotProps): JSX.Element {
   const { session } = usePage()
   const [choice, setChoice] = useState<Choice | undefined>()
   const [error, setError] = useState<ApiRefusal | undefined>()
   const [isBusy, setBusy] = useState(false)
-  const isSettled = useIsSettled(of)
+  const isSettled = useSettled(of, SETTLE_MS)
+  const isSendable = useSettled(choice, SEND_MS)
   const comment = useRef<HTMLTextAreaElement>(null)
   const box = useRef<HTMLElement>(null)
   const last = useRef<Choice | undefined>(undefined)
@@ -114,7 +118,7 @@ export function Ballot({ of, calls, unread, hint, send, children }: BallotProps)
           </label>
           <textarea id="comment" ref={comment} rows={2} maxLength={1000} onKeyDown={press} />
           <div class="choices">
-            <button type="button" class={choice} disabled={isBusy} onClick={() => void cast()}>
+            <button type="button" class={choice} disabled={isBusy || !isSendable} onClick={() => void cast()}>
               Send {calls === undefined || calls === 1 ? '' : `${calls} `}
               {choice === 'approve' ? 'approval' : 'rejection'}
               {calls === undefined || calls === 1 ? '' : 's'} <kbd>Ctrl+Enter</kbd>
@@ -127,16 +131,4 @@ export function Ballot({ of, calls, unread, hint, send, children }: BallotProps)
       )}
     </footer>
   )
-}
-
-/** False until what is voted on has been on the screen for a moment. */
-function useIsSettled(of: string): boolean {
-  const isLive = useIsLive()
-  const [settled, setSettled] = useState<string | undefined>()
-  useEffect(() => {
-    if (!isLive) return
-    const timer = setTimeout(() => setSettled(of), SETTLE_MS)
-    return () => clearTimeout(timer)
-  }, [isLive, of])
-  return settled === of
 }

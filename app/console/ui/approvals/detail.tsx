@@ -133,12 +133,12 @@ function Emergency({ emergency: { reason, review } }: EmergencyProps): JSX.Eleme
   )
 }
 
-function Headline({ detail: { escalation, input } }: { readonly detail: ApprovalDetail }): JSX.Element {
+function Headline({ detail: { escalation } }: { readonly detail: ApprovalDetail }): JSX.Element {
   const { server, tenant, severity, status, id } = escalation
   return (
     <header class="headline">
       <h2 id="approval-title" tabIndex={-1}>
-        <Sentence escalation={escalation} input={input} />
+        <Sentence escalation={escalation} />
       </h2>
       <ul class="facts">
         <li>

@@ -2,7 +2,6 @@
 import type { JSX, RefObject } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
 import { hiddenCharacters, Untrusted } from '../kit/untrusted.js'
-import { indented } from './sentence.js'
 
 interface InputProps {
   readonly text: string
@@ -63,4 +62,13 @@ export function useOnScreen<Box extends HTMLElement>(onSeen: () => void): RefObj
     }
   }, [])
   return box
+}
+
+/** The input with line breaks, or unchanged if it is not JSON, as redaction may leave it. */
+function indented(text: string): string {
+  try {
+    return JSON.stringify(JSON.parse(text), null, 2)
+  } catch {
+    return text
+  }
 }

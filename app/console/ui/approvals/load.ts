@@ -3,14 +3,12 @@ import type { CallerView, EscalationJson, EscalationList } from '../../../escala
 import type { Location } from '../../api.js'
 import type { ContextJson } from '../../calls/operations.js'
 import { type Api, apiRefusalOf } from '../kit/api.js'
-import { valuesIn } from './sentence.js'
 
 type Reads = Pick<Api, 'get' | 'text'>
 
 /** The members of an escalation that the list shows; with the inputs of all, pages would be large. */
 export interface WaitingRow
-  extends Pick<EscalationJson, 'id' | 'tool' | 'principal' | 'agent' | 'reason' | 'expires_at'> {
-  readonly values: ReturnType<typeof valuesIn>
+  extends Pick<EscalationJson, 'id' | 'tool' | 'principal' | 'agent' | 'reason' | 'expires_at' | 'values'> {
   /** An emergency call that ran, and whose review is open. */
   readonly isReview: boolean
 }
@@ -85,9 +83,9 @@ export async function loadWaiting(api: Reads, count: number): Promise<Waiting> {
 }
 
 function rowOf(escalation: EscalationJson): WaitingRow {
-  const { id, tool, principal, agent, reason, expires_at, args, status } = escalation
+  const { id, tool, principal, agent, reason, expires_at, values, status } = escalation
   const row = { id, tool, principal, reason, expires_at, isReview: status !== 'pending' }
-  return { ...row, ...(agent === undefined ? {} : { agent }), values: valuesIn(args) }
+  return { ...row, ...(agent === undefined ? {} : { agent }), ...(values === undefined ? {} : { values }) }
 }
 
 export async function loadDetail(api: Reads, id: string): Promise<ApprovalDetail> {

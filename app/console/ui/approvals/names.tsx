@@ -2,7 +2,6 @@
 import { Fragment, type JSX } from 'preact'
 import type { EscalationJson } from '../../../escalations/escalation-json.js'
 import { Untrusted } from '../kit/untrusted.js'
-import { valuesIn } from './sentence.js'
 
 interface NamesProps {
   readonly agent: string | undefined
@@ -30,14 +29,10 @@ export function Names({ agent, caller, isCell = false }: NamesProps): JSX.Elemen
   )
 }
 
-export function Values({
-  values,
-}: {
-  readonly values: readonly (readonly [name: string, value: string])[]
-}): JSX.Element {
+export function Values({ values = [] }: Pick<EscalationJson, 'values'>): JSX.Element {
   return (
     <>
-      {values.map(([name, value], at) => (
+      {values.map(({ name, value }, at) => (
         <Fragment key={name}>
           {at > 0 && ', '}
           <Untrusted text={name} />{' '}
@@ -51,14 +46,12 @@ export function Values({
 }
 
 interface SentenceProps {
-  readonly escalation: Pick<EscalationJson, 'agent' | 'principal' | 'tool' | 'status'>
-  readonly input: string | undefined
+  readonly escalation: Pick<EscalationJson, 'agent' | 'principal' | 'tool' | 'status' | 'values'>
 }
 
 /** `agent-7 for bob@example.com wants refund_payment, amount 240`. */
-export function Sentence({ escalation, input }: SentenceProps): JSX.Element {
-  const { agent, principal, tool, status } = escalation
-  const values = valuesIn(input)
+export function Sentence({ escalation }: SentenceProps): JSX.Element {
+  const { agent, principal, tool, status, values = [] } = escalation
   return (
     <span class="sentence">
       <Names agent={agent} caller={principal} /> {status === 'pending' ? 'wants' : 'wanted'}{' '}

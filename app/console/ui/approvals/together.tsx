@@ -175,7 +175,7 @@ function Call({ call, refused, result, isDone, onSeen, onLeaveOut }: CallProps):
   return (
     <li>
       <h3 class="together-head">
-        <Sentence escalation={escalation} input={input} />
+        <Sentence escalation={escalation} />
         {leaveOut}
       </h3>
       {why !== undefined && (

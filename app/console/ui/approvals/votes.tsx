@@ -91,17 +91,19 @@ function missingOf(
   { tenant, votes, quorum, approval_set_id: set, second_set_id: second }: EscalationJson,
   isMissing: boolean,
 ) {
-  const also = (second === undefined ? '' : ` or the set ${second}`) + (isMissing ? ' (you are one)' : '')
+  const also = (second === undefined ? '' : ` or of the set ${second}`) + (isMissing ? ' (you are one)' : '')
   const who = (set === undefined ? `reviewer of ${tenant}` : `member of the set ${set}`) + also
   if (quorum === undefined) return `The vote of one ${who} decides.`
   const approvals = votes.filter(({ vote }) => vote === 'approve')
   const missing = Math.max(0, quorum.approvals - approvals.length)
   const roles = quorum.required_roles.filter((role) => !approvals.some((one) => one.roles.includes(role)))
+  const isSame = missing === 1 && roles.length === 1
   const needed = [
     ...(missing === 0 ? [] : [missing === 1 ? `a ${who}` : `${missing} ${who.replace(/^\w+/, '$&s')}`]),
-    ...roles.map((role) => `a ${role}`),
+    ...roles.map((role) => `${isSame ? '' : 'one '}with the role ${role}`),
   ]
-  const rejects = quorum.rejections === 1 ? 'One rejection decides' : `${quorum.rejections} rejections decide`
-  const veto = quorum.veto_roles.length === 0 ? '' : `; a ${quorum.veto_roles.join(' or ')} may veto`
-  return `${approvals.length} of ${quorum.approvals} approvals; missing: ${needed.join(', ')}. ${rejects}${veto}.`
+  const one = quorum.veto_roles.length === 0 ? '' : `, or one with the role ${quorum.veto_roles.join(' or ')}`
+  const rejects =
+    quorum.rejections === 1 ? 'One rejection decides' : `${quorum.rejections} rejections decide${one}`
+  return `${approvals.length} of ${quorum.approvals} approvals; missing: ${needed.join(', ')}. ${rejects}.`
 }

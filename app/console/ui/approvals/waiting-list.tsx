@@ -125,7 +125,7 @@ function WaitingCall({ waiting, isSelected, isPicked, onSelect, onPick }: RowPro
           <Names agent={agent} caller={principal} isCell />
         </span>
         <span>
-          <Values values={values} />
+          <Values {...(values === undefined ? {} : { values })} />
         </span>
         <span class="why">
           <Untrusted text={ruleOf(reason)} cut={60} isCell />

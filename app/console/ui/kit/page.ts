@@ -26,6 +26,24 @@ export function useIsLive(): boolean {
   return isLive
 }
 
+/**
+ * False until `of` has been the same for `ms` milliseconds, so that a click or a held key does not hit what has only just
+ * appeared; undefined never settles.
+ */
+export function useSettled(of: string | undefined, ms: number): boolean {
+  const isLive = useIsLive()
+  const [settled, setSettled] = useState<string | undefined>()
+  useEffect(() => {
+    if (!isLive || of === undefined) return
+    const timer = setTimeout(() => setSettled(of), ms)
+    return () => {
+      clearTimeout(timer)
+      setSettled(undefined)
+    }
+  }, [isLive, of, ms])
+  return of !== undefined && settled === of
+}
+
 /** The time in milliseconds, by the clock of the gateway; it proceeds by the second. */
 export function useNow(): number {
   const { now: atStart } = usePage()

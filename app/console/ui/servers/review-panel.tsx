@@ -5,9 +5,12 @@ import type { ServerReviewJson } from '../../../gateway/operations.js'
 import type { ApiRefusal } from '../../api.js'
 import { apiRefusalOf } from '../kit/api.js'
 import { ErrorBanner } from '../kit/error-banner.js'
-import { usePage } from '../kit/page.js'
+import { usePage, useSettled } from '../kit/page.js'
 import { Time } from '../kit/time.js'
 import { Untrusted } from '../kit/untrusted.js'
+
+/** A second click, or a held key, that opened the dialog must not accept what it asks about. */
+const ASK_MS = 500
 
 interface ReviewPanelProps {
   readonly review: ServerReviewJson
@@ -19,6 +22,8 @@ export function ReviewPanel({ review, onAccepted }: ReviewPanelProps): JSX.Eleme
   const dialog = useRef<HTMLDialogElement>(null)
   const [error, setError] = useState<ApiRefusal | undefined>()
   const [isSending, setSending] = useState(false)
+  const [isAsking, setAsking] = useState(false)
+  const isSettled = useSettled(isAsking ? review.review : undefined, ASK_MS)
   const { server, definitions } = review
   const count = `${definitions.length} ${definitions.length === 1 ? 'definition' : 'definitions'}`
   const accept = async () => {
@@ -33,6 +38,10 @@ export function ReviewPanel({ review, onAccepted }: ReviewPanelProps): JSX.Eleme
       setSending(false)
     }
   }
+  const ask = () => {
+    dialog.current?.showModal()
+    setAsking(true)
+  }
   return (
     <section class="panel review">
       <header>
@@ -41,7 +50,7 @@ export function ReviewPanel({ review, onAccepted }: ReviewPanelProps): JSX.Eleme
           and kept from callers until accepted
         </h2>
         {session?.may.operate === true && (
-          <button type="button" class="primary" onClick={() => dialog.current?.showModal()}>
+          <button type="button" class="primary" onClick={ask}>
             Accept…
           </button>
         )}
@@ -69,14 +78,19 @@ export function ReviewPanel({ review, onAccepted }: ReviewPanelProps): JSX.Eleme
           </li>
         ))}
       </ul>
-      <dialog ref={dialog} class="accept" aria-labelledby="accept-title">
+      <dialog ref={dialog} class="accept" aria-labelledby="accept-title" onClose={() => setAsking(false)}>
         <h2 id="accept-title">
           Accept {count} of <Untrusted text={server} cut={80} />?
         </h2>
         <ErrorBanner error={error} />
         <p>Callers are then shown them, and may call what the policy allows. It is on record.</p>
         <p class="actions">
-          <button type="button" class="primary" disabled={isSending} onClick={() => void accept()}>
+          <button
+            type="button"
+            class="primary"
+            disabled={isSending || !isSettled}
+            onClick={() => void accept()}
+          >
             Accept {count}
           </button>
           <button type="button" onClick={() => dialog.current?.close()}>

@@ -3,7 +3,7 @@ import { canonicalize, sha256Hex } from '@svc/core/json'
 import { MemoryEscalationStore } from '@svc/plugin-enforcement'
 import { expect } from 'chai'
 import { FakeClock } from 'svc-sdk/testing'
-import { type EscalationRig, idOf, reviewer, startRig, summaryOf, TTL } from './rig.js'
+import { type EscalationRig, idOf, reviewer, risky, startRig, summaryOf, TTL } from './rig.js'
 
 const long = { amount: 10, note: 'x'.repeat(3000), payee: 'last' }
 const whole = canonicalize(long)
@@ -71,6 +71,44 @@ describe('the input of an escalation', () => {
     expect(await codeOf(rig.service.vote(other, ann, approving()))).to.equal('counted')
   })
 
+  const reads = [
+    ['args', 'amount'],
+    ['args', 'lines', 0, 'to'],
+    ['params', 'unit'],
+    ['call', 'time'],
+  ]
+  const ruled = { ...risky, approval: { digest: 'd', reads } }
+  const valuesOf = async (options: Parameters<EscalationRig['call']>[0]) => {
+    const found = await rig.service.find(idOf(await rig.call(options)))
+    return found?.values?.map(({ name, value }) => `${name} ${value}`)
+  }
+
+  it('has in short the values that its rules read, which no other arguments push out', async () => {
+    const more = { aa: 1, ab: 2, ac: 3, arguments: { amount: 1 }, 'lines.0.to': 'me', note: 'x'.repeat(3000) }
+    const args = { ...more, amount: 240, lines: [{ to: 'li@example.com' }] }
+    expect(await valuesOf({ args, findings: [ruled] })).to.deep.equal([
+      'amount 240',
+      'lines.0.to li@example.com',
+      'aa 1',
+    ])
+    const request = { canonicalParams: '{"unit":"EUR"}' }
+    expect(await valuesOf({ request, args, findings: [ruled] })).to.deep.equal([
+      'amount 240',
+      'lines.0.to li@example.com',
+      'params.unit EUR',
+    ])
+    expect(await valuesOf({ args: { amount: 'y'.repeat(50) }, findings: [ruled] })).to.deep.equal([
+      `amount ${'y'.repeat(39)}…`,
+    ])
+  })
+
+  it('has in short its first values, numbers before texts, if no rule reads one', async () => {
+    expect(
+      await valuesOf({ args: { b: 'two', a: [1], c: 3, d: true, e: 'x'.repeat(41), f: 4 } }),
+    ).to.deep.equal(['c 3', 'f 4', 'b two'])
+    expect(await valuesOf({ args: [1] })).to.deep.equal([])
+  })
+
   it('is shown redacted, with the hash of the redacted text', async () => {
     const redactor: Redactor = {
       pseudonym: (name) => name,
@@ -78,6 +116,10 @@ describe('the input of an escalation', () => {
     }
     const id = idOf(await rig.call({ args: long, redactor }))
     const shown = whole.replace('last', 'hmac-sha256:1')
+    expect((await rig.service.find(id))?.values?.at(-1)).to.deep.equal({
+      name: 'payee',
+      value: 'hmac-sha256:1',
+    })
     expect(await rig.service.input(id)).to.deep.equal({ text: shown, sha256: sha256Hex(shown) })
     expect(await codeOf(rig.service.vote(id, ann, approving(sha256Hex(whole))))).to.equal('INPUT_NOT_SEEN')
     expect(await codeOf(rig.service.vote(id, ann, approving(sha256Hex(shown))))).to.equal('counted')
@@ -87,6 +129,7 @@ describe('the input of an escalation', () => {
     await using silent = await startRig({ rule: { showsArguments: false } })
     const id = idOf(await silent.call({ args: long }))
     expect(await silent.service.input(id)).to.equal(undefined)
+    expect(await silent.service.find(id)).not.to.have.any.keys('args', 'values')
     expect(await codeOf(silent.service.vote(id, ann, approving()))).to.equal('counted')
   })
 
