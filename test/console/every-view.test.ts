@@ -159,7 +159,13 @@ describe('every view of the console', () => {
     await ready(page)
     await tabTo(page.getByRole('button', { name: 'Accept…' }))
     await keyboard.press('Enter')
-    await focused(page.getByRole('button', { name: 'Accept 1 definition' })).waitFor()
+    // The key that opened the question must not answer it.
+    const accept = page.getByRole('button', { name: 'Accept 1 definition' })
+    await focused(page.getByRole('button', { name: 'Leave it' })).waitFor()
+    expect(await accept.isEnabled()).to.equal(false)
+    await accept.and(page.locator(':enabled')).waitFor()
+    await keyboard.press('Shift+Tab')
+    await focused(accept).waitFor()
     await keyboard.press('Enter')
     await page.getByText('as they were pinned').waitFor()
     // What had the focus is no longer there.
@@ -245,6 +251,42 @@ describe('every view of the console', () => {
       }
     }
     expect(found.lines(), `SVC_SEED=${seed}`).to.deep.equal([])
+  })
+
+  it('has each time in the zone of the reader, and in UTC on hover', async () => {
+    const found = new Problems()
+    for (const path of all) {
+      await open(path)
+      found.add(
+        path,
+        await page.evaluate<string[]>("checks.painted(() => checks.wrongTimes('Europe/Berlin'))"),
+      )
+    }
+    expect(found.lines()).to.deep.equal([])
+    // Some of them have no time.
+    await open('/console/overview')
+    expect(await page.locator('time').count()).to.be.above(3)
+  })
+
+  it('keeps what it showed when the gateway does not respond, greyed, and says why and since when', async () => {
+    const found = new Problems()
+    // A call does not change, and Live has a state of its own.
+    for (const path of all.filter((one) => !one.startsWith('/console/live'))) {
+      await page.route('**/api/**', (route) => route.abort())
+      const from = (await (await page.goto(path))?.headerValue('date')) ?? ''
+      await page
+        .locator('.banner', { hasText: /The gateway does not respond.*is from \d\d:\d\d:\d\d UTC/ })
+        .filter({ visible: true })
+        .waitFor()
+      const shown = page.locator('.banner time').first()
+      const since = Date.parse((await shown.getAttribute('datetime')) ?? '')
+      if (Math.abs(since - Date.parse(from)) > 2_000) found.add(path, ['is from another time'])
+      found.add(path, await page.evaluate<string[]>('checks.notGreyed()'))
+      await page.unroute('**/api/**')
+      await page.getByRole('button', { name: 'Try again' }).first().click()
+      await page.locator('.stale').first().waitFor({ state: 'detached' })
+    }
+    expect(found.lines()).to.deep.equal([])
   })
 
   it('keeps marks and what is current in the colours of a reader, and moves nothing for one who wants no motion', async () => {

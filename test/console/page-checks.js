@@ -171,6 +171,37 @@ function isCut(cutter, rect) {
 
 const keepsColours = (element) => getComputedStyle(element).forcedColorAdjust === 'none'
 
+const times = {
+  /** The result of a check once the page has its first effects, such as the zone of the reader. */
+  painted: (check) =>
+    new Promise((resolve) => requestAnimationFrame(() => setTimeout(() => resolve(check()), 0))),
+
+  /** Times whose text is not in the zone of the reader, or that are not in UTC on hover. */
+  wrongTimes(zone) {
+    const clock = new Intl.DateTimeFormat('en-GB', {
+      timeZone: zone,
+      hour: '2-digit',
+      minute: '2-digit',
+      second: '2-digit',
+      hourCycle: 'h23',
+    })
+    const wrong = [...document.querySelectorAll('#app time')].filter(({ dateTime, title, textContent }) => {
+      const shown = /\d\d:\d\d:\d\d/.exec(textContent)
+      const isLocal = shown === null || shown[0] === clock.format(Date.parse(dateTime))
+      return !isLocal || title !== `${dateTime.slice(0, 19).replace('T', ' ')} UTC`
+    })
+    return wrong.map(
+      (element) => `${describe(element)} of ${element.dateTime} has the title ${element.title}`,
+    )
+  },
+}
+
+/** What is not shown as old, or not shown, after an error. */
+const notGreyed = () =>
+  [...document.querySelectorAll('.loaded:not(.loaded .loaded)')]
+    .filter((box) => getComputedStyle(box).filter !== 'grayscale(1)' || box.textContent.trim() === '')
+    .map(describe)
+
 const preferences = {
   /** In the colours of a reader grounds have one colour: what is lost are marks without words, and which link is current. */
   lostColours() {
@@ -190,4 +221,4 @@ const preferences = {
       .map(describe),
 }
 
-globalThis.checks = { ...preferences, ...keyboard, ...layout }
+globalThis.checks = { ...times, notGreyed, ...preferences, ...keyboard, ...layout }

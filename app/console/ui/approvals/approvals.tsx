@@ -3,7 +3,7 @@ import type { JSX } from 'preact'
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
 import type { ApiRefusal } from '../../api.js'
 import { apiRefusalOf } from '../kit/api.js'
-import { ErrorBanner, useLoaded } from '../kit/error-banner.js'
+import { ErrorBanner, useLoaded, useWhenLostOrBack } from '../kit/error-banner.js'
 import { useEvents } from '../kit/events.js'
 import { useKeys } from '../kit/keys.js'
 import { usePage } from '../kit/page.js'
@@ -59,7 +59,8 @@ export function Approvals({ initial }: { readonly initial: ApprovalsData }): JSX
           Approvals
         </p>
         <ErrorBanner
-          error={selection.error === undefined ? list.error : undefined}
+          error={list.error}
+          isToldElsewhere={selection.error !== undefined}
           since={list.at}
           onRetry={retry}
         >
@@ -237,6 +238,7 @@ function useSelection(initial: ApprovalsData): Selection {
   const reload = useCallback(async () => {
     if (wanted.current !== undefined) await load(wanted.current)
   }, [load])
+  useWhenLostOrBack(reload)
   const keep = useCallback(async () => {
     if (wanted.current !== undefined) history.replaceState(null, '', urlOf(wanted.current))
     await reload()

@@ -3,6 +3,7 @@ import type { ComponentChildren, JSX } from 'preact'
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
 import type { ApiRefusal } from '../../api.js'
 import { apiRefusalOf } from './api.js'
+import { useConnection } from './events.js'
 import { Time } from './time.js'
 
 export interface Loaded<Data> {
@@ -16,7 +17,10 @@ export interface Loaded<Data> {
   set(change: (data: Data) => Data): void
 }
 
-/** Keeps data that is loaded repeatedly. If requests overlap, the last one counts. */
+/**
+ * Keeps data that is loaded repeatedly, and when the connection to the gateway is lost or back: then data may be old without
+ * a request that fails. If requests overlap, the last one counts.
+ */
 export function useLoaded<Data>(initial: Data, now: number, load: () => Promise<Data>): Loaded<Data> {
   const [state, setState] = useState({ data: initial, at: new Date(now).toISOString() })
   const [error, setError] = useState<ApiRefusal | undefined>()
@@ -40,7 +44,19 @@ export function useLoaded<Data>(initial: Data, now: number, load: () => Promise<
     [],
   )
   useEffect(() => () => void ++number.current, [])
+  useWhenLostOrBack(reload)
   return { ...state, error, reload, set }
+}
+
+/** Calls `act` when the connection is lost, and when it is open again. */
+export function useWhenLostOrBack(act: () => Promise<void>): void {
+  const connection = useConnection()
+  const wasLost = useRef(false)
+  useEffect(() => {
+    const isBack = connection === 'open' && wasLost.current
+    if (connection === 'lost' || isBack) void act()
+    wasLost.current = connection === 'lost'
+  }, [connection, act])
 }
 
 /** If the element with the focus is no longer there, the view has it, so that Tab goes on in it. */
@@ -54,14 +70,17 @@ interface ErrorBannerProps {
   /** The time at which the data below was loaded. */
   readonly since?: string
   readonly onRetry?: () => void
+  /** Whether another banner of the page has the same error, so that this one greys its data alone. */
+  readonly isToldElsewhere?: boolean
   readonly children?: ComponentChildren
 }
 
 /** `children` show the data that was loaded before. */
-export function ErrorBanner({ error, since, onRetry, children }: ErrorBannerProps): JSX.Element {
+export function ErrorBanner(props: ErrorBannerProps): JSX.Element {
+  const { error, since, onRetry, isToldElsewhere = false, children } = props
   return (
     <>
-      {error !== undefined && (
+      {error !== undefined && !isToldElsewhere && (
         <div class="banner bad" role="alert">
           <strong>{error.status === 401 ? 'You are signed out.' : error.message}</strong>
           {since !== undefined && (

@@ -46,7 +46,8 @@ export function ServerPages({ data: initial, location }: ViewProps<ServersData>)
           const found = await api.get<ServersJson>('/api/servers')
           set((old) => ({ ...old, ...found }))
         } catch {
-          // The next reading of the counts shows the error.
+          // This reading shows the error.
+          await read()
         }
       }),
       STATE_MS,
