@@ -53,13 +53,20 @@ const windsurf: Form = { client: 'Windsurf', servers: [['mcpServers']], hasComme
 const callbackPort = 8976
 const remoteCommand = 'mcp-remote@0.15.1'
 
+/** The entry for clients that sign in at no URL, or not with an id. */
+const byCommand = (url: string, id: string | undefined) => ({
+  command: 'npx',
+  args: ['-y', remoteCommand, url, ...staticClient(id)],
+})
+
 /** The entry of a server at a URL, for each client of docs/clients.md. */
 const remoteEntries: readonly (readonly [Form, (url: string, clientId: string | undefined) => object])[] = [
-  [claudeDesktop, (url, id) => ({ command: 'npx', args: ['-y', remoteCommand, url, ...staticClient(id)] })],
+  [claudeDesktop, byCommand],
   [claudeCode, (url, id) => ({ type: 'http', url, ...(id && { oauth: { clientId: id, callbackPort } }) })],
   [cursor, (url, id) => ({ url, ...(id && { auth: { CLIENT_ID: id } }) })],
   [vsCode, (url, id) => ({ type: 'http', url, ...(id && { oauth: { clientId: id } }) })],
   [zed, (url, id) => ({ url, ...(id && { oauth: { client_id: id } }) })],
+  [windsurf, (url, id) => (id === undefined ? { serverUrl: url } : byCommand(url, id))],
 ]
 
 function staticClient(id: string | undefined): string[] {

@@ -40,7 +40,7 @@ function entriesOf(client: string): [string, Entry][] {
   return Object.entries(snippet[key] ?? {})
 }
 
-const clients = ['Claude Desktop', 'Claude Code', 'Cursor', 'VS Code', 'Zed']
+const clients = ['Claude Desktop', 'Claude Code', 'Cursor', 'VS Code', 'Zed', 'Windsurf']
 
 describe('docs/clients.md', function () {
   this.timeout(240_000)

@@ -25,11 +25,13 @@ describe('the configuration of a client for the URL of a gateway', () => {
       '.cursor/mcp.json',
       '.vscode/mcp.json',
       '.zed/settings.json',
+      'mcp_config.json',
     ])
   })
 
   it('has no id if clients register themselves', () => {
     const texts = remoteConfigurations({ ...server, clientId: undefined }).map(({ text }) => text)
     expect(texts.join()).to.not.match(/client|oauth|auth/i)
+    expect(JSON.parse(texts.at(-1) ?? '')).to.deep.equal({ mcpServers: { files: { serverUrl: server.url } } })
   })
 })
