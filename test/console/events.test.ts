@@ -8,6 +8,7 @@ import { EventStreams } from 'svc-sdk/internal/admin/event-stream'
 import { AdminEventStream } from 'svc-sdk/internal/admin/operation'
 import { CallFeed } from 'svc-sdk/internal/console/events/call-feed'
 import { adminToken, ask } from '../app/admin/rig.js'
+import { envelope } from '../plugins/audit/log/writer/records.js'
 import { temporaryDir } from '../support/temporary-dir.js'
 import { readEvents } from './event-reader.js'
 import { type Payments, startPayments } from './payments.js'
@@ -120,6 +121,25 @@ describe('the feed of calls', () => {
     second()
     third()
     expect([...new Set(failures)]).to.deep.equal(['second', 'third'])
+  })
+
+  it('counts calls and no events of the gateway, also if it reads a part of them', async () => {
+    const dir = join(home.path, 'audit')
+    mkdirSync(dir)
+    const day = '2026-11-20'
+    const [call, event] = ['get_invoice@1', 'admin/read@1'].map((tool) => {
+      const changes = { ts: `${day}T10:00:00.000Z`, server: 'gw@1', gateway: 'gw@1', tool }
+      return `${JSON.stringify(envelope(changes))}\n`
+    })
+    writeFileSync(join(dir, `audit-${day}.ndjson`), `${call}${event}`.repeat(375))
+    const batches: unknown[] = []
+    const stop = await CallFeed.of(dir).watch(
+      `${day}:0`,
+      ({ rows, seen, oneIn }) => void batches.push([rows.length, seen, oneIn]),
+      () => undefined,
+    )
+    stop()
+    expect(batches).to.deep.equal([[125, 375, 3]])
   })
 })
 

@@ -173,6 +173,19 @@ describe('the view of calls as they happen', () => {
     await last.getByText('sealed', { exact: true }).waitFor()
   })
 
+  it('counts also the calls that it does not show, while it is paused', async () => {
+    const { audit } = await pastDay(home.path, Date.now(), 3)
+    await using rig = await startConsole(browser, { audit })
+    const page = await rig.page('/console/live')
+    await using log = new DayLog(audit)
+    await log.append(1)
+    await rows(page).nth(3).waitFor()
+    await page.keyboard.press(' ')
+    await log.append(1000)
+    await page.getByText(/showing 1 in \d+/).waitFor()
+    await page.getByRole('button', { name: 'Resume: 1,000 new' }).waitFor()
+  })
+
   it('says that the connection is lost, and how many calls were recorded meanwhile', async () => {
     const { audit } = await pastDay(home.path, Date.now(), 3)
     await using rig = await startConsole(browser, { audit })

@@ -12,6 +12,7 @@ const MAX_CHUNKS = 16
 
 export interface CallBatch {
   readonly rows: readonly CallRow[]
+  /** Number of calls; if not every line was read, by the share of calls among those that were. */
   readonly seen: number
   readonly oneIn: number
   /** The place after the last line. */
@@ -137,7 +138,7 @@ function batchOf(lines: readonly TailLine[], { day, offset }: TailPlace): CallBa
     const row = record && callRowOf(record, id)
     return row === undefined || row.kind === 'event' ? [] : [row]
   })
-  return { rows, seen: lines.length, oneIn, id: `${day}:${offset}` }
+  return { rows, seen: Math.min(rows.length * oneIn, lines.length), oneIn, id: `${day}:${offset}` }
 }
 
 function isBefore(a: TailPlace, b: TailPlace): boolean {

@@ -7,7 +7,9 @@ import { statusSchema } from '../status-operation.js'
 
 const callsSchema = z.object({
   rows: z.array(callRowSchema).describe('In the order of the log.'),
-  seen: z.int().describe('Calls that were recorded since the event before.'),
+  seen: z
+    .int()
+    .describe('Calls that were recorded since the event before, about so many if one_in is above 1.'),
   one_in: z.int().describe('Above 1: there were too many, and every n-th is shown.'),
   is_backfill: z.boolean().describe('Whether they were recorded while the client was away.'),
 })

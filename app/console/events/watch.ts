@@ -80,7 +80,7 @@ class Watched {
       (batch) => {
         const rows = batch.rows.filter((row) => maySee(this.#access, row))
         // Only some clients may see the number of others' calls.
-        const count = this.#access.readsAll ? batch.seen : rows.length * batch.oneIn
+        const count = this.#access.readsAll ? batch.seen : Math.min(rows.length * batch.oneIn, batch.seen)
         const isOld = performance.now() - this.#decidedAt > BELIEVED_MS
         // A client that does not keep up, or whose access was decided too long ago, gets a sample of the calls, and their number.
         if (this.#sink.isCongested || isOld) {

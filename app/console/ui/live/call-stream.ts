@@ -64,7 +64,8 @@ export function useCallStream(
         if (isBackfill) wasLost.current = false
         setOneIn(every)
         add(more.toReversed())
-        setHeld((count) => count + more.filter(matches).length)
+        // Of those that were not sent, as many match as of the others.
+        setHeld((count) => count + Math.min(more.filter(matches).length * every, seen))
       },
       sealed: (event) => setEnds(event.ends),
     },
