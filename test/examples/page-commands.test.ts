@@ -35,12 +35,15 @@ const elsewhere: Readonly<Record<string, string>> = {
   'docs/install.md: mkdir -p /tmp/svc': 'test/packages/publish.test.ts',
   'docs/mcp.md: curl -s http://127.0.0.1:8787/mcp/everything/echo@unversioned -H \'content-type: application/json\' -d \'{"message":"hi"}\'':
     'test/app/mcp/tool-client.test.ts',
-  'docs/operations/install.md: mkdir -p keys': 'test/examples/page-operations.test.ts',
+  'docs/operations/install.md: useradd --system --home-dir /var/lib/svc --shell /usr/sbin/nologin svc':
+    'test/examples/page-operations.test.ts',
+  'docs/operations/install.md: npx svc-sdk keys generate --out keys/audit.key':
+    'test/examples/page-operations.test.ts',
   'docs/operations/install.md: curl --cacert tls/gateway.crt https://localhost:8787/readyz':
     'test/examples/page-operations.test.ts',
-  'docs/operations/recover.md: npx svc-sdk audit fetch https://audit.example.com restored --key-file read.key --keys audit.pub':
+  'docs/operations/recover.md: npx svc-sdk audit fetch https://audit.example.com /var/lib/svc/restored --key-file keys/read.key --keys keys/audit.pub':
     'test/examples/page-operations.test.ts',
-  'docs/operations/recover.md: npx svc-sdk audit resume restored   # the same log goes on':
+  'docs/operations/recover.md: npx svc-sdk audit resume /var/lib/svc/restored   # the same log goes on':
     'test/examples/page-operations.test.ts',
   'docs/operations/recover.md: npx svc-sdk keys generate --out keys/next.key':
     'test/examples/page-operations.test.ts',
