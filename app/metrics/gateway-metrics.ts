@@ -18,7 +18,9 @@ export class GatewayMetrics implements Meter {
   #counters = new Map<string, Counter>()
   #gauges = new Map<string, Gauge>()
   #histograms = new Map<string, DurationHistogram>()
-  #watched = new Map<string, () => number>()
+  /** The last one of a name is in use. */
+  #watches = new Map<string, (() => number | undefined)[]>()
+  #emptyAtFirst = new Set<string>()
   #refused = new Set<string>()
   #logger: Logger
 
@@ -45,10 +47,13 @@ export class GatewayMetrics implements Meter {
     gauge?.set(value)
   }
 
-  /** The last `read` of a name is in use, as a reload opens the next log before it closes the old one. */
-  watch(name: string, read: () => number): void {
+  watch(name: string, read: () => number | undefined): () => void {
     const gauge = this.#gauges.get(name) ?? this.#registerOnFirstUse(name, 'gauge', this.#gauges)
-    if (gauge !== undefined) this.#watched.set(name, read)
+    if (gauge === undefined) return () => undefined
+    const watches = this.#watches.get(name) ?? []
+    this.#watches.set(name, watches)
+    watches.push(read)
+    return () => this.#unwatch(name, read)
   }
 
   observe(name: string, seconds: number): void {
@@ -115,20 +120,35 @@ export class GatewayMetrics implements Meter {
       this.#histograms.set(name, histogram)
     } else {
       const gauge = new Gauge({ ...options, collect: () => this.#read(name) })
-      if (isEmptyAtFirst) gauge.remove()
+      if (isEmptyAtFirst) this.#emptyAtFirst.add(name)
       this.#gauges.set(name, gauge)
+      this.#set(name, undefined)
     }
   }
 
   #read(name: string): void {
-    const read = this.#watched.get(name)
+    const read = this.#watches.get(name)?.at(-1)
     if (read === undefined) return
     try {
-      this.#gauges.get(name)?.set(read())
+      this.#set(name, read())
     } catch (error) {
-      this.#watched.delete(name)
+      this.#unwatch(name, read)
       this.#logger.warn({ metric: name, reason: messageOf(error) }, 'a metric is not read any more')
     }
+  }
+
+  #unwatch(name: string, read: () => number | undefined): void {
+    const watches = this.#watches.get(name) ?? []
+    const index = watches.indexOf(read)
+    if (index !== -1) watches.splice(index, 1)
+    this.#set(name, undefined)
+  }
+
+  /** Undefined sets what the gauge has at first. */
+  #set(name: string, value: number | undefined): void {
+    const gauge = this.#gauges.get(name)
+    if (value === undefined && this.#emptyAtFirst.has(name)) gauge?.remove()
+    else gauge?.set(value ?? 0)
   }
 }
 

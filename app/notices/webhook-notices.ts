@@ -55,6 +55,12 @@ export class WebhookNotices implements Notices {
   use(destinations: readonly Destination[], keys: KeyReader): void {
     this.#destinations = destinations
     this.#keys = keys
+    // Those whose destination is gone would only wait for their next attempt.
+    for (const { id, url, subscribed, timer } of this.#pending.values()) {
+      if (!subscribed || destinations.some((one) => one.url === url)) continue
+      clearTimeout(timer)
+      this.#run(() => this.#end(id))
+    }
     if (this.#isLoaded) return
     this.#isLoaded = true
     this.#run(async () => {

@@ -70,10 +70,14 @@ export interface Logger {
 /** Counters, gauges and histograms for operators. */
 export interface Meter {
   count(name: string, by?: number): void
-  /** Sets the current value. */
+  /** Sets the current value, which stays until the next one, even if a reload removes the stage. */
   gauge?(name: string, value: number): void
-  /** A gauge whose value is read whenever the metrics are, so that it is true even if the stage hangs. */
-  watch?(name: string, read: () => number): void
+  /**
+   * A gauge whose value is read whenever the metrics are, so that it is true even if the stage hangs; undefined is for a
+   * value that is not known. To be ended by calling the result: then the gauge has the value of the watch before, if
+   * that has not ended, as a reload that is refused leaves the old stage in force.
+   */
+  watch?(name: string, read: () => number | undefined): () => void
   /** Adds a duration, in seconds, to a histogram. */
   observe?(name: string, seconds: number): void
 }

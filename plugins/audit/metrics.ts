@@ -48,7 +48,8 @@ export const metrics: Readonly<Record<string, MetricEntry>> = {
   },
   svc_audit_upload_last_success_timestamp_seconds: {
     kind: 'gauge',
-    help: 'Time of the last uploaded object, in seconds since 1970.',
+    help: 'Time of the last object that this process uploaded, in seconds since 1970.',
+    isEmptyAtFirst: true,
   },
   svc_audit_upload_bytes_total: { kind: 'counter', help: 'Uploaded bytes of the log.' },
   svc_audit_upload_objects_total: { kind: 'counter', help: 'Uploaded objects.' },

@@ -77,10 +77,10 @@ function boundEvaluator(evaluator: DecisionEvaluator, context: PluginContext): E
   return {
     description: 'the evaluator bound in code',
     connect: () => {
-      const lease = context.resources.acquire('runtime evaluator', () => ({
-        value: createBreaker(context),
-        close: () => undefined,
-      }))
+      const lease = context.resources.acquire('runtime evaluator', () => {
+        const { breaker, unwatch } = createBreaker(context)
+        return { value: breaker, close: unwatch }
+      })
       return { evaluator, breaker: lease.value, release: () => lease.release() }
     },
   }
@@ -103,7 +103,12 @@ function remoteEvaluator(
       checkKeyRef(remote, reader)
       const lease = context.resources.acquire(`runtime ${canonicalize({ url: url.href, timeoutMs })}`, () => {
         const endpoint = new RuntimeClient(url, timeoutMs)
-        return { value: { endpoint, breaker: createBreaker(context) }, close: () => endpoint.close() }
+        const { breaker, unwatch } = createBreaker(context)
+        const close = () => {
+          unwatch()
+          return endpoint.close()
+        }
+        return { value: { endpoint, breaker }, close }
       })
       const { endpoint, breaker } = lease.value
       const evaluator = new RemoteEvaluator({
@@ -132,12 +137,13 @@ function checkKeyRef({ apiKeyRef }: RemoteConfig, reader: KeyReader): void {
   }
 }
 
-function createBreaker({ container }: PluginContext): CircuitBreaker {
+function createBreaker({ container }: PluginContext): { breaker: CircuitBreaker; unwatch: () => void } {
   const logger = resolveOptional(container, tokens.Logger)
-  const meter = resolveOptional(container, tokens.Meter)
-  return new CircuitBreaker(resolve(container, tokens.Clock), (isOpen) => {
-    meter?.gauge?.('svc_runtime_circuit_open', isOpen ? 1 : 0)
+  const breaker = new CircuitBreaker(resolve(container, tokens.Clock), (isOpen) => {
     if (isOpen) logger?.error({}, 'the runtime cannot be reached or fails for several callers')
     else logger?.warn({}, 'the runtime decides again')
   })
+  const meter = resolveOptional(container, tokens.Meter)
+  const unwatch = meter?.watch?.('svc_runtime_circuit_open', () => Number(breaker.isOpen))
+  return { breaker, unwatch: () => unwatch?.() }
 }

@@ -46,6 +46,18 @@ export class RecordingMeter implements Meter {
   gauge(name: string, value: number): void {
     this.values.set(name, value)
   }
+
+  #watches = new Map<string, () => number | undefined>()
+
+  watch(name: string, read: () => number | undefined): () => void {
+    this.#watches.set(name, read)
+    return () => void this.#watches.delete(name)
+  }
+
+  /** The value now of a gauge that a stage has read. */
+  read(name: string): number | undefined {
+    return this.#watches.get(name)?.()
+  }
 }
 
 export class StageRig implements AsyncDisposable {

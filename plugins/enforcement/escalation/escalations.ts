@@ -28,6 +28,9 @@ interface Parts {
   readonly service: EscalationService
   readonly handler: EscalationHandler
   readonly sweeper: NodeJS.Timeout
+  /** The number of the store's open reviews, which survives a reload with it. */
+  readonly reviews: { open: number }
+  readonly unwatch: (() => void) | undefined
 }
 
 export class Escalations {
@@ -72,10 +75,13 @@ export class Escalations {
     ])
     const store = this.#store.running
     const waiters = this.#store.attach('waiters', () => ({ value: new Waiters(), close: () => undefined }))
+    const reviews = this.#store.attach('open reviews', () => ({ value: { open: 0 }, close: () => undefined }))
     const logger = resolveOptional(container, tokens.Logger)
+    const meter = resolveOptional(container, tokens.Meter)
+    const unwatch = meter?.watch?.('svc_escalation_reviews_open', () => reviews.open)
     const events = new EscalationEvents(
       record,
-      resolveOptional(container, tokens.Meter),
+      meter,
       resolveOptional(container, tokens.Notices),
       resolveOptional(container, services.approvalPage),
     )
@@ -99,11 +105,12 @@ export class Escalations {
         logger?.error({ err }, 'the sweep for steps of escalations failed'),
       )
     }, SWEEP_MS)
-    this.#parts = { repository, service, handler, sweeper: sweeper.unref() }
+    this.#parts = { repository, service, handler, sweeper: sweeper.unref(), reviews, unwatch }
   }
 
   async stop(): Promise<void> {
     clearInterval(this.#parts?.sweeper)
+    this.#parts?.unwatch?.()
     this.#parts = undefined
     // The interval logs its own errors.
     await this.#sweeping?.catch(() => undefined)
@@ -142,11 +149,13 @@ export class Escalations {
   }
 
   async #sweep(): Promise<void> {
-    const { repository, service } = this.#parts ?? {}
-    await repository?.sweep()
-    if (this.#rule.emergency === undefined || this.#sweeps++ % SWEEPS_PER_COUNT !== 0) return
-    const open = await service?.list({ review: 'open', limit: MAX_COUNTED })
-    const meter = resolveOptional(this.#context.container, tokens.Meter)
-    meter?.gauge?.('svc_escalation_reviews_open', open?.length ?? 0)
+    if (this.#parts === undefined) return
+    const { repository, service, reviews } = this.#parts
+    await repository.sweep()
+    const isDue = this.#sweeps++ % SWEEPS_PER_COUNT === 0
+    // A policy that allows no emergencies may have had some; its first sweep tells.
+    const hasReviews = this.#rule.emergency !== undefined || reviews.open > 0 || this.#sweeps === 1
+    if (isDue && hasReviews)
+      reviews.open = (await service.list({ review: 'open', limit: MAX_COUNTED })).length
   }
 }

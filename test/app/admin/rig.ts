@@ -33,15 +33,17 @@ export interface AdminRig extends AsyncDisposable {
   own(path: string, headers?: Record<string, string>): Promise<HttpResponse>
 }
 
-export async function startAdminRig(given: Partial<GatewaySettings> = {}): Promise<AdminRig> {
+export async function startAdminRig(
+  given: Partial<GatewaySettings> | ((home: string) => Partial<GatewaySettings>) = {},
+): Promise<AdminRig> {
   const service = new TestEscalationService()
-  const gateway = await startTestGateway({
+  const gateway = await startTestGateway((home) => ({
     targets: { billing: 'http://127.0.0.1:1' },
     admin: { port: 0, tokenRef: 'env:SVC_ADMIN' },
     env: { SVC_ADMIN: adminToken },
     plugins: [escalationServicePlugin(service)],
-    ...given,
-  })
+    ...(typeof given === 'function' ? given(home) : given),
+  }))
   const { url, adminUrl = '' } = await gateway.handle.ready()
   const admin = (path: string, asking: Asking = {}) =>
     ask(adminUrl, path, { headers: { authorization: `Bearer ${adminToken}` }, ...asking })

@@ -45,6 +45,7 @@ export class ExportStatusTracker {
 
   appended(bytes: number): void {
     this.#hasNewBytes = true
+    if (this.#isStandby) return
     this.#appended.bytes += bytes
     this.#appended.since ??= this.#clock.now()
     this.#pendingBytes += bytes

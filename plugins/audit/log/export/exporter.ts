@@ -47,6 +47,7 @@ export class Exporter {
   readonly #lock: HeldLock
   readonly #appends = new Int32Array(new SharedArrayBuffer(4))
   readonly #host: ExportHost
+  readonly #unwatch: readonly ((() => void) | undefined)[]
   #thread: Thread<ExportThreadMethods> | undefined
   #closed: Promise<void> | undefined
 
@@ -73,7 +74,6 @@ export class Exporter {
       progress: (name, progress) => {
         this.#receivers.get(name)?.tracker.progressed(progress)
         meter.count('svc_audit_export_records_total', progress.sent)
-        this.#setGauges()
       },
       gap: async (gap) => {
         meter.count('svc_audit_export_gap_bytes_total', gap.bytes)
@@ -82,6 +82,15 @@ export class Exporter {
       },
       warned: (message) => onAsyncError(new AuditError('export_failed', message)),
     }
+    this.#unwatch = [
+      meter.watch?.('svc_audit_export_pending_bytes', () =>
+        this.status().reduce((sum, { pendingBytes }) => sum + pendingBytes, 0),
+      ),
+      meter.watch?.(
+        'svc_audit_export_lag_seconds',
+        () => Math.max(...this.status().map(({ lagMs }) => lagMs)) / 1000,
+      ),
+    ]
   }
 
   /** Starts the rounds. Call after the directory is open. */
@@ -117,7 +126,6 @@ export class Exporter {
         hasNewBytes: () => false,
         isBlocked: () => tracker.isRefused,
         forgetRefusals: () => tracker.forgetRefusal(),
-        onInterval: () => this.#setGauges(),
       },
       { intervalMs: INTERVAL_MS, refusalMs: REFUSAL_MS, random },
     )
@@ -134,7 +142,6 @@ export class Exporter {
           new AuditError(error?.code ?? 'export_failed', `the export to ${name} failed: ${error?.message}`),
         )
       if (error !== undefined) meter.count('svc_audit_export_failures_total')
-      this.#setGauges()
     }
     return tracker.result
   }
@@ -162,15 +169,6 @@ export class Exporter {
     })
   }
 
-  #setGauges(): void {
-    const all = this.status().filter(({ state }) => state !== 'standby')
-    if (all.length === 0) return
-    const { meter } = this.#parts
-    const pending = all.reduce((sum, { pendingBytes }) => sum + pendingBytes, 0)
-    meter.gauge?.('svc_audit_export_pending_bytes', pending)
-    meter.gauge?.('svc_audit_export_lag_seconds', Math.max(...all.map(({ lagMs }) => lagMs)) / 1000)
-  }
-
   async #close(): Promise<void> {
     for (const { schedule } of this.#receivers.values()) schedule.stop()
     const limit = setTimeout(() => this.#thread?.tell('abort'), CLOSE_MS)
@@ -186,6 +184,7 @@ export class Exporter {
       )
     } finally {
       clearTimeout(limit)
+      for (const unwatch of this.#unwatch) unwatch?.()
       await this.#thread?.close()
       this.#lock.release()
     }

@@ -23,8 +23,6 @@ interface ScheduledUpload {
   /** Whether nothing can be uploaded before refusals are tried again, or before `flush`. */
   isBlocked(): boolean
   forgetRefusals(): void
-  /** Called at every interval. */
-  onInterval(): void
 }
 
 export class UploadSchedule {
@@ -129,10 +127,7 @@ export class UploadSchedule {
     const isRetry = now >= this.#retryAt
     const isInterval = now >= this.#intervalAt
     const areRefusals = now >= this.#refusalsAt
-    if (isInterval) {
-      this.#intervalAt = now + this.#intervalMs
-      this.#upload.onInterval()
-    }
+    if (isInterval) this.#intervalAt = now + this.#intervalMs
     if (areRefusals) {
       this.#refusalsAt = NEVER
       this.#upload.forgetRefusals()

@@ -33,6 +33,7 @@ export class UploadMetrics {
   isStandby = false
   #pendingBytes = 0
   readonly #meter: Meter
+  readonly #unwatch: readonly ((() => void) | undefined)[]
   readonly #clock: Clock
   readonly #maxDelayMs: number
   #uploadedBytes = 0
@@ -48,9 +49,18 @@ export class UploadMetrics {
     this.#meter = meter
     this.#clock = clock
     this.#maxDelayMs = maxDelayMs
+    this.#unwatch = [
+      meter.watch?.('svc_audit_upload_pending_bytes', () => this.#pendingBytes),
+      meter.watch?.('svc_audit_upload_oldest_pending_seconds', () => this.#delayMs() / 1000),
+      meter.watch?.(
+        'svc_audit_upload_last_success_timestamp_seconds',
+        () => this.#lastUploadAt && this.#lastUploadAt / 1000,
+      ),
+    ]
   }
 
   appended(bytes: number): void {
+    if (this.isStandby) return
     this.#pendingBytes += bytes
     if (this.#pendingSince !== undefined && this.#appendedSince !== undefined) return
     const now = this.#clock.now()
@@ -72,7 +82,6 @@ export class UploadMetrics {
   /** Everything that the round found is uploaded. */
   roundSucceeded(): void {
     this.#pendingSince = this.#appendedSince
-    this.setGauges()
   }
 
   standBy(): void {
@@ -90,7 +99,6 @@ export class UploadMetrics {
     this.#error = undefined
     this.#meter.count('svc_audit_upload_bytes_total', bytes)
     this.#meter.count('svc_audit_upload_objects_total')
-    this.#meter.gauge?.('svc_audit_upload_last_success_timestamp_seconds', this.#lastUploadAt / 1000)
   }
 
   failed(error: UploadError): void {
@@ -99,10 +107,9 @@ export class UploadMetrics {
     this.#meter.count('svc_audit_upload_failures_total')
   }
 
-  setGauges(): void {
-    if (this.isStandby) return
-    this.#meter.gauge?.('svc_audit_upload_pending_bytes', this.#pendingBytes)
-    this.#meter.gauge?.('svc_audit_upload_oldest_pending_seconds', this.#delayMs() / 1000)
+  /** Ends the gauges. */
+  close(): void {
+    for (const unwatch of this.#unwatch) unwatch?.()
   }
 
   status(state: UploadStatus['state'], standing: UploadError | undefined): UploadStatus {

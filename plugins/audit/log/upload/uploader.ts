@@ -87,7 +87,6 @@ export class Uploader {
         hasNewBytes: () => this.#newBytes > 0,
         isBlocked: () => this.#obstacle !== undefined,
         forgetRefusals: () => this.#forgetRefusals(),
-        onInterval: () => this.#metrics.setGauges(),
       },
       { intervalMs, refusalMs, random },
     )
@@ -159,6 +158,7 @@ export class Uploader {
       if (!this.#closing.signal.aborted) await this.#schedule.flush()
     } finally {
       clearTimeout(limit)
+      this.#metrics.close()
       await this.#thread.close()
       this.#lock.release()
     }

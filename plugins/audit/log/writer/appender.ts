@@ -50,6 +50,7 @@ export class SvcAppender {
   readonly #directory: LogDirectory
   readonly #intake: RecordIntake
   readonly #disk: DiskMonitor
+  readonly #unwatch: readonly ((() => void) | undefined)[]
   readonly #uploader: Uploader | undefined
   readonly #exporter: Exporter | undefined
   #closing: Promise<void> | undefined
@@ -100,12 +101,14 @@ export class SvcAppender {
     const meter = options.meter ?? noMeter
     const { minFreeBytes = DEFAULT_MIN_FREE_BYTES } = config
     this.#disk = new DiskMonitor({ dir, minFreeBytes, port, logger, meter })
-    meter.watch?.('svc_audit_queue_bytes', () => this.#status.pendingBytes)
     const openedAt = clock.now()
-    meter.watch?.('svc_audit_seal_lag_seconds', () => {
-      const { active, sealedAt = openedAt } = this.#directory.opened?.sealer?.status ?? {}
-      return active === true ? (clock.now() - sealedAt) / 1000 : 0
-    })
+    this.#unwatch = [
+      meter.watch?.('svc_audit_queue_bytes', () => this.#status.pendingBytes),
+      meter.watch?.('svc_audit_seal_lag_seconds', () => {
+        const { active, sealedAt = openedAt } = this.#directory.opened?.sealer?.status ?? {}
+        return active === true ? (clock.now() - sealedAt) / 1000 : 0
+      }),
+    ]
     const onOpen = () => {
       void this.#disk.start()
       this.#uploader?.start()
@@ -284,6 +287,7 @@ export class SvcAppender {
   async #close(): Promise<void> {
     // Each `append` has its own promise, which reports a failed write.
     await this.#written()
+    for (const unwatch of this.#unwatch) unwatch?.()
     clearTimeout(this.#probe)
     this.#disk.stop()
     this.#queues.close()

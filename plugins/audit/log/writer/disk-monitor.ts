@@ -24,12 +24,14 @@ interface DiskStatus {
 
 export class DiskMonitor {
   readonly #parts: DiskMonitorParts
+  readonly #unwatch: (() => void) | undefined
   #status: DiskStatus = {}
   #timer: NodeJS.Timeout | undefined
   #stopped = false
 
   constructor(parts: DiskMonitorParts) {
     this.#parts = parts
+    this.#unwatch = parts.meter.watch?.('svc_audit_disk_free_bytes', () => this.#status.freeBytes)
   }
 
   /** The result of the last check. */
@@ -46,6 +48,7 @@ export class DiskMonitor {
 
   stop(): void {
     this.#stopped = true
+    this.#unwatch?.()
     clearInterval(this.#timer)
   }
 
@@ -63,7 +66,6 @@ export class DiskMonitor {
       logger.warn({ err, dir }, "the free space of the log's disk cannot be read")
       return
     }
-    meter.gauge?.('svc_audit_disk_free_bytes', freeBytes)
     const isLow = freeBytes < minFreeBytes
     const wasLow = this.#status.warning !== undefined
     const [free, least] = [freeBytes, minFreeBytes].map((bytes) => Math.floor(bytes / MIB))

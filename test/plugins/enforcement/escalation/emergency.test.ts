@@ -227,7 +227,7 @@ describe('the review of an emergency call', () => {
       await using rig = await start()
       const open = async () => {
         await timers.tickAsync(60_000)
-        return rig.levels.get('svc_escalation_reviews_open')
+        return rig.level('svc_escalation_reviews_open')
       }
       await rig.call(run)
       expect(await open()).to.equal(1)

@@ -84,8 +84,8 @@ export interface EscalationRig extends AsyncDisposable {
   readonly notices: Notice[]
   /** The counters that were incremented, in order. */
   readonly counted: string[]
-  /** The values of counters and gauges. */
-  readonly levels: ReadonlyMap<string, number>
+  /** The value of a gauge. */
+  level(name: string): number | undefined
   /** The calls that reached the upstream. */
   readonly sent: Call[]
   call(options?: CallOptions): Promise<Outcome>
@@ -145,7 +145,7 @@ export async function startRig(options: RigOptions = {}): Promise<EscalationRig>
     events,
     notices,
     counted: rig.meter.counted,
-    levels: rig.meter.values,
+    level: (name) => rig.meter.read(name),
     sent,
     make,
     through,

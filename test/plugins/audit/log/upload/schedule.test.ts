@@ -43,7 +43,6 @@ describe('the schedule of the upload', () => {
           isBlocked = false
           log.push(['forget', performance.now()])
         },
-        onInterval: () => undefined,
       },
       { intervalMs, refusalMs: 1_000, random: () => 0.5 },
     )

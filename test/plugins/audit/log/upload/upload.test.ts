@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { appendFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'
+import { RecordingMeter } from '../../../../support/stage-rig.js'
 import { temporaryDir } from '../../../../support/temporary-dir.js'
 import { appenderIn, DAY, envelope, memoryLogger } from '../writer/records.js'
 import { type Cloud, METADATA, OWNER, startCloud } from './cloud.js'
@@ -232,12 +233,7 @@ describe('upload', () => {
   })
 
   it('reports its status and metrics', async () => {
-    const counts = new Map<string, number>()
-    const gauges = new Map<string, number>()
-    const meter = {
-      count: (name: string, by = 1) => void counts.set(name, (counts.get(name) ?? 0) + by),
-      gauge: (name: string, value: number) => void gauges.set(name, value),
-    }
+    const meter = new RecordingMeter()
     const { appender } = await uploadingSoon(dir.path, cloud, {}, { meter })
     await appender.append(envelope())
     await appender.flush()
@@ -251,16 +247,15 @@ describe('upload', () => {
       failures: 0,
       lastUploadAt: Date.parse('2026-11-21T12:00:00Z'),
     })
+    expect(meter.read('svc_audit_upload_pending_bytes')).to.equal(0)
+    expect(meter.read('svc_audit_upload_oldest_pending_seconds')).to.equal(0)
+    const last = meter.read('svc_audit_upload_last_success_timestamp_seconds')
+    expect(last).to.equal(Date.parse('2026-11-21T12:00:00Z') / 1000)
     await appender.close()
-    expect([...counts]).to.deep.equal([
+    expect([...meter.values]).to.deep.equal([
       ['svc_audit_upload_bytes_total', bytes],
       ['svc_audit_upload_objects_total', 1],
     ])
-    expect(Object.fromEntries(gauges)).to.deep.include({
-      svc_audit_upload_pending_bytes: 0,
-      svc_audit_upload_oldest_pending_seconds: 0,
-      svc_audit_upload_last_success_timestamp_seconds: Date.parse('2026-11-21T12:00:00Z') / 1000,
-    })
   })
 
   it('uploads the checkpoints, the last ones included', async () => {

@@ -1,5 +1,6 @@
 import { expect } from 'chai'
 import sinon from 'sinon'
+import { RecordingMeter } from '../../../../support/stage-rig.js'
 import { temporaryDir } from '../../../../support/temporary-dir.js'
 import { appenderIn, codeOf, diskWith, envelope, ioError as error, memoryLogger } from './records.js'
 
@@ -16,7 +17,7 @@ describe('the free space of the disk', () => {
   function watched(options: { free: number; minFreeBytes?: number }) {
     const disk = { free: options.free as number | Error }
     const logger = memoryLogger()
-    const metrics = new Map<string, number>()
+    const metrics = new RecordingMeter()
     const fileSystem = diskWith({
       statfs: (_path, done) => {
         const { free } = disk
@@ -28,10 +29,7 @@ describe('the free space of the disk', () => {
     const appender = appenderIn(dir.path, {
       fileSystem,
       logger,
-      meter: {
-        count: (name, by = 1) => void metrics.set(name, (metrics.get(name) ?? 0) + by),
-        gauge: (name, value) => void metrics.set(name, value),
-      },
+      meter: metrics,
       ...(minFreeBytes === undefined ? {} : { config: { minFreeBytes } }),
     })
     return { disk, logger, metrics, appender }
@@ -44,7 +42,7 @@ describe('the free space of the disk', () => {
     expect(appender.status())
       .to.include({ freeBytes: 600 * MIB })
       .and.not.have.property('warning')
-    expect(metrics.get('svc_audit_disk_free_bytes')).to.equal(600 * MIB)
+    expect(metrics.read('svc_audit_disk_free_bytes')).to.equal(600 * MIB)
     await appender.close()
   })
 
@@ -58,7 +56,7 @@ describe('the free space of the disk', () => {
     disk.free = 90 * MIB
     await clock.tickAsync(30_000)
     expect(appender.status().warning).to.include('90 MiB')
-    expect(metrics.get('svc_audit_disk_low_total')).to.equal(1)
+    expect(metrics.values.get('svc_audit_disk_low_total')).to.equal(1)
     expect(logger.entries.filter(({ message }) => message.includes('low on space'))).to.have.length(1)
     disk.free = 300 * MIB
     await clock.tickAsync(30_000)

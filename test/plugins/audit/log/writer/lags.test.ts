@@ -1,4 +1,5 @@
 import { expect } from 'chai'
+import { RecordingMeter } from '../../../../support/stage-rig.js'
 import { temporaryDir } from '../../../../support/temporary-dir.js'
 import { appenderIn, envelope, fixedClock } from './records.js'
 
@@ -7,13 +8,9 @@ describe('the lags that a log shows', () => {
 
   it('rise while records wait for their seal, and while bytes wait for the disk', async () => {
     const clock = fixedClock()
-    const watched = new Map<string, () => number>()
-    const meter = {
-      count: () => undefined,
-      watch: (name: string, read: () => number) => void watched.set(name, read),
-    }
+    const meter = new RecordingMeter()
     const appender = appenderIn(dir.path, { clock, meter })
-    const read = (name: string) => watched.get(name)?.()
+    const read = (name: string) => meter.read(name)
     await appender.ready()
     await appender.seal()
     expect(read('svc_audit_seal_lag_seconds')).to.equal(0)
