@@ -1,4 +1,6 @@
 // `svc console`: the pages of the console from this installation, for a gateway elsewhere.
+import { readFile } from 'node:fs/promises'
+import { readWitnessKeys } from '@svc/plugin-audit/tools'
 import { Command } from 'commander'
 import { LocalConsole } from '../console/local-console.js'
 import { type AdminFlags, adminClientOf, withAdminOptions } from './admin-options.js'
@@ -10,6 +12,7 @@ const DEFAULT_PORT = 8793
 
 interface ConsoleFlags extends AdminFlags {
   readonly port: number
+  readonly witnessKeys?: string
 }
 
 export function consoleCommand(io: CliIo = processIo(), ended: () => Promise<void> = untilSignal): Command {
@@ -21,9 +24,13 @@ export function consoleCommand(io: CliIo = processIo(), ended: () => Promise<voi
       portOf,
       DEFAULT_PORT,
     )
-    .action(async ({ port, ...flags }: ConsoleFlags) => {
+    .option('--witness-keys <file>', 'verifier keys of witnesses, with which the pages check cosignatures')
+    .action(async ({ port, witnessKeys: file, ...flags }: ConsoleFlags) => {
       const client = await adminClientOf(flags, process.env)
-      const local = new LocalConsole(client)
+      // Read as keys first: a file of anything else is not for a page.
+      if (file !== undefined) await readWitnessKeys(file)
+      const witnessKeys = file === undefined ? undefined : await readFile(file, 'utf8')
+      const local = new LocalConsole(client, { witnessKeys })
       const link = await local.listen(port)
       await io.out(
         `Open ${link}\nThe link works once. The pages are of this installation, the data of ${client.origin}.\n`,

@@ -47,6 +47,8 @@ export interface PageState {
   readonly now: number
   /** The gateway of another machine for which `svc console` serves the pages; absent: the gateway serves them. */
   readonly servedFor?: string | undefined
+  /** Verifier keys of witnesses, one a line, that `svc console` was started with. */
+  readonly witnessKeys?: string | undefined
 }
 
 export type Theme = 'light' | 'dark'

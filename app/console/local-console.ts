@@ -45,13 +45,19 @@ export class LocalConsole {
   readonly #assets: Assets = readAssets()
   readonly #server: Server
   readonly #clock: Clock
+  readonly #witnessKeys: string | undefined
   readonly #sessions: Sessions
   /** The ticket in the link, which is used once. */
   #ticket: string | undefined = randomBytes(24).toString('base64url')
   #port = 0
 
-  constructor(api: RemoteApi, clock: Clock = hostClock) {
+  /** `witnessKeys` are verifier keys, one a line. */
+  constructor(
+    api: RemoteApi,
+    { clock = hostClock, witnessKeys }: { clock?: Clock; witnessKeys?: string | undefined } = {},
+  ) {
     this.#api = api
+    this.#witnessKeys = witnessKeys
     this.#clock = clock
     const map = (bounds: MapBounds) => new MemoryMap(bounds, clock)
     const proofs = new Proofs(clock, map(proofBounds))
@@ -199,6 +205,7 @@ export class LocalConsole {
       theme: themeOf(message.headers.cookie),
       assets: this.#assets,
       servedFor: this.#api.origin,
+      witnessKeys: this.#witnessKeys,
       ask,
     })
     respond(response, status, html, pageHeaders(this.#assets))

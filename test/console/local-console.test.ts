@@ -1,16 +1,29 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { COSIGNATURE_TYPE } from '@svc/plugin-audit/internal/log/tree/note'
+import { formatVkey } from '@svc/plugin-audit/internal/log/tree/vkey'
 import { expect } from 'chai'
 import { AdminClient } from 'svc-sdk/internal/cli/admin-client'
 import { consoleCommand } from 'svc-sdk/internal/cli/console'
 import { LocalConsole } from 'svc-sdk/internal/console/local-console'
 import { FakeClock } from 'svc-sdk/testing'
 import { adminToken, ask, startAdminRig } from '../app/admin/rig.js'
+import { signerOf } from '../support/audit-log.js'
 import { chromiumOfSuite } from '../support/chromium.js'
 import { runCommand } from '../support/command.js'
+import { TemporaryDir } from '../support/temporary-dir.js'
 import { readEvents } from './event-reader.js'
 import { ready, startConsole } from './rig.js'
 import { beginSession, cookieOf, newSessionKey, type SessionClient, sendChange } from './session-client.js'
+
+const connecting = (url: string, token: string) => [
+  '--admin',
+  url,
+  '--token-ref',
+  `file://${token}`,
+  '--port',
+  '0',
+]
 
 describe('svc console', () => {
   const browser = chromiumOfSuite()
@@ -28,6 +41,8 @@ describe('svc console', () => {
     await rig.gateway.invoke('/mcp/billing/refund@1.0.0', {})
     const token = join(rig.gateway.dir, 'operator-token')
     writeFileSync(token, adminToken)
+    const witnessKeys = join(rig.gateway.dir, 'witnesses')
+    writeFileSync(witnessKeys, `${formatVkey('w.example/1', COSIGNATURE_TYPE, signerOf(5).publicKey)}\n`)
     let end: () => void = () => undefined
     let print: (text: string) => void = () => undefined
     const ended = new Promise<void>((resolve) => {
@@ -39,7 +54,7 @@ describe('svc console', () => {
     const out = async (text: string) => print(text)
     const running = runCommand(
       (io) => consoleCommand({ ...io, out }, () => ended),
-      ['--admin', rig.origin, '--token-ref', `file://${token}`, '--port', '0'],
+      [...connecting(rig.origin, token), '--witness-keys', witnessKeys],
     )
     const { link = '', origin = '' } =
       /^Open (?<link>(?<origin>http:\/\/localhost:\d+)\/\S+)$/m.exec(await printed)?.groups ?? {}
@@ -61,6 +76,10 @@ describe('svc console', () => {
     while ((await page.locator('.log-records tbody a').count()) === 0) await page.reload()
     await page.locator('.log-records tbody a').first().click()
     await page.getByText(/Checked by code from your own installation/).waitFor()
+    await page
+      .locator('.verify li', { hasText: 'Witness w.example/1' })
+      .getByText('it has not cosigned this checkpoint')
+      .waitFor()
     expect(await page.content()).to.not.include(adminToken)
     const cookies = (await page.context().cookies()).map(({ name, value }) => `${name}=${value}`).join('; ')
     const passed = await ask(origin, '/api/evidence?tool=refund', { headers: { cookie: cookies } })
@@ -103,6 +122,21 @@ describe('svc console', () => {
     end()
     expect((await running).code).to.equal(0)
   })
+
+  it('gives its pages no file that does not have keys of witnesses', async () => {
+    using home = new TemporaryDir()
+    const [token, keys] = [join(home.path, 'token'), join(home.path, 'keys')]
+    writeFileSync(token, adminToken)
+    writeFileSync(keys, 'a secret\n')
+    const { code, err } = await runCommand(
+      (io) => consoleCommand(io, () => Promise.resolve()),
+      [...connecting('http://127.0.0.1:1', token), '--witness-keys', keys],
+    )
+    expect(code).to.not.equal(0)
+    expect(err)
+      .to.match(/:1\b.*witness's key/)
+      .and.not.include('a secret')
+  })
 })
 
 describe('a session of svc console', () => {
@@ -115,7 +149,7 @@ describe('a session of svc console', () => {
       { SVC_ADMIN: adminToken },
     )
     const clock = new FakeClock(Date.now())
-    const local = new LocalConsole(client, clock)
+    const local = new LocalConsole(client, { clock })
     const { origin, hash } = new URL(await local.listen(0))
     const statusOf = async (cookie: string) =>
       (await ask(origin, '/api/records', { headers: { cookie } })).status

@@ -66,10 +66,10 @@ export class DayLog implements AsyncDisposable {
   #appender: SvcAppender
   #chance = new Chance(11)
 
-  constructor({ dir, signer }: DayAudit) {
+  constructor({ dir, signer }: DayAudit, retentionDays = 30) {
     this.#appender = new SvcAppender({
       signer: LocalDevSigner.fromKeyRef(signer.keyRef),
-      config: { dir, retentionDays: 30 },
+      config: { dir, retentionDays },
     })
   }
 

@@ -17,10 +17,10 @@ interface AppProps {
 }
 
 export function App({ state, api, events }: AppProps): JSX.Element {
-  const { session, now, login, servedFor } = state
+  const { session, now, login, servedFor, witnessKeys } = state
   const page = useMemo(
-    () => ({ api, events, session, now, login, servedFor }),
-    [api, events, session, now, login, servedFor],
+    () => ({ api, events, session, now, login, servedFor, witnessKeys }),
+    [api, events, session, now, login, servedFor, witnessKeys],
   )
   return (
     <Page.Provider value={page}>

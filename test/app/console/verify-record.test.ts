@@ -13,6 +13,9 @@ import { publicKeyLine } from '@svc/plugin-audit/internal/log/keys/public-key'
 import { browseProof, consistencyPath } from '@svc/plugin-audit/internal/log/tools/browse/browse-proof'
 import { browsedRecord } from '@svc/plugin-audit/internal/log/tools/browse/browse-records'
 import { LogDays } from '@svc/plugin-audit/internal/log/tools/browse/log-days'
+import { cosign } from '@svc/plugin-audit/internal/log/tree/cosignature'
+import { COSIGNATURE_TYPE } from '@svc/plugin-audit/internal/log/tree/note'
+import { formatVkey } from '@svc/plugin-audit/internal/log/tree/vkey'
 import { expect } from 'chai'
 import { ApiError } from 'svc-sdk/internal/console/ui/kit/api'
 import { verifyRecord } from 'svc-sdk/internal/console/ui/verify/verify-record'
@@ -182,6 +185,64 @@ function forged(note: string, size?: number): string {
   return noteOf({ origin, size: size ?? Number(leaves), root: 'x'.repeat(32) }, [signerOf(9)])
 }
 
+const WITNESS = 'witness.example/1'
+const [formerWitness, witness] = [signerOf(4), signerOf(5)]
+const [formerKey, witnessKey] = [formerWitness, witness].map((one) =>
+  formatVkey(WITNESS, COSIGNATURE_TYPE, one.publicKey),
+) as [string, string]
+
+/** The line of the witness on the newest checkpoint of a file; `of` makes another text of the signed one. */
+const cosigned =
+  (of: (text: string) => string = (text) => text) =>
+  (file: string) => {
+    const [note = ''] = file.split(/(?<=\n)(?=svc-audit)/).slice(-1)
+    const text = note.slice(0, note.indexOf('\n\n') + 1)
+    return cosign(of(text), WITNESS, witness, Date.now())
+  }
+
+const witnessed: readonly {
+  readonly title: string
+  readonly signature: (file: string) => string
+  /** Those that the reader has. */
+  readonly keys: readonly string[]
+  /** Those that the gateway states among the log's. */
+  readonly stated?: readonly string[]
+  readonly row: string
+  readonly state: string
+}[] = [
+  { title: 'whose key is kept', signature: cosigned(), keys: [witnessKey], row: 'ok', state: 'ok' },
+  {
+    title: 'whose former key is kept too',
+    signature: cosigned(),
+    keys: [formerKey, witnessKey],
+    row: 'ok',
+    state: 'ok',
+  },
+  {
+    title: 'whose cosignature is of another checkpoint',
+    signature: cosigned((text) => text.replace('\n', '/other\n')),
+    keys: [witnessKey],
+    row: 'failed',
+    state: 'failed',
+  },
+  {
+    title: 'that has not cosigned',
+    signature: () => '',
+    keys: [witnessKey],
+    row: 'unchecked',
+    state: 'ok',
+  },
+  { title: 'whose key is not kept', signature: cosigned(), keys: [], row: 'unchecked', state: 'ok' },
+  {
+    title: 'whose key the gateway states',
+    signature: cosigned(),
+    keys: [],
+    stated: [witnessKey],
+    row: 'unchecked',
+    state: 'ok',
+  },
+]
+
 describe('the Verify panel, while somebody looks at a record', () => {
   const home = temporaryDir()
   const storage = Object.create({
@@ -200,8 +261,30 @@ describe('the Verify panel, while somebody looks at a record', () => {
 
   /** A page for each row: its memory is not that of another. */
   const verify = async (dir: string, origin?: string) => {
-    const shown = { day: DAY, origin, trusts: () => false }
+    const shown = { day: DAY, origin, trusts: () => false, witnessKeys: '' }
     return verifyRecord(apiOf(dir), LEAF, shown)
+  }
+
+  for (const [at, { title, signature, keys, stated = [], row, state }] of witnessed.entries()) {
+    it(`has a ${colours[row]} row of a witness ${title}, and is ${colours[state]}`, async () => {
+      const dir = join(home.path, 'cosigned')
+      build(dir, `svc-audit.invalid/cosigned-${at}`)
+      edit(join(dir, `audit-${DAY}.checkpoint`), (text) => text + signature(text))
+      const { get } = apiOf(dir)
+      const lying = {
+        get: async <T extends object>(path: string): Promise<T> => {
+          const given: T & { keys?: string[] } = await get(path)
+          return { ...given, ...(given.keys && { keys: [...given.keys, ...stated] }) }
+        },
+      }
+      const shown = { day: DAY, origin: undefined, trusts: () => false, witnessKeys: keys.join('\n') }
+      const found = await verifyRecord(lying as ReturnType<typeof apiOf>, LEAF, shown)
+      expect(found?.rows.filter(({ name }) => name.startsWith('Witness'))).to.deep.equal([
+        { name: `Witness ${WITNESS}`, result: found?.rows.at(-1)?.result },
+      ])
+      expect(found?.rows.at(-1)?.result.state).to.equal(row)
+      expect(found?.state).to.equal(state)
+    })
   }
 
   for (const [at, [title, tamper, state, says]] of rows.entries()) {

@@ -5,7 +5,8 @@ import type { Location, PageState } from '../../api.js'
 import type { Api } from './api.js'
 import type { GatewayEvents } from './events.js'
 
-export interface PageContext extends Pick<PageState, 'session' | 'now' | 'login' | 'servedFor'> {
+export interface PageContext
+  extends Pick<PageState, 'session' | 'now' | 'login' | 'servedFor' | 'witnessKeys'> {
   readonly api: Api
   /** Undefined on the server. */
   readonly events: GatewayEvents | undefined

@@ -1,4 +1,5 @@
-// The head and the keys of a log that this browser keeps, so that it recognizes a log that was replaced.
+// What this browser keeps for the verification of records: the head and the keys of each log, so that it recognizes one that was
+// replaced, and the keys of witnesses that the reader has entered.
 
 export interface KeptHead {
   readonly origin: string
@@ -12,9 +13,11 @@ export interface KeptHead {
 }
 
 const prefix = 'svc-head:'
+const witnesses = 'svc-witness-keys'
 
 /** Heads that this page has seen, because a browser may refuse to store them. */
 const inMemory = new Map<string, KeptHead>()
+let enteredKeys = ''
 
 /** The newest head that was kept of the log. */
 export function keptHead(origin: string): KeptHead | undefined {
@@ -25,33 +28,43 @@ export function keptHead(origin: string): KeptHead | undefined {
 
 function storedHead(origin: string): KeptHead | undefined {
   try {
-    const value: unknown = JSON.parse(localStorage.getItem(prefix + origin) ?? 'null')
+    const value: unknown = JSON.parse(ifAllowed(() => localStorage.getItem(prefix + origin)) ?? 'null')
     return isKeptHead(value) && value.origin === origin ? value : undefined
   } catch (error) {
-    if (error instanceof SyntaxError || error instanceof DOMException) return undefined
+    if (error instanceof SyntaxError) return undefined
     throw error
   }
 }
 
 /** Names of the logs of which the browser keeps a head, for this address. */
 export function keptOrigins(): string[] {
-  try {
-    return Object.keys(localStorage).flatMap((name) =>
-      name.startsWith(prefix) ? [name.slice(prefix.length)] : [],
-    )
-  } catch (error) {
-    if (error instanceof DOMException) return []
-    throw error
-  }
+  const names = ifAllowed(() => Object.keys(localStorage)) ?? []
+  return names.flatMap((name) => (name.startsWith(prefix) ? [name.slice(prefix.length)] : []))
 }
 
 /** Keeps a head that continues the one that was kept. */
 export function keepHead(head: KeptHead): void {
   inMemory.set(head.origin, head)
+  ifAllowed(() => localStorage.setItem(prefix + head.origin, JSON.stringify(head)))
+}
+
+/** Verifier keys of witnesses, one a line. */
+export function keptWitnessKeys(): string {
+  return ifAllowed(() => localStorage.getItem(witnesses)) ?? enteredKeys
+}
+
+export function keepWitnessKeys(lines: string): void {
+  enteredKeys = lines
+  ifAllowed(() => localStorage.setItem(witnesses, lines))
+}
+
+/** Undefined if the browser does not let this page store. */
+function ifAllowed<T>(use: () => T): T | undefined {
   try {
-    localStorage.setItem(prefix + head.origin, JSON.stringify(head))
+    return use()
   } catch (error) {
-    if (!(error instanceof DOMException)) throw error
+    if (error instanceof DOMException) return undefined
+    throw error
   }
 }
 

@@ -7,7 +7,9 @@ import { apiRefusalOf } from '../kit/api.js'
 import { usePage } from '../kit/page.js'
 import { inWords, Time } from '../kit/time.js'
 import { Untrusted } from '../kit/untrusted.js'
+import { keptWitnessKeys } from './kept-head.js'
 import { type VerifiedRecord, type VerifiedRow, verifyRecord } from './verify-record.js'
+import { WitnessKeys } from './witness-keys.js'
 
 const EVERY_MS = 3000
 
@@ -25,7 +27,7 @@ const levels = { ok: 'good', failed: 'bad', unchecked: '' } as const
 const verdicts = { ok: 'Proven', failed: 'NOT PROVEN', unchecked: 'Not checked' } as const
 
 export function VerifyPanel({ leaf: given, at: time, findLeaf }: VerifyPanelProps): JSX.Element {
-  const { api, servedFor } = usePage()
+  const { api, servedFor, witnessKeys = '' } = usePage()
   const [leaf, setLeaf] = useState(given)
   const [found, setFound] = useState<VerifiedRecord | undefined>()
   const [error, setError] = useState<ApiRefusal | undefined>()
@@ -43,6 +45,7 @@ export function VerifyPanel({ leaf: given, at: time, findLeaf }: VerifyPanelProp
         day: time.slice(0, 10),
         origin: origin.current,
         trusts: (line: string) => trusted.has(line),
+        witnessKeys: `${witnessKeys}\n${keptWitnessKeys()}`,
       }
       const verified = at === null ? undefined : await verifyRecord(api, at, shown)
       origin.current ??= verified?.origin
@@ -52,7 +55,7 @@ export function VerifyPanel({ leaf: given, at: time, findLeaf }: VerifyPanelProp
     } catch (cause) {
       setError(apiRefusalOf(cause))
     }
-  }, [api, leaf, time, trusted])
+  }, [api, leaf, time, trusted, witnessKeys])
 
   useEffect(() => {
     let timer: ReturnType<typeof setTimeout> | undefined
@@ -102,6 +105,7 @@ export function VerifyPanel({ leaf: given, at: time, findLeaf }: VerifyPanelProp
           </button>
         </div>
       )}
+      <WitnessKeys onKept={() => void verify()} />
       <p class="note">
         Checked by code from {servedFor === undefined ? 'this gateway' : 'your own installation'}
         {found?.kept !== undefined && (

@@ -1,5 +1,6 @@
 // Verifies a record in this browser: its proof, and the log against the head that the browser has kept.
 import {
+  type CheckedCosignature,
   type CheckResult,
   checkAppendOnly,
   checkTlogProof,
@@ -35,6 +36,8 @@ interface ShownRecord {
   readonly origin: string | undefined
   /** Whether the reader has compared the key, or the name of the log. */
   trusts(text: string): boolean
+  /** Verifier keys of witnesses, one a line, that the reader has: never those that the gateway states. */
+  readonly witnessKeys: string
 }
 
 /** Undefined if the record is not sealed yet. Rejects with `ApiError`. */
@@ -57,7 +60,9 @@ export async function verifyRecord(
   const known = kept?.keys ?? stated
   const isKnown = (line: string) => known.some((one) => keyOf(one) === keyOf(line)) || shown.trusts(line)
   const keys = stated.filter(isKnown).map((line) => limited(line, kept))
-  const checked = await checkTlogProof(proof, await readGivenKeys(keys.join('\n')), given.sealed_sha256)
+  const { logs } = await readGivenKeys(keys.join('\n'))
+  const { witnesses } = await readGivenKeys(shown.witnessKeys)
+  const checked = await checkTlogProof(proof, { logs, witnesses, wrongLines: [] }, given.sealed_sha256)
   const { checkpoint } = proof
   const { origin = checkpoint.origin } = shown
   const others = kept === undefined ? keptOrigins().filter((one) => one !== checkpoint.origin) : []
@@ -81,7 +86,9 @@ export async function verifyRecord(
             : await historyOf(kept, log, checkpoint),
     },
   ]
-  const state = stateOf(decisive)
+  const cosigned = witnessRows(checkpoint, checked.cosignatures)
+  // A witness may be late with the newest checkpoint; a wrong cosignature is one that somebody made up.
+  const state = stateOf([...decisive, ...cosigned.filter(({ result }) => result.state === 'failed')])
   if (state === 'ok') {
     const since = kept?.since ?? new Date().toISOString()
     keepHead({ ...headIn(checkpoint.text), origin: checkpoint.origin, keys, since })
@@ -90,7 +97,7 @@ export async function verifyRecord(
   return {
     state,
     origin: checkpoint.origin,
-    rows: [...decisive, ...witnessRows(checkpoint)],
+    rows: [...decisive, ...cosigned],
     unknown: isOther ? [...newKeys, checkpoint.origin] : newKeys,
     kept,
   }
@@ -201,9 +208,19 @@ async function historyOf(
   return { state: 'ok', detail: 'the first one: this browser keeps it from now on' }
 }
 
-/** The keys of witnesses are not here, so their names are only claims of the checkpoint. */
-function witnessRows({ origin, signatures }: Checkpoint): VerifiedRow[] {
-  const names = [...new Set(signatures.flatMap(({ name }) => (name === origin ? [] : [name])))]
-  const result: CheckResult = { state: 'unchecked', reason: 'this browser has no key of it' }
-  return names.map((name) => ({ name: `Witness ${name}`, result }))
+/** A row for each witness whose key the reader has, and for each other name, which is only a claim of the checkpoint. */
+function witnessRows(
+  { origin, signatures }: Checkpoint,
+  cosignatures: readonly CheckedCosignature[],
+): VerifiedRow[] {
+  const claimed = signatures.flatMap(({ name }) => (name === origin ? [] : [name]))
+  return [...new Set([...cosignatures.map(({ witness }) => witness), ...claimed])].map((name) => {
+    // A witness may have a former key and a new one.
+    const results = cosignatures.flatMap(({ witness, result }) => (witness === name ? [result] : []))
+    const decided =
+      results.find(({ state }) => state === 'failed') ?? results.find(({ state }) => state === 'ok')
+    return { name: `Witness ${name}`, result: decided ?? results[0] ?? noKey }
+  })
 }
+
+const noKey: CheckResult = { state: 'unchecked', reason: 'this browser has no key of it' }
