@@ -3,7 +3,7 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { Agent, request } from 'node:http'
 
-type CallOutcome = 'ok' | 'unknown' | 'quota_exceeded' | 'not_allowed'
+type CallOutcome = 'ok' | 'unknown' | 'quota_exceeded' | 'not_allowed' | 'pending'
 
 export interface CallResult {
   readonly tool: string
@@ -25,11 +25,12 @@ const definite: Readonly<Record<string, CallOutcome>> = {
   IDEMPOTENT_OUTCOME_UNKNOWN: 'unknown',
   QUOTA_EXCEEDED: 'quota_exceeded',
   TOOL_NOT_ALLOWED: 'not_allowed',
+  ESCALATION_PENDING: 'pending',
 }
-const repeatable = ['DRAINING', 'STORE_UNAVAILABLE', 'IDEMPOTENT_DUPLICATE']
+export const repeatable = ['DRAINING', 'STORE_UNAVAILABLE', 'IDEMPOTENT_DUPLICATE']
 
 /** Milliseconds within which a call must have a definite outcome. */
-const patience = 30_000
+export const patience = 30_000
 
 export class Callers implements Disposable {
   readonly results: CallResult[] = []

@@ -10,6 +10,7 @@ import { runSvc } from '../../support/command.js'
 import { addKey } from '../../support/control-plane.js'
 import { until } from '../../support/redis.js'
 import { Callers, type CallResult } from './callers.js'
+import { Conversations } from './conversations.js'
 
 export const faults = ['kill', 'drain', 'failover', 'roll out'] as const
 export type Fault = (typeof faults)[number]
@@ -35,29 +36,41 @@ interface CallRecord {
 
 class Experiment implements AsyncDisposable {
   readonly #fleet: Fleet
-  readonly #callers = new Callers()
+  readonly #callers: Callers
+  readonly #conversations: Conversations
   readonly #firstDay = today()
   #hasGifts = false
 
-  private constructor(fleet: Fleet) {
+  private constructor(fleet: Fleet, callers: Callers, conversations: Conversations) {
     this.#fleet = fleet
+    this.#callers = callers
+    this.#conversations = conversations
   }
 
   static async start(): Promise<Experiment> {
-    return new Experiment(await Fleet.start({ onSpawn: endWithRunner }))
+    const fleet = await Fleet.start({ onSpawn: endWithRunner })
+    try {
+      const callers = new Callers()
+      return new Experiment(fleet, callers, await Conversations.start(fleet, callers))
+    } catch (error) {
+      await fleet.end()
+      throw error
+    }
   }
 
   /** Injects the fault while calls are made. Resolves when all is whole again. */
   async inject(fault: Fault, chance: Chance): Promise<void> {
     const end = new AbortController()
+    const approve = await this.#conversations.escalate()
     const calling = Promise.all([
       this.#sendVouchers(),
+      this.#conversations.callUntil(end.signal),
       ...Array.from({ length: CALLERS }, () => this.#callUntil(end.signal)),
     ])
     const acting = (async () => {
       try {
         await this.#callers.further(CALLS)
-        await this.#act(fault, chance)
+        await Promise.all([this.#act(fault, chance), approve()])
         await this.#callers.further(CALLS)
       } finally {
         end.abort()
@@ -83,6 +96,8 @@ class Experiment implements AsyncDisposable {
     const having = (outcome: string) => results.filter((one) => one.outcome === outcome).length
     const attempts = results.flatMap((result) => result.attempts)
     return {
+      ...this.#conversations.count(),
+      'approved calls': results.filter(({ tool, outcome }) => tool === 'refund' && outcome === 'ok').length,
       calls: results.length,
       attempts: attempts.length,
       'without a response': attempts.filter(({ code }) => code === undefined).length,
@@ -96,6 +111,7 @@ class Experiment implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#callers[Symbol.dispose]()
     await this.#fleet.end()
+    await this.#conversations[Symbol.asyncDispose]()
     rmSync(this.#fleet.dir, { recursive: true })
   }
 
