@@ -73,7 +73,7 @@ async function clientOfToken(
 ): Promise<Reviewer> {
   const [, presented] = bearer.exec(message.headers.authorization ?? '') ?? []
   const isGuess = presented !== undefined && !admitted.has(message)
-  const attempt = isGuess ? await guesses.begin(message.socket.remoteAddress ?? '', presented) : undefined
+  const attempt = isGuess ? await guesses.begin(message.socket.remoteAddress ?? '') : undefined
   try {
     const client = await ownerOf(attempt?.refusal === undefined ? presented : undefined, message, exchange)
     admitted.add(message)

@@ -1,10 +1,14 @@
 // HTTP client of the admin listener, for the operators' commands. The token is sent in a header only.
+import { setTimeout as delay } from 'node:timers/promises'
 import { isLoopbackHost } from '@svc/core/http'
 import { HttpClient, type HttpResponse } from '@svc/core/http-client'
 import { isUrl, messageOf } from '@svc/core/json'
 import { isKeyError, KeyReader } from '@svc/core/secret'
 
 const timeoutMs = 10_000
+/** Requests that the listener did not look at, as wrong tokens of others on this machine were before them, are sent again. */
+const maxTries = 30
+const maxPauseSec = 5
 /** Limit for a response: a page of escalations with long inputs is smaller. */
 const maxBytes = 64 * 1024 * 1024
 
@@ -72,17 +76,22 @@ export class AdminClient {
   async #send(path: string, body?: object): Promise<{ response: HttpResponse; text: string; json: unknown }> {
     const address = new URL(path, this.#base)
     const client = new HttpClient()
+    const exchange = {
+      headers: {
+        authorization: `Bearer ${this.#token}`,
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      timeoutMs,
+      maxBytes,
+    }
     let response: HttpResponse
     try {
-      response = await client.send(address, {
-        headers: {
-          authorization: `Bearer ${this.#token}`,
-          ...(body === undefined ? {} : { 'content-type': 'application/json' }),
-        },
-        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-        timeoutMs,
-        maxBytes,
-      })
+      response = await client.send(address, exchange)
+      for (let tries = 1; response.status === 429 && tries < maxTries; tries++) {
+        await delay(Math.min(Number(response.headers['retry-after'] ?? 1), maxPauseSec) * 1000)
+        response = await client.send(address, exchange)
+      }
     } catch (cause) {
       throw new AdminError(`${this.#base.origin}: ${messageOf(cause)}`, { cause })
     } finally {

@@ -4,7 +4,7 @@ import { setImmediate } from 'node:timers/promises'
 import { bind, type Clock, tokens } from '@svc/core'
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { MAX_OF_ALL, MAX_OF_ONE, type TokenAttempt, TokenGuesses } from 'svc-sdk/internal/admin/token-guesses'
+import { AT_ONCE, MAX_WAIT_MS, TokenGuesses, TURN_MS } from 'svc-sdk/internal/admin/token-guesses'
 import { FakeClock } from 'svc-sdk/testing'
 import { beginSession } from '../../console/session-client.js'
 import { TestIssuer } from '../../support/issuer.js'
@@ -15,125 +15,105 @@ import { type AdminRig, adminToken, ask, askUnfinished, startAdminRig, trusting 
 
 const WINDOW = 60_000
 
-interface Guess {
-  readonly from: number
-  readonly token: number
-  readonly isSlow: boolean
-}
-
 const parts = { logger: keepingLogger(), meter: { count: () => undefined } }
 
+/** Guesses in a time that passes only in `advance`, which lets each attempt have its turn. */
+function guessesIn(clock: FakeClock, maxNetworks?: number) {
+  let waiting: { readonly at: number; readonly resolve: () => void }[] = []
+  const pause = (ms: number) =>
+    new Promise<void>((resolve) => waiting.push({ at: clock.monotonic() + ms, resolve }))
+  const guesses = new TokenGuesses({ ...parts, clock, pause }, maxNetworks)
+  const outcomes: { readonly from: string; readonly at: number; readonly code: string | undefined }[] = []
+  return {
+    outcomes,
+    /** Tries a token that turns out wrong, or right. */
+    async attempt(from: string, isRight = false): Promise<void> {
+      const { refusal, succeed, fail } = await guesses.begin(from)
+      outcomes.push({ from, at: clock.monotonic(), code: refusal?.code })
+      if (isRight) succeed()
+      else fail()
+    },
+    async advance(ms: number): Promise<void> {
+      const end = clock.monotonic() + ms
+      for (;;) {
+        await setImmediate()
+        const next = Math.min(end, ...waiting.map(({ at }) => at))
+        clock.advance(next - clock.monotonic())
+        const due = waiting.filter(({ at }) => at <= next)
+        waiting = waiting.filter(({ at }) => at > next)
+        for (const { resolve } of due) resolve()
+        if (due.length === 0) return
+      }
+    },
+  }
+}
+
 describe('guesses of the admin token', () => {
-  it('are bounded for each address and in all, and keep no token out that comes from another address', async () => {
-    const wait = fc.record({ do: fc.constant('wait' as const), ms: fc.integer({ min: 1, max: 20_000 }) })
-    const steps = fc.constantFrom(2, 60, 400).chain((addresses) => {
-      const guess = fc.record({
-        do: fc.constant('guess' as const),
-        from: fc.nat(addresses - 1),
-        token: fc.nat(60),
-        isSlow: fc.boolean(),
-      })
-      const step = fc.oneof({ weight: 100, arbitrary: guess }, wait)
-      return fc.array(step, { minLength: 600, maxLength: 700 })
-    })
+  it('are compared at a bounded rate for each address, and delay no token of another address', async () => {
+    const step = fc.record({ from: fc.nat(3), count: fc.nat(300), ms: fc.nat(2_000) })
     await fc.assert(
-      fc.asyncProperty(steps, async (all) => {
+      fc.asyncProperty(fc.array(step, { maxLength: 20 }), async (steps) => {
         const clock = new FakeClock()
-        const guesses = new TokenGuesses({ ...parts, clock })
-        const compared: { readonly at: number; readonly from: number; readonly token: number }[] = []
-        const slow: TokenAttempt[] = []
-        let waiting = 0
-        const guess = async ({ from, token, isSlow }: Guess) => {
-          waiting++
-          const attempt = await guesses.begin(`10.0.${from >> 8}.${from & 255}`, `wrong-${token}`)
-          waiting--
-          if (attempt.refusal === undefined) compared.push({ at: clock.monotonic(), from, token })
-          expect(attempt.refusal?.retryAfterSec ?? 1).to.be.within(1, WINDOW / 1000)
-          if (isSlow) slow.push(attempt)
-          else attempt.fail()
-        }
-        const guessing: Promise<void>[] = []
-        for (const step of all) {
-          if (step.do === 'wait') {
-            clock.advance(step.ms)
-            slow.shift()?.fail()
-            continue
-          }
-          guessing.push(guess(step))
-          const other = await guesses.begin('192.0.2.1', adminToken)
-          expect(other.refusal, 'the right token from an address without guesses').to.equal(undefined)
-          other.succeed()
-        }
-        while (waiting > 0 || slow.length > 0) {
-          slow.shift()?.fail()
+        const { outcomes, attempt, advance } = guessesIn(clock)
+        for (const { from, count, ms } of steps) {
+          for (let n = 0; n < count; n++) void attempt(`10.0.0.${from}`)
+          void attempt('192.0.2.1', true)
           await setImmediate()
+          const at = clock.monotonic()
+          expect(outcomes.at(-1), 'the right token').to.deep.equal({ from: '192.0.2.1', at, code: undefined })
+          await advance(ms)
         }
-        await Promise.all(guessing)
-        for (const { at, from } of compared.filter((_, index) => index % 10 === 0)) {
-          const near = compared.filter((one) => one.at >= at && one.at < at + WINDOW)
-          const own = new Set(near.filter((one) => one.from === from).map(({ token }) => token))
-          // A window may end within any minute.
-          expect(own.size).to.be.at.most(2 * MAX_OF_ONE)
-          const addresses = new Set(near.map((one) => one.from)).size
-          const different = new Set(near.map((one) => `${one.from} ${one.token}`)).size
-          expect(different).to.be.at.most(2 * (MAX_OF_ALL + addresses))
+        await advance(MAX_WAIT_MS)
+        const compared = outcomes.filter(({ from, code }) => from !== '192.0.2.1' && code === undefined)
+        for (const { from, at } of compared) {
+          const near = compared.filter((one) => one.from === from && one.at >= at && one.at < at + 1_000)
+          // A window may end within any second.
+          expect(near.length).to.be.at.most(2 * (AT_ONCE + 1_000 / TURN_MS))
         }
+        const tried = steps.reduce((sum, { count }) => sum + count + 1, 0)
+        expect(outcomes, 'each is compared or refused').to.have.length(tried)
       }),
       { seed: 128, numRuns: propertyRuns(15) },
     )
   })
 
-  /** Tries a wrong token. */
-  const tryFrom = async (guesses: TokenGuesses, address: string, token: string) => {
-    const { refusal, fail } = await guesses.begin(address, token)
-    fail()
-    return refusal?.code
-  }
-
-  it('take an IPv6 network of a client for one address', async () => {
+  it('do not keep the right token of their address out: it waits for its turn, 2 s at most', async () => {
     const clock = new FakeClock()
-    const guesses = new TokenGuesses({ ...parts, clock })
-    for (let n = 0; n < MAX_OF_ONE; n++)
-      expect(await tryFrom(guesses, `2001:db8::${n + 1}`, `t${n}`)).to.equal(undefined)
-    expect(await tryFrom(guesses, '2001:db8::ffff', 'more')).to.equal('RATE_LIMITED')
-    expect(await tryFrom(guesses, '2001:db8::ffff', 't1'), 'a repetition').to.equal(undefined)
-    clock.advance(WINDOW)
-    expect(await tryFrom(guesses, '2001:db8::ffff', 'more')).to.equal(undefined)
+    const { outcomes, attempt, advance } = guessesIn(clock)
+    const begun = clock.monotonic()
+    for (let n = 0; n < 200; n++) void attempt('10.0.0.1')
+    void attempt('10.0.0.1', true)
+    await advance(MAX_WAIT_MS)
+    expect(outcomes.at(-1)).to.deep.include({ at: begun + 191 * TURN_MS, code: undefined })
+    await advance(WINDOW)
+    for (let n = 0; n < 1_000; n++) void attempt('10.0.0.1')
+    await setImmediate()
+    expect(outcomes.at(-1)).to.deep.include({ code: 'RATE_LIMITED' })
+    await advance(1_000)
+    void attempt('10.0.0.1', true)
+    await advance(MAX_WAIT_MS)
+    expect(outcomes.at(-1)).to.deep.include({ code: undefined })
   })
 
-  it('are bounded together from networks beyond those that are remembered', async () => {
+  it('take an IPv6 network of a client for one address, and all networks beyond those that are remembered', async () => {
     const clock = new FakeClock()
-    const guesses = new TokenGuesses({ ...parts, clock }, 3)
-    // A right token keeps no place.
-    const user = await guesses.begin('198.51.100.1', 'user')
-    user.succeed()
-    for (let n = 0; n < 3; n++) expect(await tryFrom(guesses, `10.0.0.${n}`, 'first')).to.equal(undefined)
-    for (let n = 0; n < MAX_OF_ONE; n++)
-      expect(await tryFrom(guesses, `10.0.1.${n}`, `t${n}`)).to.equal(undefined)
-    expect(await tryFrom(guesses, '10.0.2.1', 'more')).to.equal('RATE_LIMITED')
-    for (let n = 1; n < MAX_OF_ONE; n++)
-      expect(await tryFrom(guesses, '10.0.0.0', `t${n}`), 'of a network of its own').to.equal(undefined)
-    expect(await tryFrom(guesses, '10.0.0.0', 'more')).to.equal('RATE_LIMITED')
-    clock.advance(WINDOW)
-    expect(await tryFrom(guesses, '10.0.2.1', 'more')).to.equal(undefined)
+    const { outcomes, attempt } = guessesIn(clock, 2)
+    const compared = async (addresses: string[]) => {
+      const before = outcomes.length
+      for (const address of addresses) void attempt(address)
+      await setImmediate()
+      return outcomes.length - before
+    }
+    const several = (prefix: string) => Array.from({ length: 2 * AT_ONCE }, (_, n) => `${prefix}${n + 1}`)
+    // A right token is not remembered.
+    await attempt('198.51.100.1', true)
+    expect(await compared(several('2001:db8::'))).to.equal(AT_ONCE)
+    expect(await compared(['10.0.0.1'])).to.equal(1)
+    expect(await compared(several('10.0.1.')), 'of new networks').to.equal(AT_ONCE)
+    expect(await compared(['10.0.0.1']), 'of a known network').to.equal(1)
   })
 
-  it('wait for a place in their order, and are refused after 10 s', async () => {
-    const clock = new FakeClock()
-    const guesses = new TokenGuesses({ ...parts, clock })
-    const begin = (n: number) => guesses.begin('10.0.0.1', `t${n}`)
-    const running = await Promise.all(Array.from({ length: MAX_OF_ONE }, (_, n) => begin(n)))
-    const [next, last] = [begin(10), begin(11)]
-    clock.advance(10_001)
-    const late = begin(12)
-    running[0]?.succeed()
-    expect((await last).refusal).to.include({ code: 'RATE_LIMITED', retryAfterSec: 1 })
-    running[1]?.succeed()
-    expect((await late).refusal).to.equal(undefined)
-    expect((await next).refusal).to.equal(undefined)
-  })
-
-  it('are counted once they are known to be wrong: the right token waits while users are identified', async () => {
+  it('do not keep the right token waiting while users are identified, which takes as long as their issuer', async () => {
     await using issuer = await TestIssuer.start()
     const released = signalled()
     issuer.response(async (_, response) => {
@@ -146,17 +126,15 @@ describe('guesses of the admin token', () => {
     })
     const status = async (token: string) =>
       (await rig.admin('/api/session', { headers: { authorization: `Bearer ${token}` } })).status
-    const signed = Array.from({ length: MAX_OF_ONE }, (_, n) =>
+    const signed = Array.from({ length: AT_ONCE }, (_, n) =>
       issuer.sign({ email: `u${n}@example.com`, sub: `u${n}`, roles: ['auditor'] }),
     )
     const users = (await Promise.all(signed)).map(status)
     await issuer.asked(1)
     // The gateway reads requests in their order.
     await rig.admin('/healthz')
-    const admin = status(adminToken)
-    await rig.admin('/healthz')
+    expect(await status(adminToken)).to.equal(200)
     released.resolve()
-    expect(await admin).to.equal(200)
     expect(await Promise.all(users)).to.deep.equal(users.map(() => 200))
   })
 
@@ -186,10 +164,11 @@ describe('guesses of the admin token', () => {
       metrics = (await rig.admin('/metrics')).text
   })
 
-  it('are refused with 429, on record and counted; sessions, users and other addresses go on', async () => {
+  it('end for a moment with 429, on record and counted; users, sessions and the right token go on', async () => {
     await using issuer = await TestIssuer.start()
-    let passed = 0
-    const clock: Clock = { now: () => Date.now() + passed, monotonic: () => performance.now() + passed }
+    // The turns are counted by a clock that stands.
+    let now = 0
+    const clock: Clock = { now: () => Date.now(), monotonic: () => now }
     await using rig = await startAdminRig({
       ...trusting(issuer),
       admin: { port: 0, tokenRef: 'env:SVC_ADMIN', roles: { auditor: ['auditor'] } },
@@ -199,32 +178,28 @@ describe('guesses of the admin token', () => {
     const user = await issuer.sign({ email: 'cy@example.com', sub: 'cy', roles: ['auditor'] })
     const status = async (token: string, path = '/api/session') =>
       (await rig.admin(path, { headers: { authorization: `Bearer ${token}` } })).status
-    const guessAll = () =>
-      Promise.all(Array.from({ length: 14 }, (_, n) => status(`wrong-${n}-${'x'.repeat(20)}`, '/metrics')))
-    const statuses = await guessAll()
-    expect(statuses.filter((one) => one === 401)).to.have.length(MAX_OF_ONE)
-    expect(statuses.filter((one) => one === 429)).to.have.length(4)
-    // The page's sign-in by token is the same operation.
-    const signIn = await rig.admin('/api/session', {
-      method: 'POST',
-      headers: { authorization: 'Bearer guess-0123456789', 'content-type': 'application/json' },
-      body: '{}',
-    })
-    expect([signIn.status, signIn.json['error']]).to.deep.equal([429, 'RATE_LIMITED'])
-    expect(Number(signIn.headers.get('retry-after'))).to.be.within(50, 60)
-    expect(await status(adminToken), 'from the address of the guesses').to.equal(429)
+    const turns = AT_ONCE + MAX_WAIT_MS / TURN_MS
+    const counts = new Map<number, number>()
+    const settled = signalled()
+    const guess = async (n: number) => {
+      const code = await status(`wrong-${n}-${'x'.repeat(20)}`, '/metrics')
+      counts.set(code, (counts.get(code) ?? 0) + 1)
+      if (counts.get(429) === 5) settled.resolve()
+    }
+    // Those that wait are cut off at the end.
+    for (let n = 0; n < turns + 5; n++) guess(n).catch(() => undefined)
+    await settled.happened
     expect(await status(user), 'a user').to.equal(200)
     expect(
       (await ask(rig.adminUrl, '/api/session', { headers: { cookie: session.cookie } })).status,
     ).to.equal(200)
+    expect(await status(adminToken), 'from the address of the guesses').to.equal(429)
     const metrics = await statusFrom('127.0.0.2', rig.adminUrl, adminToken)
-    expect(metrics.status).to.equal(200)
-    expect(metrics.text).to.match(/^svc_admin_wrong_tokens_total 10$/m)
+    expect([metrics.status, counts.get(429)]).to.deep.equal([200, 5])
     expect(metrics.text).to.match(/^svc_admin_guesses_refused_total 6$/m)
-    const refused = rig.gateway.records().filter(({ error }) => error === 'RATE_LIMITED')
-    expect(refused.map(({ tool }) => tool)).to.include('admin/sign_in@1')
-    passed = WINDOW
-    expect(await status(adminToken)).to.equal(200)
+    expect(isRecorded(rig, 'RATE_LIMITED')).to.equal(true)
+    now += MAX_WAIT_MS
+    expect(await status(adminToken), 'from the address of the guesses').to.equal(200)
   })
 })
 

@@ -302,6 +302,15 @@ describe('svc escalations, at the address of another server,', () => {
     expect(err).to.match(/redirect/)
   })
 
+  it('sends a request again that the listener has refused because of wrong tokens of the same address', async () => {
+    respond = (response) =>
+      server.calls.length < 3
+        ? response.writeHead(429, { 'retry-after': '0' }).end('{"error":"RATE_LIMITED","message":"later"}')
+        : response.end('{"escalations":[],"more":false}')
+    const { code } = await run(['list'], env())
+    expect([code, server.calls.length]).to.deep.equal([0, 3])
+  })
+
   it('does not show an input if its hash does not match', async () => {
     respond = (response) => response.setHeader('etag', `"${'0'.repeat(64)}"`).end('{"amount":5}')
     const { out, err, code } = await run(['show', 'E1', '--input'], env())
