@@ -85,7 +85,7 @@ export {
   type ResponseStream,
   type Sent,
 } from './call/outcome.js'
-export { principalKeyOf } from './call/principal.js'
+export { personKeyOf, principalKeyOf } from './call/principal.js'
 export type { Hold } from './call/progress.js'
 export {
   isUnrecorded,

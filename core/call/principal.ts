@@ -21,6 +21,13 @@ export function principalKeyOf(caller: Named): string {
   return key
 }
 
+/** The same for a person at any client; of a service agent, which is its client, it is the principal's key. */
+export function personKeyOf(caller: Named): string {
+  if (caller.user === undefined) return principalKeyOf(caller)
+  const { client, clientId, ...person } = caller
+  return principalKeyOf(person)
+}
+
 // The calls of a token share one identity, which nothing changes.
 const principalKeys = new WeakMap<Named, string>()
 

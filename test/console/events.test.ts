@@ -62,12 +62,19 @@ describe('the events of the admin API', () => {
   })
 
   it('are for each person in 16 places at once, so that nobody keeps others out', async () => {
-    const as = async (user: string) => ({
-      authorization: `Bearer ${await rig.issuer.sign({ email: user, sub: user, roles: ['auditor'] })}`,
-    })
+    const as = async (user: string, more = {}) => {
+      const token = await rig.issuer.sign({ email: user, sub: user, roles: ['auditor'], ...more })
+      return { authorization: `Bearer ${token}` }
+    }
     const [bo, cy] = [await as('bo@example.com'), await as('cy@example.com')]
+    const tokens = [
+      bo,
+      await as('bo@example.com', { azp: 'another-client', client_id: 'another-client' }),
+      await as('bo@example.com', { scope: 'openid audit' }),
+      await as('bo@example.com', { roles: ['auditor', 'another'] }),
+    ]
     const places = await Promise.all(
-      Array.from({ length: 16 }, () => readEvents(rig.origin, '?calls=none', bo)),
+      Array.from({ length: 16 }, (_, n) => readEvents(rig.origin, '?calls=none', tokens[n % tokens.length])),
     )
     for (const place of places) await place.next('status')
     await using refused = await readEvents(rig.origin, '?calls=none', bo)

@@ -1,5 +1,5 @@
 // Sends the events to one client. Its rights are checked again each second.
-import { type Escalation, isRefusal, Refusal } from '@svc/core'
+import { type Escalation, isRefusal, personKeyOf, Refusal } from '@svc/core'
 import type { EventSink, OperationRequest } from '../../admin/operation.js'
 import { escalationsOf } from '../../escalations/operations.js'
 import type { AdminAccess } from '../../policy/admin-authorizer.js'
@@ -24,12 +24,13 @@ interface Wanted {
   readonly id: string
 }
 
-/** Clients are counted by who they are. */
+/** Clients are counted by who they are: one person may have tokens of several clients, scopes and roles. */
 const clients = new Map<string, number>()
 
 /** Resolves when the client has left, or may no longer watch. */
 export async function watch(request: OperationRequest, { dir, id }: Wanted, sink: EventSink): Promise<void> {
-  const who = JSON.stringify(request.client)
+  const { client } = request
+  const who = client.kind === 'admin' ? client.kind : personKeyOf(client.identity)
   const [mine, all] = [clients.get(who) ?? 0, [...clients.values()].reduce((sum, one) => sum + one, 0)]
   if (mine >= MAX_OF_ONE || all >= MAX_CLIENTS) {
     const message = mine >= MAX_OF_ONE ? `You watch ${mine} times already.` : `${all} clients watch already.`

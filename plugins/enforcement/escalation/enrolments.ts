@@ -10,6 +10,7 @@ import {
   type Identity,
   type Ids,
   type PasskeyRegistration,
+  personKeyOf,
   type Reviewer,
   VoteError,
 } from '@svc/core'
@@ -24,7 +25,7 @@ import {
 } from '@svc/core/passkey'
 import type { EscalationEvents } from './events.js'
 import { counts, MAX_ENROLLED, Passkeys, passkeyFingerprintOf } from './passkeys.js'
-import { hashesOfNames, personKeyOf } from './person.js'
+import { hashesOfNames } from './person.js'
 import { publicView } from './public-view.js'
 import type { EscalationRepository } from './repository.js'
 import { decided, type StoredEscalation, statementOf } from './stored-escalation.js'

@@ -5,12 +5,13 @@ import {
   type EscalationRule,
   type Ids,
   isSideEffecting,
+  personKeyOf,
   redactor,
   sideEffects,
 } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
 import type { EscalatedCall } from './escalated-call.js'
-import { hashesOfNames, personKeyOf } from './person.js'
+import { hashesOfNames } from './person.js'
 import type { NewEscalation } from './repository.js'
 import { shownValues } from './shown-values.js'
 import { decided, type StoredEscalation } from './stored-escalation.js'

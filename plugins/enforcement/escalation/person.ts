@@ -1,5 +1,5 @@
 // Callers and reviewers as people. Only hashes of their names are stored, salted with the id of the escalation.
-import { type Identity, principalKeyOf } from '@svc/core'
+import type { Identity } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
 import { foldName } from '@svc/core/match'
 
@@ -17,14 +17,4 @@ function personNamesOf({ user, userId, subject, clientId }: Identity): readonly 
 /** Hashes of a caller's names; empty for a caller without a token. */
 export function hashesOfNames(id: string, caller: Identity): string[] {
   return personNamesOf(caller).map((name) => sha256Hex(`user\n${id}\n${name}`))
-}
-
-/**
- * The key under which pending escalations are counted: a person has the same number through several clients as through
- * one.
- */
-export function personKeyOf(caller: Identity): string {
-  if (caller.user === undefined) return principalKeyOf(caller)
-  const { client, clientId, ...person } = caller
-  return principalKeyOf(person)
 }
