@@ -4,7 +4,7 @@ import { expect } from 'chai'
 import { postMcp } from '../../support/mcp-post.js'
 import { sdkOf } from '../../support/mcp-sdks.js'
 import { startHandClient } from './hand-client.js'
-import { bothModes, idIn, sharedBilling, startGateway, waiting } from './rig.js'
+import { bothModes, idIn, routes, sharedBilling, startGateway, waiting } from './rig.js'
 
 const yes = { action: 'accept', content: { confirm: true } }
 const rule = { name: 'large', tools: ['*/*'], then: 'confirm', ask: 'Go on?' } as const
@@ -78,6 +78,31 @@ describe('a call that waits for a person', function () {
       })
     }
   }
+
+  it('is held beyond the time limit of a client of the SDK, which gets progress meanwhile', async () => {
+    // Shorter than the call is held, until its second notification of progress.
+    const limits = { timeout: 8_000, resetTimeoutOnProgress: true }
+    const held = routes.map(async (route, at) => {
+      await using gateway = await startGateway(route, billing.urls.handshake)
+      let escalation = ''
+      await using one = await gateway.connect((request) => {
+        escalation = idIn(request)
+        return { action: 'accept' }
+      })
+      const progress: number[] = []
+      const onprogress = (event: { progress: number; message?: string }) => {
+        expect(event.message).to.equal('Waiting for a person to decide')
+        progress.push(event.progress)
+        if (progress.length === 2) void gateway.vote(escalation, 'approve')
+      }
+      expect(await one.refund(at, { ...limits, onprogress }), route).to.equal(`refunded ${at}`)
+      const [first = 0, second = 0, ...more] = progress
+      expect(first).to.be.within(0, second - Number.EPSILON)
+      expect(more).to.deep.equal([])
+    })
+    await Promise.all(held)
+    expect(billing.refunds.toSorted()).to.deep.equal([0, 1, 2])
+  })
 
   it('is asked about in no batch, which gets the text', async () => {
     const settings = { ...waiting, rules: [{ ...rule, else: 'escalate' }] }

@@ -1,27 +1,9 @@
 // Several gateways of one deployment: what one asks gets its response, its vote and its repetition at another.
-import { readFileSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
-import { generateKeyFile } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
-import { startGatewayServer } from 'svc-sdk'
-import { ask } from '../../app/admin/rig.js'
 import { type RedisServer, startRedis } from '../../support/redis.js'
 import { until } from '../../support/stdio-target.js'
-import { TemporaryDir } from '../../support/temporary-dir.js'
 import { type Round, roundAt, startHandClient } from './hand-client.js'
-import {
-  adminToken,
-  type Billing,
-  bothModes,
-  connect,
-  idIn,
-  startBilling,
-  startGateway,
-  waiting,
-} from './rig.js'
-
-const quickStart = new URL('../../../../examples/quick-start/', import.meta.url)
+import { type Billing, bothModes, idIn, startBilling, startGateway, waiting } from './rig.js'
 
 describe('a call that waits for a person, at several gateways', function () {
   this.timeout(60_000)
@@ -124,42 +106,5 @@ describe('a call that waits for a person, at several gateways', function () {
     const text = JSON.stringify(await call.response())
     expect(text, text).to.contain('refunded 3')
     expect(billing.refunds).to.deep.equal([3])
-  })
-
-  it('completes the refund of the quick start in one call', async () => {
-    using folder = new TemporaryDir()
-    const { startToolServer } = (await import(new URL('dist/tool-server.js', quickStart).href)) as {
-      startToolServer(): Promise<{ url: string; refunds: string[]; close(): Promise<void> }>
-    }
-    const server = await startToolServer()
-    generateKeyFile(join(folder.path, 'signing.key'))
-    writeFileSync(join(folder.path, 'admin.token'), `${adminToken}\n`)
-    const policyYaml = readFileSync(fileURLToPath(new URL('policy.yaml', quickStart)), 'utf8')
-      .replace('http://127.0.0.1:8788/billing', server.url)
-      .replace('port: 8789', 'port: 0')
-      .replaceAll('file://.svc/', 'file://')
-    const handle = startGatewayServer({
-      policyYaml,
-      policyFile: join(folder.path, 'policy.yaml'),
-      port: 0,
-      sec0Dir: folder.path,
-    })
-    try {
-      const { url, adminUrl = '' } = await handle.ready()
-      const headers = { authorization: `Bearer ${adminToken}`, 'content-type': 'application/json' }
-      await using one = await connect(`${url}/mcp/billing`, 'refund_payment', async (request) => {
-        const path = `/api/escalations/${idIn(request)}/votes`
-        await ask(adminUrl, path, { method: 'POST', headers, body: '{"vote":"approve"}' })
-        return { action: 'accept' }
-      })
-      const args = { invoice: 'INV-1001', amount: 420, reason: 'charged twice' }
-      const { content, isError } = await one.client.callTool({ name: 'refund_payment', arguments: args })
-      expect(isError).to.not.equal(true)
-      expect(JSON.stringify(content)).to.contain('refunded')
-      expect(server.refunds).to.deep.equal(['INV-1001'])
-    } finally {
-      await handle.close()
-      await server.close()
-    }
   })
 })
