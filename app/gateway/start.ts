@@ -161,7 +161,7 @@ export class Gateway implements GatewayHandle {
         mcp,
         upstream,
         draining: () => this.#closing !== undefined,
-        warnings: () => [...(admin?.warnings() ?? []), ...servers.warnings()],
+        warnings: () => [...(admin?.warnings() ?? []), ...servers.warnings(), ...(link?.warnings() ?? [])],
       })
       const listening = await this.#listener.listen()
       return { ...listening, ...(adminUrl === undefined ? {} : { adminUrl }) }

@@ -20,6 +20,8 @@ export interface WorkerLink {
   reload(policy: PolicySource | undefined, cause: ReloadCause): Promise<ReloadedPolicy>
   /** The metrics of all workers in the text format. */
   metrics(): Promise<string>
+  /** Workers that do not serve. */
+  warnings(): string[]
   /** Asks all workers. */
   ask: AskProcesses<GatewayFacts>
 }

@@ -10,7 +10,7 @@ import { causeOfWatch, watchPolicy } from '../gateway/policy-watch.js'
 import type { ReloadCause, ReloadedPolicy } from '../gateway/reload-records.js'
 import type { ListenerName, PolicySource } from '../gateway/worker-link.js'
 import { LimitParts } from './limit-parts.js'
-import type { MainMethods, ReloadResult, WorkerSettings } from './messages.js'
+import { type MainMethods, policyMs, type ReloadResult, responseMs, type WorkerSettings } from './messages.js'
 import { RestartBackoff } from './restart-backoff.js'
 import { SharedListener } from './shared-listener.js'
 import { MetricsOfWorkers } from './worker-metrics.js'
@@ -76,7 +76,7 @@ export class GatewayWorkers {
 
   /** Opens a port for the workers. Rejects as `listenOn` does. */
   async listen(name: ListenerName, at: { readonly host: string; readonly port: number }): Promise<number> {
-    const listener = new SharedListener(name, () => this.#serving)
+    const listener = new SharedListener(name, () => this.#responding)
     await listener.listen(at)
     this.#listeners.push(listener)
     for (const worker of this.#serving) worker.calls.tell('listening', name, listener.port)
@@ -100,10 +100,10 @@ export class GatewayWorkers {
 
   /** One worker records and announces it. If none can, it is in the log at least. */
   async #announceRefusal(reason: string, cause: ReloadCause): Promise<void> {
-    const [announcer] = this.#serving
+    const [announcer] = this.#responding
     try {
       if (announcer === undefined) throw new Error('no worker serves at present')
-      await announcer.calls.call('announceRefusal', reason, cause)
+      await announcer.call(policyMs, 'announceRefusal', reason, cause)
     } catch (error) {
       const facts = { reason, by: cause.by, unrecorded: messageOf(error) }
       this.#parts.logger.error(
@@ -140,6 +140,18 @@ export class GatewayWorkers {
     return this.#running.filter(({ isServing }) => isServing)
   }
 
+  get #responding(): WorkerProcess[] {
+    return this.#running.filter(({ isResponding }) => isResponding)
+  }
+
+  /** Some worker serves from now on, or does not. */
+  #changed(): void {
+    const serving = this.#responding
+    const { count } = this.#parts.settings
+    for (const worker of serving) worker.calls.tell('serving', serving.length, count)
+    for (const listener of this.#listeners) listener.giveWaiting()
+  }
+
   async #end(): Promise<boolean> {
     clearInterval(this.#watching)
     const isOfCalls = ({ name }: SharedListener): boolean => name === 'calls'
@@ -155,9 +167,20 @@ export class GatewayWorkers {
 
   async #start(number: number): Promise<void> {
     const { module, settings, logger, clock } = this.#parts
-    const worker = new WorkerProcess(module, number, (one) => this.#methodsFor(one))
+    const worker = new WorkerProcess(module, number, {
+      methodsFor: (one) => this.#methodsFor(one),
+      onLiveness: () => this.#changed(),
+      onHung: (one, seconds) => {
+        const facts = { worker: number, pid: one.pid, seconds }
+        logger.error(facts, 'a worker does not respond, and is ended')
+      },
+    })
     this.#workers[number] = worker
-    this.#holders.set(worker, { recall: (limit, key) => worker.calls.call('recall', limit, key) })
+    this.#holders.set(worker, {
+      recall: async (limit, key) => {
+        if (worker.isResponding) await worker.call(responseMs, 'recall', limit, key)
+      },
+    })
     let since: number | undefined
     void worker.ended.then((end) => {
       this.#forget(worker)
@@ -170,10 +193,8 @@ export class GatewayWorkers {
     await worker.start({ ...settings, policy: this.#policy, commandsPath })
     since = clock.monotonic()
     logger.info({ worker: number, pid: worker.pid }, 'worker started')
-    for (const listener of this.#listeners) {
-      worker.calls.tell('listening', listener.name, listener.port)
-      listener.giveWaiting()
-    }
+    for (const { name, port } of this.#listeners) worker.calls.tell('listening', name, port)
+    this.#changed()
   }
 
   #forget(worker: WorkerProcess): void {
@@ -182,6 +203,7 @@ export class GatewayWorkers {
     this.#holders.delete(worker)
     this.#metrics.ended(worker.number)
     if (this.#workers[worker.number] === worker) this.#workers[worker.number] = undefined
+    this.#changed()
   }
 
   /** Starts a worker in the place of one that has ended. */
@@ -213,25 +235,24 @@ export class GatewayWorkers {
   }
 
   async #reload(policy: PolicySource, cause: ReloadCause): Promise<ReloadedPolicy> {
+    // One that hangs is ended by then.
+    await Promise.allSettled(this.#serving.map(({ calls }) => calls.call('respond')))
     const workers = this.#serving
     const [announcer] = workers
     if (announcer === undefined) throw new Error('no worker serves at present')
-    const prepared = await Promise.allSettled(
-      workers.map(({ calls }) => calls.call('prepare', policy, cause)),
-    )
+    const prepared = await Promise.allSettled(workers.map((worker) => worker.prepare(policy, cause)))
     let change: ReloadedPolicy
     try {
       for (const one of prepared) if (one.status === 'rejected') throw one.reason
-      change = await announcer.calls.call('record')
+      change = await announcer.call(policyMs, 'record')
     } catch (error) {
-      const started = workers.filter((_, index) => prepared[index]?.status === 'fulfilled')
-      await Promise.allSettled(started.map(({ calls }) => calls.call('discard')))
+      await Promise.allSettled(workers.map((worker) => worker.call(policyMs, 'discard')))
       throw error
     }
     // A worker that ends from now on is replaced by one with the new policy.
     this.#policy = policy
     await Promise.allSettled(
-      workers.map((worker) => worker.calls.call('commit', worker === announcer ? change : null)),
+      workers.map((worker) => worker.call(policyMs, 'commit', worker === announcer ? change : null)),
     )
     return change
   }
@@ -248,10 +269,11 @@ export class GatewayWorkers {
         if (giving !== undefined) this.#limits.giveBack(giving, limit, key, count)
       },
       reload: (policy, cause) => resultOf(this.reload(() => policy ?? this.#parts.readFile(), cause)),
-      metrics: () => this.#metrics.text(this.#serving),
+      metrics: () => this.#metrics.text(this.#responding),
       ask: (name, args) => Promise.all(this.#serving.map((one) => one.ask('fact', name, args))),
       draining: () => {
         worker.isServing = false
+        this.#changed()
       },
     }
   }
@@ -283,5 +305,5 @@ async function resultOf(reloading: Promise<ReloadedPolicy>): Promise<ReloadResul
 }
 
 interface WorkerHolder {
-  recall(limit: string, key: string): Promise<number>
+  recall(limit: string, key: string): Promise<void>
 }

@@ -1,7 +1,8 @@
 // A limit that workers share, as one of them has it: it holds a part of the limit for each key, and asks for more if it
 // uses all of that.
-import type { MaybePromise } from '@svc/core'
+import { type MaybePromise, withinLimit } from '@svc/core'
 import type { UseLimit } from '../budget/use-limit.js'
+import { mainMs } from './messages.js'
 
 /** How long a part that is not in use is kept at least, in milliseconds. */
 const unusedMs = 10_000
@@ -42,13 +43,12 @@ export class HeldLimit implements UseLimit {
     this.#part(key).used--
   }
 
-  /** Gives up what is not in use; returns how many. */
-  recall(key: string): number {
+  /** Gives back what is not in use. */
+  recall(key: string): void {
     const part = this.#parts.get(key)
-    if (part === undefined) return 0
-    const unused = part.held - part.used
+    if (part === undefined || part.held === part.used) return
+    this.#owner.giveBack(key, part.held - part.used)
     part.held = part.used
-    return unused
   }
 
   /** Gives back parts that were not used since the last time. */
@@ -65,7 +65,9 @@ export class HeldLimit implements UseLimit {
   async #takeMore(key: string, part: Part): Promise<boolean> {
     while (part.used >= part.held) {
       part.asking ??= this.#ask(key, part)
-      if ((await part.asking) === 0 && part.used >= part.held) return false
+      // An owner that does not respond in time allows no more; its late response counts for later calls.
+      const more = await withinLimit('the main process', part.asking, mainMs).catch(() => 0)
+      if (more === 0 && part.used >= part.held) return false
     }
     part.used++
     return true

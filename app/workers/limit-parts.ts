@@ -1,8 +1,8 @@
 // The limits that workers share, as the main process has them: each worker holds a part of a limit for a key, and the
 // parts together are never more than the limit. A worker that holds enough asks nobody.
 export interface LimitHolder {
-  /** Takes back what the holder does not use; rejects if it has ended. */
-  recall(limit: string, key: string): Promise<number>
+  /** Lets the holder give back what it does not use. Rejects if it has ended, or does not respond in time. */
+  recall(limit: string, key: string): Promise<void>
 }
 
 export class LimitParts<Holder extends LimitHolder> {
@@ -14,7 +14,7 @@ export class LimitParts<Holder extends LimitHolder> {
     this.#holders = holders
   }
 
-  /** How many more the holder may have in use: a share of what is left, and 0 only if all others use what they hold. */
+  /** How many more the holder may have in use: a share of what is left, and 0 only if all others use what they hold, or do not respond. */
   async take(holder: Holder, limit: string, key: string, max: number): Promise<number> {
     const name = `${limit} ${key}`
     if (this.#left(name, max) <= 0) await this.#recall(holder, limit, key)
@@ -39,9 +39,7 @@ export class LimitParts<Holder extends LimitHolder> {
   async #recall(asking: Holder, limit: string, key: string): Promise<void> {
     const held = this.#held.get(`${limit} ${key}`)
     const others = [...(held?.keys() ?? [])].filter((holder) => holder !== asking)
-    await Promise.allSettled(
-      others.map(async (holder) => this.giveBack(holder, limit, key, await holder.recall(limit, key))),
-    )
+    await Promise.allSettled(others.map((holder) => holder.recall(limit, key)))
   }
 
   #left(name: string, max: number): number {

@@ -7,6 +7,13 @@ import type { GatewaySettings } from '../gateway/options.js'
 import type { ReloadCause, ReloadedPolicy } from '../gateway/reload-records.js'
 import type { ListenerName, PolicySource } from '../gateway/worker-link.js'
 
+/** Limit of what a process responds to at once, in milliseconds. */
+export const responseMs = 2_000
+/** Limit of what the main process responds to after it has asked workers, in milliseconds. */
+export const mainMs = 2 * responseMs
+/** Limit of the start of a policy, and of each step of a reload, in milliseconds. */
+export const policyMs = 60_000
+
 /** The data that a worker needs to start; each value survives JSON. */
 export interface WorkerSettings {
   /** From 0 on; one that replaces another has the same. */
@@ -27,12 +34,17 @@ export interface WorkerSettings {
 export interface WorkerMethods {
   /** Resolves when the worker can serve. */
   start(settings: WorkerSettings): Promise<void>
+  /** Returns as soon as the event loop of the worker turns. */
+  respond(): void
+  /** So many workers serve at present, of all that the gateway has. */
+  serving(serving: number, all: number): void
   /** The first part of a reload: the policy is started, and waits for `commit` or `discard`. */
   prepare(policy: PolicySource, cause: ReloadCause): Promise<void>
   /** Records the prepared policy; one worker does so, before any commits. */
   record(): Promise<ReloadedPolicy>
   /** Puts the prepared policy in force. Gets the change if it is to announce it. */
   commit(change: ReloadedPolicy | null): Promise<void>
+  /** Stops the stages of a policy that is prepared, or of one that is being prepared, once it is. */
   discard(): Promise<void>
   announceRefusal(reason: string, cause: ReloadCause): Promise<void>
   metrics(): Promise<string>
@@ -40,8 +52,8 @@ export interface WorkerMethods {
   fact(name: keyof GatewayFacts, args: readonly unknown[]): unknown
   /** The main process listens there, on a port that the policy may leave open. */
   listening(listener: ListenerName, port: number): void
-  /** Gives back what it has of a limit and does not use; returns how many. */
-  recall(limit: string, key: string): number
+  /** Gives back what it has of a limit and does not use, before it responds. */
+  recall(limit: string, key: string): void
   /** Resolves when the calls have ended and the log is closed. */
   close(): Promise<void>
 }

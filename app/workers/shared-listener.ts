@@ -17,7 +17,7 @@ export class SharedListener {
   #next = 0
   #waiting = new Set<Socket>()
 
-  /** `workers` returns those that serve. */
+  /** `workers` returns those that respond. */
   constructor(name: ListenerName, workers: () => readonly WorkerProcess[]) {
     this.name = name
     this.#workers = workers
@@ -30,8 +30,9 @@ export class SharedListener {
     this.port = await listenOn(this.#server, at)
   }
 
-  /** To be called when a worker begins to serve. */
+  /** To be called when a worker begins to serve, or responds again. */
   giveWaiting(): void {
+    if (this.#workers().length === 0) return
     // A copy, as those that wait again are added at the end: the worker may have ended since.
     for (const socket of [...this.#waiting]) this.#accept(socket)
   }

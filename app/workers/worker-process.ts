@@ -1,20 +1,28 @@
 // One worker as the main process has it: a process, the calls to it, and its end.
 import { type ChildProcess, fork } from 'node:child_process'
 import type { Socket } from 'node:net'
+import { withinLimit } from '@svc/core'
 import type { Calls } from '@svc/core/thread'
 import type { ListenerName } from '../gateway/worker-link.js'
+import { Liveness } from './liveness.js'
 import {
   type ConnectionMessage,
   callsTo,
   type MainMethods,
+  policyMs,
+  responseMs,
   type WorkerMethods,
   type WorkerSettings,
 } from './messages.js'
 
-/** A start that takes longer has failed, in milliseconds. */
-const startMs = 60_000
-/** A worker that does not respond in time is left out of what operators see, in milliseconds. */
-const responseMs = 2_000
+/** The part of `GatewayWorkers` that one worker uses. */
+interface WorkerOwner {
+  methodsFor(worker: WorkerProcess): Omit<MainMethods, 'accepted'>
+  /** The worker is late, or responds again. */
+  onLiveness(): void
+  /** The worker has not responded for `seconds`, and is ended. */
+  onHung(worker: WorkerProcess, seconds: number): void
+}
 
 interface GivenConnection {
   readonly socket: Socket
@@ -35,16 +43,17 @@ export class WorkerProcess {
   /** Whether it gets connections and takes part in reloads. */
   isServing = false
   #child: ChildProcess
+  #owner: WorkerOwner
+  #liveness: Liveness | undefined
+  /** The policies that it is loading, for which it may need longer. */
+  #loading = 0
   #nextConnection = 0
   /** Connections that the worker has not accepted yet. */
   #given = new Map<number, GivenConnection>()
 
-  constructor(
-    module: URL,
-    number: number,
-    methodsFor: (worker: WorkerProcess) => Omit<MainMethods, 'accepted'>,
-  ) {
+  constructor(module: URL, number: number, owner: WorkerOwner) {
     this.number = number
+    this.#owner = owner
     this.#child = fork(module, [`worker ${number}`], { env: process.env })
     // By then all messages that the worker sent before its end have arrived. Node does not always emit `disconnect`.
     this.#child.once('close', () => {
@@ -53,6 +62,7 @@ export class WorkerProcess {
     this.ended = new Promise((resolve) => {
       const end = (code: number | null, signal: NodeJS.Signals | null): void => {
         this.isServing = false
+        this.#liveness?.stop()
         this.calls.end(new Error('a worker has ended'))
         resolve({ code, signal })
       }
@@ -63,7 +73,7 @@ export class WorkerProcess {
       })
     })
     this.calls = callsTo<WorkerMethods>(this.#child, {
-      ...methodsFor(this),
+      ...owner.methodsFor(this),
       accepted: (id: number) => {
         // The worker has a handle of its own.
         this.#given.get(id)?.socket.destroy()
@@ -78,15 +88,45 @@ export class WorkerProcess {
 
   /** Rejects with the reason why the worker cannot start; it ends then. */
   async start(settings: Omit<WorkerSettings, 'number'>): Promise<void> {
-    const late = setTimeout(() => this.kill(), startMs)
     try {
-      await this.calls.call('start', { ...settings, number: this.number })
-      this.isServing = true
+      await this.call(policyMs, 'start', { ...settings, number: this.number })
     } catch (error) {
       this.kill()
       throw error
+    }
+    this.isServing = true
+    this.#liveness = new Liveness({
+      ask: () => this.calls.call('respond'),
+      onChange: () => this.#owner.onLiveness(),
+      onHung: (seconds) => {
+        if (this.#loading > 0) return
+        this.#owner.onHung(this, seconds)
+        this.kill()
+      },
+    })
+  }
+
+  /** Whether it gets connections: it serves, has not ended, and its event loop turns. */
+  get isResponding(): boolean {
+    return this.isServing && this.#child.connected && this.#liveness?.isLate === false
+  }
+
+  /** Calls a method of the worker. Rejects after `ms` milliseconds too; the worker may go on with it. */
+  call<Name extends keyof WorkerMethods>(
+    ms: number,
+    name: Name,
+    ...args: Parameters<WorkerMethods[Name]>
+  ): Promise<Awaited<ReturnType<WorkerMethods[Name]>>> {
+    return withinLimit(`${name} of worker ${this.number}`, this.calls.call(name, ...args), ms)
+  }
+
+  /** Rejects if the policy is not valid, cannot start, or takes too long. */
+  async prepare(...args: Parameters<WorkerMethods['prepare']>): Promise<void> {
+    this.#loading++
+    try {
+      await this.call(policyMs, 'prepare', ...args)
     } finally {
-      clearTimeout(late)
+      this.#loading--
     }
   }
 
@@ -96,7 +136,8 @@ export class WorkerProcess {
     this.#given.set(id, { socket, onFailure })
     const message: ConnectionMessage = { kind: 'connection', id, listener }
     this.#child.send(message, socket, { keepOpen: true }, (error) => {
-      if (error !== null) this.#takeBack(id)
+      // Not at once: if all workers have ended, the next attempt fails as fast, and their ends must be noticed.
+      if (error !== null) setImmediate(() => this.#takeBack(id))
     })
   }
 
@@ -105,6 +146,7 @@ export class WorkerProcess {
     name: Name,
     ...args: Parameters<WorkerMethods[Name]>
   ): Promise<Awaited<ReturnType<WorkerMethods[Name]>> | null> {
+    if (!this.isResponding) return null
     let timer: NodeJS.Timeout | undefined
     const late = new Promise<null>((resolve) => {
       timer = setTimeout(() => resolve(null), responseMs)
@@ -134,6 +176,7 @@ export class WorkerProcess {
   }
 
   kill(): void {
+    this.#liveness?.stop()
     this.#child.kill('SIGKILL')
   }
 }

@@ -1,6 +1,6 @@
 // A worker: a gateway whose connections, limits, metrics and reloads the main process shares out.
 import type { Socket } from 'node:net'
-import { isErrorCode, type Logger, Refusal } from '@svc/core'
+import { isErrorCode, type Logger, Refusal, withinLimit } from '@svc/core'
 import { PolicyError } from '@svc/core/policy'
 import type { Calls } from '@svc/core/thread'
 import { factOf, type GatewayFacts } from '../gateway/gateway-facts.js'
@@ -12,6 +12,7 @@ import {
   callsTo,
   isConnection,
   type MainMethods,
+  mainMs,
   type WorkerMethods,
   type WorkerSettings,
 } from './messages.js'
@@ -49,6 +50,11 @@ class Worker implements WorkerLink {
   #running: WorkerGateway | undefined
   #starting: Promise<void> | undefined
   #prepared: PreparedReload | undefined
+  #preparing: Promise<void> | undefined
+  /** Of the reload that the main process waits for. */
+  #reloadNumber = 0
+  /** Workers of the gateway, and those of them that serve. */
+  #workers = { all: 0, serving: 0 }
   #closing: Promise<void> | undefined
 
   constructor(create: CreateWorkerGateway) {
@@ -58,17 +64,22 @@ class Worker implements WorkerLink {
         this.#starting = this.#start(settings)
         return this.#starting
       },
-      prepare: async (policy, cause) => {
-        this.#prepared = await this.#gateway.prepareReload(policy, cause)
+      respond: () => undefined,
+      serving: (serving, all) => {
+        this.#workers = { serving, all }
       },
+      prepare: (policy, cause) => this.#prepare(policy, cause),
       record: () => this.#preparedReload.record(),
       commit: async (change) => this.#takePrepared().commit(change ?? undefined),
-      discard: async () => this.#takePrepared().discard(),
+      discard: async () => {
+        this.#reloadNumber++
+        if (this.#prepared !== undefined) await this.#takePrepared().discard()
+      },
       announceRefusal: (reason, cause) => this.#gateway.announceRefusal(new Error(reason), cause),
       metrics: async () => this.#running?.metrics() ?? '',
       fact: (name, args) => factOf(this.#gateway.facts, name, args),
       listening: (listener, port) => this.#gateway.listeningOn(listener, port),
-      recall: (limit, key) => this.#limits.get(limit)?.recall(key) ?? 0,
+      recall: (limit, key) => this.#limits.get(limit)?.recall(key),
       close: () => this.#close(),
     }
     this.#main = callsTo<MainMethods>(process, { ...methods })
@@ -105,12 +116,19 @@ class Worker implements WorkerLink {
   }
 
   metrics(): Promise<string> {
-    return this.#main.call('metrics')
+    return withinLimit('the main process', this.#main.call('metrics'), mainMs)
+  }
+
+  warnings(): string[] {
+    const { all, serving } = this.#workers
+    const missing = all - serving
+    return missing > 0 ? [`${missing} of ${all} workers ${missing === 1 ? 'does' : 'do'} not serve`] : []
   }
 
   /** All workers run the same code, so the facts have the types that they have here. */
   async ask<Name extends keyof GatewayFacts>(name: Name, ...args: Parameters<GatewayFacts[Name]>) {
-    return (await this.#main.call('ask', name, args)) as (ReturnType<GatewayFacts[Name]> | null)[]
+    const asked = withinLimit('the main process', this.#main.call('ask', name, args), mainMs)
+    return (await asked) as (ReturnType<GatewayFacts[Name]> | null)[]
   }
 
   /** Ends the process when its calls have ended. */
@@ -126,6 +144,17 @@ class Worker implements WorkerLink {
   async #start(settings: WorkerSettings): Promise<void> {
     this.commands = { isOwner: settings.number === 0, path: settings.commandsPath }
     this.#running = await this.#create(settings, this)
+  }
+
+  /** One at a time, also if the main process waits no longer for an earlier one. */
+  async #prepare(policy: PolicySource, cause: ReloadCause): Promise<void> {
+    const number = ++this.#reloadNumber
+    await Promise.allSettled([this.#preparing])
+    this.#preparing = this.#gateway.prepareReload(policy, cause).then(async (prepared) => {
+      if (number === this.#reloadNumber) this.#prepared = prepared
+      else await prepared.discard()
+    })
+    await this.#preparing
   }
 
   get #preparedReload(): PreparedReload {

@@ -1,5 +1,5 @@
 // A custom stage that fails, or ends its process, at a moment that the policy chooses.
-import { existsSync } from 'node:fs'
+import { existsSync, rmSync } from 'node:fs'
 import { definePlugin } from '@svc/core'
 import { z } from 'zod'
 
@@ -10,6 +10,7 @@ const faults = [
   'fails in worker 1',
   'dies in worker 1',
   'dies in worker 1 when it stops',
+  'hangs in worker 1',
   'dies',
 ] as const
 
@@ -22,9 +23,16 @@ export const plugin = definePlugin({
     /** The fault is there while this file is. */ file: z.string().optional(),
   }),
   create({ fault, file }) {
-    const dies = (): boolean => fault === 'dies' && file !== undefined && existsSync(file)
+    const isThere = (): boolean => file !== undefined && existsSync(file)
+    const dies = (): boolean => fault === 'dies' && isThere()
     return {
-      handle: (_call, next) => next(),
+      handle(_call, next) {
+        if (isOne && fault === 'hangs in worker 1' && isThere()) {
+          rmSync(file ?? '')
+          Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)
+        }
+        return next()
+      },
       async start() {
         if (isOne && fault === 'fails in worker 1') throw new Error('worker 1 cannot start it')
         if (isOne && fault === 'dies in worker 1') process.kill(process.pid, 'SIGKILL')

@@ -44,9 +44,8 @@ class Workers {
     const holder: LimitHolder = {
       recall: async (_, key) => {
         await toWorker()
-        const count = limit.recall(key)
+        limit.recall(key)
         await toMain()
-        return count
       },
     }
     this.limits[worker] = limit
@@ -103,9 +102,21 @@ describe('a limit that workers share', () => {
   it('asks nobody for what it holds', () => {
     const limit = new HeldLimit(5, {
       take: () => Promise.reject(new Error('asked')),
-      giveBack: () => undefined,
+      giveBack: () => {
+        throw new Error('given back')
+      },
     })
-    expect(limit.recall('t')).to.equal(0)
+    expect(() => limit.recall('t')).not.to.throw()
+  })
+
+  it('is refused while one does not respond, and taken from what that one gives back later', async () => {
+    const late: LimitHolder = { recall: () => Promise.reject(new Error('no response in time')) }
+    const asking: LimitHolder = { recall: async () => undefined }
+    const parts = new LimitParts(() => [late, asking])
+    expect(await parts.take(late, 'calls', 't', 1)).to.equal(1)
+    expect(await parts.take(asking, 'calls', 't', 1)).to.equal(0)
+    parts.giveBack(late, 'calls', 't', 1)
+    expect(await parts.take(asking, 'calls', 't', 1)).to.equal(1)
   })
 
   it('keeps the keys of each limit apart', async () => {
