@@ -42,10 +42,11 @@ const noSpan = '0'.repeat(16)
  */
 export function traceOf(headers: IncomingHttpHeaders, ids: Ids): CallTrace {
   const parent = parentOf(headers['traceparent'])
+  const traceId = parent?.traceId ?? ids.traceId()
   return {
-    traceId: parent?.traceId ?? ids.traceId(),
+    traceId,
     spanId: ids.spanId(),
-    flags: parent?.flags ?? '01',
+    flags: ids.traceFlags?.(traceId, parent?.flags) ?? parent?.flags ?? '01',
     state: parent === undefined ? null : singleHeader(headers['tracestate']),
     causeTraceId: hex(headers['x-cause-trace'], 32) ?? parent?.traceId ?? null,
     causeSpanId: hex(headers['x-cause-span'], 16) ?? parent?.spanId ?? null,

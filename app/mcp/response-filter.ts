@@ -1,7 +1,9 @@
 // Filters each response before the caller gets it: learns the server's version, filters lists, and replaces task ids.
+
 import { after, type CallRequest, definitionFilter, type MaybePromise, serverMethodRules } from '@svc/core'
 import { isJsonObject } from '@svc/core/json'
 import type { CallControl } from '@svc/core/pipeline'
+import { noteRpcError } from '../upstream/upstream-facts.js'
 import type { AnnotationCache } from './annotation-cache.js'
 import { withKnownDefinitions } from './definitions.js'
 import { isStatelessExchange, type McpExchange } from './exchange.js'
@@ -48,6 +50,7 @@ export class ResponseFilter {
    * learned. `text` is the message as JSON.
    */
   response(message: Fields, text: string): MaybePromise<Fields> {
+    noteRpcError(this.#control.call, message)
     return after(this.#withLists(message, text), (listed) => {
       const { result, error } = listed
       if (isJsonObject(error)) return this.#withUrls(listed, error)

@@ -11,6 +11,7 @@ import {
 import type { CallControl } from '@svc/core/pipeline'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
 import { EVENT_STREAM_TYPE, mediaType } from '../http/media-type.js'
+import { noteHttpError } from '../upstream/upstream-facts.js'
 import { type Denials, refusalMessage } from './encode-refusal.js'
 import { disconnectCancels, isStatelessExchange, type McpExchange } from './exchange.js'
 import type { RequestId } from './message.js'
@@ -106,16 +107,20 @@ function bufferedOutcome(
 /** Passes 4xx and 5xx on, with lists filtered. */
 async function refusedByUpstream(
   response: WholeResponse,
-  { filter, parts: { maxResponseBytes } }: ResponseContext,
+  { control, filter, parts: { maxResponseBytes } }: ResponseContext,
 ): Promise<Outcome> {
   if (mediaType(response.headers['content-type']) === EVENT_STREAM_TYPE)
     throw new ProtocolViolation('The upstream sent an error as a stream of events.')
   const bytes = await response.bytes(maxResponseBytes)
   const received = response.form === 'message' ? await messageIfAny(response, maxResponseBytes) : undefined
-  if (received === undefined) return completed(response, bytes, { digest: null, error: 'UPSTREAM' })
-  const { message } = received
-  const filtered = isResponse(message) ? await filter.response(message, received.text) : message
-  return completed(response, showMessage(received, filtered).bytes, { digest: null, error: 'UPSTREAM' })
+  let shown = bytes
+  if (received !== undefined) {
+    const { message } = received
+    const filtered = isResponse(message) ? await filter.response(message, received.text) : message
+    shown = showMessage(received, filtered).bytes
+  }
+  noteHttpError(control.call, response.status)
+  return completed(response, shown, { digest: null, error: 'UPSTREAM' })
 }
 
 async function messageIfAny(response: WholeResponse, maxBytes: number): Promise<Received | undefined> {

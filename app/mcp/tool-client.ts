@@ -16,6 +16,7 @@ import { upstreamHeaders } from '../upstream/headers.js'
 import { outcomeOfError } from '../upstream/invoke.js'
 import { isUpstreamError, UpstreamError } from '../upstream/response.js'
 import { callerKey, callerOf, sendCall } from '../upstream/send.js'
+import { noteHttpError, noteRpcError } from '../upstream/upstream-facts.js'
 import {
   isOtherEra,
   ownRequest,
@@ -168,13 +169,16 @@ export class McpToolClient {
     const { status, headers } = response
     const { maxBytes } = this.#parts
     checkHead(response)
-    if (status >= 400 && response.form !== 'events')
+    if (status >= 400 && response.form !== 'events') {
+      noteHttpError(call, status)
       return completedWith(status, headers['content-type'], await response.bytes(maxBytes))
+    }
     const message = await responseIn(response, maxBytes, respond)
     if (message === undefined) {
       return failed('UPSTREAM_UNREACHABLE', 'The upstream sent no JSON-RPC response.')
     }
     checkResponse(message, ID)
+    noteRpcError(call, message)
     await this.#requests.judgeAsked(call, message)
     // Rejects for a result that the record cannot hold, as over MCP.
     const shown = JSON.stringify(message['result'] ?? message['error'])

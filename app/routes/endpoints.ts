@@ -33,6 +33,7 @@ import { reportVersionMismatch } from '../mcp/tool-client.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
 import type { UpstreamDispatcher } from '../upstream/dispatcher.js'
 import { dispatchInvoke } from '../upstream/invoke.js'
+import { upstreamTarget } from '../upstream/upstream-facts.js'
 import { type Invocation, readA2a, readInvoke, type ToolName, validName } from './invoke.js'
 import type { Route } from './route.js'
 
@@ -253,7 +254,10 @@ export class CallEndpoints {
       headers: exchange.headers,
       target: targetOf({ server, tool: method, version: UNVERSIONED }),
       read: (control) => body(exchange).then((found) => mcp.read(control, exchange, found)),
-      dispatch: (_call, control) => mcp.dispatch(control),
+      dispatch: (call, control) => {
+        call.set(upstreamTarget, { url: exchange.upstream(), isMcp: true })
+        return mcp.dispatch(control)
+      },
       encode: (outcome, call) => mcp.encodeRefusal(exchange, outcome, call),
       response: (outcome, call) => mcp.readOutcome(exchange, outcome, call),
       prepare: (call) => attachExchange(call, exchange),
@@ -279,7 +283,9 @@ export class CallEndpoints {
     return (call, control) =>
       after(call.request(), ({ server }) => {
         const { mcp, upstream } = this.#parts
-        const { url, isMcp } = policy.target(server)
+        const target = policy.target(server)
+        const { url, isMcp } = target
+        call.set(upstreamTarget, target)
         return isMcp
           ? mcp.dispatchTool(control, url)
           : dispatchInvoke(control, url, upstream, policy.maxResponseBytes)

@@ -1,5 +1,13 @@
 // Spans over OTLP.
-import { ROOT_CONTEXT, SpanKind, SpanStatusCode, TraceFlags, trace } from '@opentelemetry/api'
+import {
+  createTraceState,
+  ROOT_CONTEXT,
+  SpanKind,
+  SpanStatusCode,
+  TraceFlags,
+  type Tracer,
+  trace,
+} from '@opentelemetry/api'
 import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-http'
 import {
   BasicTracerProvider,
@@ -7,7 +15,7 @@ import {
   type ReadableSpan,
   type SpanProcessor,
 } from '@opentelemetry/sdk-trace-base'
-import { bind } from '@svc/core'
+import { bind, tokens } from '@svc/core'
 import { callObserver } from '@svc/core/pipeline'
 import { CallSpans, maxSpanText, type PresetIds } from './call-spans.js'
 import { CountingExporter, type SignalLosses } from './losses.js'
@@ -33,10 +41,16 @@ export function openTraces({ env, version, resource, losses }: SignalParts): Ope
       new AdmittedSpans(new BatchSpanProcessor(exporter, { exportTimeoutMillis: limitMs + 1_000 }), losses),
     ],
   })
-  const api = { ROOT_CONTEXT, SpanKind, SpanStatusCode, TraceFlags, trace }
-  const calls = new CallSpans(api, provider.getTracer('svc-sdk', version), ids)
+  const api = { createTraceState, ROOT_CONTEXT, SpanKind, SpanStatusCode, TraceFlags, trace }
+  const tracer = provider.getTracer('svc-sdk', version)
+  const calls = new CallSpans(api, tracer, ids)
+  // These sample what the flags without them say.
+  const isDecidedByFlags = /^(parentbased_)?always_on$|^$/.test(env['OTEL_TRACES_SAMPLER'] ?? '')
   return {
-    bindTo: (container) => bind(container, callObserver, { useValue: calls }),
+    bindTo: (container) => {
+      bind(container, callObserver, { useValue: calls })
+      if (!isDecidedByFlags) bind(container, tokens.Ids, { useValue: new SampledIds(tracer, ids) })
+    },
     shutdown: () => provider.shutdown(),
   }
 }
@@ -66,6 +80,32 @@ class AdmittedSpans implements SpanProcessor {
 
   shutdown(): Promise<void> {
     return this.#queue.shutdown()
+  }
+}
+
+/**
+ * Asks the sampler when a trace begins, as a server that is told that its parent is sampled exports spans below it. The span of the
+ * call is sampled alike at its end, by the same ids.
+ */
+class SampledIds extends RandomIds {
+  readonly #tracer: Tracer
+  readonly #preset: PresetIds
+
+  constructor(tracer: Tracer, preset: PresetIds) {
+    super()
+    this.#tracer = tracer
+    this.#preset = preset
+  }
+
+  traceFlags(traceId: string, callers: string | undefined): string {
+    const spanId = this.spanId()
+    const traceFlags = Number.parseInt(callers ?? '00', 16)
+    const parent = { traceId, spanId, traceFlags, isRemote: true }
+    this.#preset.preset({ traceId, spanId })
+    const context = callers === undefined ? ROOT_CONTEXT : trace.setSpanContext(ROOT_CONTEXT, parent)
+    const span = this.#tracer.startSpan('sampled', {}, context)
+    const sampled = span.spanContext().traceFlags & TraceFlags.SAMPLED
+    return ((traceFlags & ~TraceFlags.SAMPLED) | sampled).toString(16).padStart(2, '0')
   }
 }
 

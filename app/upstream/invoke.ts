@@ -16,6 +16,7 @@ import { upstreamHeaders } from './headers.js'
 import { isUpstreamError, type UpstreamRequest, type UpstreamResponse } from './response.js'
 import { limitResponse } from './response-limit.js'
 import { type CallObservers, callerOf, sendCall } from './send.js'
+import { noteHttpError } from './upstream-facts.js'
 
 /** The upstream's headers about the body; the others belong to the hop. */
 const bodyHeaders: ReadonlySet<string> = new Set([
@@ -54,7 +55,9 @@ export function dispatchInvoke(
           onHead: () => control.firstByte(),
         }
         const response = limitResponse(await sendCall(control, upstream, target, sending), maxResponseBytes)
-        return completedOutcome(isPending(response) ? await response : response)
+        const whole = isPending(response) ? await response : response
+        noteHttpError(call, whole.status)
+        return completedOutcome(whole)
       } catch (error) {
         return outcomeOfError(control, error)
       }

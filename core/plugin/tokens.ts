@@ -57,6 +57,8 @@ export interface Ids {
   traceId(): string
   /** 16 lower-case hex digits, never all zero. */
   spanId(): string
+  /** The flags that a call sends on, 2 hex digits; without it those of its caller, or 01 for a trace that begins here. */
+  traceFlags?(traceId: string, callers: string | undefined): string
 }
 
 /** The part of pino's interface that stages may use. */

@@ -15,6 +15,7 @@ export interface OtlpSpan {
   readonly traceId: string
   readonly spanId: string
   readonly parentSpanId?: string
+  readonly traceState?: string
   readonly name: string
   /** 1 internal, 2 server, 3 client. */
   readonly kind: number

@@ -9,6 +9,13 @@ import { startUpstream, type TestUpstream } from '../../support/upstream.js'
 export class TelemetryRig implements AsyncDisposable {
   readonly home = mkdtempSync(join(tmpdir(), 'svc-test-'))
   readonly upstream: TestUpstream
+  /** The target of the gateway in place of the upstream. */
+  target: object | undefined
+  /** The status and the message with which the upstream responds. */
+  response: readonly [status: number, message: object] = [
+    200,
+    { jsonrpc: '2.0', id: 7, result: { content: [] } },
+  ]
 
   private constructor(upstream: TestUpstream) {
     this.upstream = upstream
@@ -17,10 +24,12 @@ export class TelemetryRig implements AsyncDisposable {
 
   static async start(): Promise<TelemetryRig> {
     const upstream = await startUpstream((_call, response) => {
-      response.setHeader('content-type', 'application/json')
-      response.end(JSON.stringify({ jsonrpc: '2.0', id: 7, result: { content: [] } }))
+      const [status, message] = rig.response
+      response.writeHead(status, { 'content-type': 'application/json' })
+      response.end(JSON.stringify(message))
     })
-    return new TelemetryRig(upstream)
+    const rig = new TelemetryRig(upstream)
+    return rig
   }
 
   /** `endpoint` is empty if the environment names none; `more` are further sections of the policy. */
@@ -31,7 +40,7 @@ export class TelemetryRig implements AsyncDisposable {
       policy,
       `tenant: acme
 port: 0
-targets: { files: "${this.upstream.url}" }
+targets: { files: ${JSON.stringify(this.target ?? this.upstream.url)} }
 audit: { gatewayName: gw, gatewayVersion: 1.0.0, signer: { keyRef: file://./key } }
 entitlements:
   default_plan: free

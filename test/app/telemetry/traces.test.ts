@@ -6,6 +6,7 @@ import { postMcp } from '../../support/mcp-post.js'
 import { attributesOf, OtlpReceiver, type OtlpSpan } from '../../support/otlp-receiver.js'
 import { root } from '../../support/pages.js'
 import { type RedisServer, startRedis } from '../../support/redis.js'
+import { scriptedTarget } from '../../support/stdio-target.js'
 import { invoke, TelemetryRig } from './rig.js'
 
 const INTERNAL = 1
@@ -59,7 +60,7 @@ describe('traces over OTLP', () => {
       'svc.sent': 'yes',
     })
     const children = receiver.spans.filter(({ parentSpanId }) => parentSpanId === call?.spanId)
-    expect(ofKind(children, CLIENT).map(({ name }) => name)).to.deep.equal(['upstream'])
+    expect(ofKind(children, CLIENT).map(({ name }) => name)).to.deep.equal(['execute_tool read'])
     expect(ofKind(children, INTERNAL).map(({ name }) => name)).to.include('stage quotas')
     expect(rig.upstream.calls[0]?.headers['traceparent']).to.equal(`00-${traceId}-${call?.spanId}-01`)
     for (const { startTimeUnixNano, endTimeUnixNano } of children) {
@@ -100,6 +101,61 @@ describe('traces over OTLP', () => {
     expect(attributesOf(receiver.resources[0])).to.include({ 'service.name': 'edge' })
   })
 
+  it('has the server, the request and the error of what is sent, by the conventions for MCP', async () => {
+    await using receiver = await OtlpReceiver.start()
+    await using gateway = start(receiver.url)
+    const { url } = await gateway.line('listening')
+    const message = { jsonrpc: '2.0', id: 7 }
+    const errors: [typeof rig.response, Record<string, unknown>][] = [
+      [[200, { ...message, result: { content: [], isError: true } }], { 'error.type': 'tool_error' }],
+      [
+        [200, { ...message, error: { code: -32602, message: 'no' } }],
+        { 'error.type': '-32602', 'rpc.response.status_code': '-32602' },
+      ],
+      [[503, { text: 'not JSON-RPC' }], { 'error.type': '503' }],
+    ]
+    for (const [response, expected] of errors) {
+      const seen = receiver.spans.length
+      rig.response = response
+      const params = { name: 'read', arguments: {} }
+      const traceparent = `00-${traceId}-${callerSpan}-01`
+      const headers = { 'mcp-protocol-version': '2025-06-18', traceparent, tracestate: 'vendor=1' }
+      await postMcp(`${url}/mcp/files`, { id: 7, method: 'tools/call', params }, headers)
+      const ours = () => receiver.spans.slice(seen)
+      await receiver.until(() => ofKind(ours(), SERVER).length === 1 && ofKind(ours(), CLIENT).length === 1)
+      const [call] = ofKind(ours(), SERVER)
+      const [sent] = ofKind(ours(), CLIENT)
+      expect(sent).to.deep.include({ name: 'tools/call read', traceState: 'vendor=1' })
+      expect(sent?.status).to.deep.equal({ code: 2, message: 'UPSTREAM' })
+      expect(attributesOf(sent)).to.include({
+        'mcp.method.name': 'tools/call',
+        'gen_ai.tool.name': 'read',
+        'server.address': '127.0.0.1',
+        'server.port': Number(new URL(rig.upstream.url).port),
+        'network.transport': 'tcp',
+        'svc.server': 'files',
+        ...expected,
+      })
+      expect(call?.traceState).to.equal('vendor=1')
+      expect(attributesOf(call)).to.include(expected)
+    }
+  })
+
+  it('names the method by which the tool of an MCP server is called', async () => {
+    await using receiver = await OtlpReceiver.start()
+    rig.target = scriptedTarget()
+    await using gateway = start(receiver.url)
+    const { url } = await gateway.line('listening')
+    const called = await fetch(`${url}/mcp/files/echo@3.1.0`, { method: 'POST', body: '{}' })
+    expect(called.status).to.equal(200)
+    await receiver.until((spans) => ofKind(spans, SERVER).length === 1 && ofKind(spans, CLIENT).length === 1)
+    const [sent] = ofKind(receiver.spans, CLIENT)
+    expect(sent?.name).to.equal('tools/call echo')
+    expect(attributesOf(sent))
+      .to.include({ 'mcp.method.name': 'tools/call', 'network.transport': 'pipe' })
+      .and.not.have.any.keys('server.address', 'error.type')
+  })
+
   it('has the error and the reasons of a denied call, and no span of an upstream', async () => {
     await using receiver = await OtlpReceiver.start()
     await using gateway = start(receiver.url)
@@ -124,6 +180,20 @@ describe('traces over OTLP', () => {
     await invoke(url, 'list')
     await receiver.until((spans) => ofKind(spans, SERVER).length === 1)
     expect(ofKind(receiver.spans, SERVER).map(({ name }) => name)).to.deep.equal(['execute_tool list'])
+  })
+
+  it('tells the server whether its span is sampled, also of a trace that begins here', async () => {
+    await using receiver = await OtlpReceiver.start()
+    const sampler = { OTEL_TRACES_SAMPLER: 'parentbased_traceidratio', OTEL_TRACES_SAMPLER_ARG: '0.5' }
+    await using gateway = start(receiver.url, '', sampler)
+    const { url } = await gateway.line('listening')
+    for (let n = 0; n < 30; n++) await invoke(url, 'read')
+    await invoke(url, 'read', { traceparent: `00-${traceId}-${callerSpan}-01` })
+    await receiver.until((spans) => ofKind(spans, SERVER).some((span) => span.traceId === traceId))
+    const sent = rig.upstream.calls.map(({ headers }) => String(headers['traceparent']).split('-'))
+    const sampled = sent.flatMap(([, , spanId, flags]) => (flags === '01' ? [spanId] : []))
+    expect(sampled.length).to.be.within(2, 30)
+    expect(ofKind(receiver.spans, SERVER).map(({ spanId }) => spanId)).to.have.members(sampled)
   })
 
   it('names nobody if identities are redacted', async () => {

@@ -1,0 +1,28 @@
+// What spans say of the server of a call: its address, and the error that its response has.
+import { type Call, slot } from '@svc/core'
+import { isJsonObject } from '@svc/core/json'
+import type { Target } from './target.js'
+
+/** Set by the endpoint that created the call; `isMcp`: the call is sent by MCP. */
+export const upstreamTarget = slot<Target>('svc-sdk/upstreamTarget', { isShared: true })
+
+interface ReportedError {
+  /** `error.type`. */
+  readonly type: string
+  /** Whether the type is a code of JSON-RPC. */
+  readonly isRpcCode: boolean
+}
+
+/** The error in the server's response; absent if it has none, or there is no response. */
+export const reportedError = slot<ReportedError>('svc-sdk/reportedError', { isShared: true })
+
+/** Reads the error of a JSON-RPC response, as the semantic conventions for MCP name it. */
+export function noteRpcError(call: Call, { error, result }: Readonly<Record<string, unknown>>): void {
+  if (isJsonObject(error)) call.set(reportedError, { type: String(error['code']), isRpcCode: true })
+  else if (isJsonObject(result) && result['isError'] === true)
+    call.set(reportedError, { type: 'tool_error', isRpcCode: false })
+}
+
+export function noteHttpError(call: Call, status: number): void {
+  if (status >= 400) call.set(reportedError, { type: String(status), isRpcCode: false })
+}
