@@ -19,6 +19,8 @@ interface Feature {
   /** Whether calls have idempotency keys: all another, or all the same. */
   readonly key?: 'fresh' | 'same'
   readonly mcp?: '2026-07-28' | '2025-11-25'
+  /** No calls: the cost is that of one process for a second. */
+  readonly isIdle?: true
 }
 
 const daily = { calls_per_day: 1e9 }
@@ -29,6 +31,7 @@ const lease = (redisUrl: string) => ({
 })
 
 const features: readonly Feature[] = [
+  { name: 'idle, a process for 1 s', isIdle: true },
   { name: 'no limit, no key' },
   { name: 'a daily quota', limits: daily },
   { name: 'a rate', limits: rate },
@@ -56,7 +59,9 @@ export async function measureScale(disk: string, quick: boolean): Promise<unknow
   heading('What a call costs the stores that gateways share')
   const steps = quick ? [200, 400, 800] : [1000, 2000, 4000]
   const costs: Cost[] = []
-  for (const feature of features) costs.push(await costOf(disk, feature, steps))
+  const seconds = quick ? [2, 4, 8] : [10, 20, 40]
+  for (const feature of features)
+    costs.push(await costOf(disk, feature, feature.isIdle === undefined ? steps : seconds))
   table([
     ['Redis, for one call', 'requests', 'commands', 'bytes in', 'bytes out', 'CPU µs', 'bytes kept'],
     ...costs.map((cost) => [
@@ -98,7 +103,8 @@ async function costOf(disk: string, feature: Feature, steps: readonly number[]):
       feature.mcp === undefined
         ? requestsFor(port, scene.tokens)
         : ((await mcpRequestsFor(port, scene.tokens, 16))[feature.mcp] ?? [])
-    const send = (calls: number) => sendAll(port, requests, calls, feature.key)
+    const send = (count: number) =>
+      feature.isIdle === undefined ? sendAll(port, requests, count, feature.key) : after(count * 1000)
     await send(steps[0] ?? 0)
     const counted = await redis.monitored(() => send(steps[0] ?? 0))
     const points: [calls: number, use: RedisUse][] = []

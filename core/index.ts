@@ -154,6 +154,7 @@ export {
 export type { ToolAnnotations } from './call/tool-annotations.js'
 export { withinLimit, withTimeout } from './call/within-limit.js'
 export { checkUsable, type DoctorCheck } from './doctor/check.js'
+export { clockSkew, describeSkew } from './doctor/check-clock.js'
 export { checkServer } from './doctor/check-server.js'
 export type { Board, BoardEntry, BoardReader, BoardState, OpenBoard, SeenReader } from './plugin/board.js'
 export type { DedupeClaim, DedupeClaimResult, DedupeStore } from './plugin/dedupe-store.js'

@@ -12,9 +12,15 @@ const built = (path) => import(new URL(`../${path}`, import.meta.url))
 const { errorTable } = await built('core/dist/call/errors.js')
 const { defaultOrder, keysReference } = await built('core/dist/policy/index.js')
 const { hostSchema } = await built('app/dist/policy/config.js')
-const { adminMetrics, noticeMetrics, ownMetrics, serverMetrics, shadowMetrics, stdioMetrics } = await built(
-  'app/dist/metrics/metric-table.js',
-)
+const {
+  adminMetrics,
+  noticeMetrics,
+  ownMetrics,
+  serverMetrics,
+  shadowMetrics,
+  stdioMetrics,
+  storeClockMetrics,
+} = await built('app/dist/metrics/metric-table.js')
 const { allOperations } = await built('app/dist/admin/admin.js')
 const { openApiOf } = await built('app/dist/admin/openapi.js')
 const { gatewayOperations } = await built('app/dist/gateway/admin-operations.js')
@@ -118,7 +124,7 @@ the lag of the event loop.
 
 ## The gateway
 
-${markdown(heads, rows({ ...ownMetrics, ...serverMetrics, ...adminMetrics, ...noticeMetrics, ...shadowMetrics, ...stdioMetrics }))}
+${markdown(heads, rows({ ...ownMetrics, ...serverMetrics, ...adminMetrics, ...storeClockMetrics, ...noticeMetrics, ...shadowMetrics, ...stdioMetrics }))}
 ## The stages
 
 Each section that runs has its own; so has a plugin of yours that names some.

@@ -83,3 +83,17 @@ function namesOf(caller: Identity | undefined): string[] {
   const names = [user, userId, subject, clientId, client]
   return names.filter((name) => name !== undefined).map(foldName)
 }
+
+/** Replaces an entry that cannot be read: it may block anything, so each call is refused until an operator lifts it. */
+export function blockOfAll(id: string): Block {
+  const reason = 'the entry of the store cannot be read, so every call is refused'
+  return {
+    id,
+    kind: 'server',
+    pattern: '*',
+    reason,
+    by: 'the gateway',
+    at: new Date(0).toISOString(),
+    until: null,
+  }
+}

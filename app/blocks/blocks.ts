@@ -5,14 +5,14 @@ import { hostname } from 'node:os'
 import { type Board, type BoardState, type Clock, type Identity, type Logger, Refusal } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import { elapsed, type HostInstant, thisBoot } from '@svc/core/store'
-import { type Block, BlockList, blockedMessage, blockSchema } from './block.js'
+import { type Block, BlockList, blockedMessage, blockOfAll, blockSchema } from './block.js'
 import type { BlockChange, BlocksFile } from './kept-blocks.js'
 import { ENDED, epochOf, type Spread, spreadOf } from './spread.js'
 
-/** Time between two reads of the board, so that every gateway has a new block within a second. */
-const LOOK_MS = 250
-/** The longest time between two signs of life of a gateway on the board. */
-const SEEN_MS = 1_000
+/** Time between two reads of the board: every gateway has a new block within a second, and each read costs the store. */
+const LOOK_MS = 500
+/** The longest time between two signs of life of a gateway on the board; a new version is confirmed at once. */
+const SEEN_MS = 5_000
 /** Time until a failed sign of life is repeated: LMDB prints lines of its own for each write to a full disk. */
 const RETRY_MS = 10_000
 /** Ended blocks stay on the board until a gateway has recorded their end. */
@@ -30,6 +30,8 @@ export interface BlocksParts {
   open(): Promise<Board>
   /** The list has changed: calls in progress are judged again. */
   changed(list: BlockList): void
+  /** The store has told its time, for which it was asked at `asked`, in monotonic milliseconds. */
+  timed?(time: number, asked: number): void
   /** Called by the one gateway that reports the end of a block. */
   ended(block: Block): void
 }
@@ -167,7 +169,10 @@ export class Blocks {
     try {
       const board = await this.#opened()
       await this.#flush(board)
-      this.#take(await board.read(this.#version))
+      const asked = this.#parts.clock.monotonic()
+      const state = await board.read(this.#version)
+      if (state.time !== undefined) this.#parts.timed?.(state.time, asked)
+      this.#take(state)
       for (const [id, block] of this.#ended) {
         if ((await board.remove(id)) !== undefined) this.#parts.ended(block)
         this.#ended.delete(id)
@@ -335,19 +340,5 @@ export class Blocks {
       { err },
       'the blocks cannot be exchanged with other gateways: the last list holds',
     )
-  }
-}
-
-/** Replaces an entry that cannot be read: it may block anything, so each call is refused until an operator lifts it. */
-function blockOfAll(id: string): Block {
-  const reason = 'the entry of the store cannot be read, so every call is refused'
-  return {
-    id,
-    kind: 'server',
-    pattern: '*',
-    reason,
-    by: 'the gateway',
-    at: new Date(0).toISOString(),
-    until: null,
   }
 }

@@ -18,7 +18,7 @@ export const ENDED = 'ended'
 const WAIT_MS = 2_000
 const AGAIN_MS = 50
 /** A gateway that is silent for longer may be dead, and is not waited for; after the second time it is not mentioned. */
-const SILENT_MS = 3_000
+const SILENT_MS = 8_000
 const GONE_MS = 60_000
 
 interface Spreading {

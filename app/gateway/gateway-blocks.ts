@@ -8,11 +8,15 @@ import { Blocks } from '../blocks/blocks.js'
 import { BlocksFile } from '../blocks/kept-blocks.js'
 import { type BlockingGateway, type BlockJournal, reportStep } from '../blocks/operations.js'
 import { blockStage, stopIfBlocked } from '../blocks/stage.js'
+import { StoreClock } from '../blocks/store-clock.js'
+import { gatewayMetrics } from '../metrics/gateway-metrics.js'
+import { storeClockMetrics } from '../metrics/metric-table.js'
 import type { GatewayBuilder } from './builder.js'
 import type { Policies } from './policies.js'
 
 export interface GatewayBlocks extends BlockingGateway {
   readonly stage: InsertedStage
+  warnings(): string[]
   /** The stage in its place, for another list. */
   stageFor(list: BlockList): InsertedStage
 }
@@ -34,6 +38,8 @@ export function gatewayBlocks(
     },
     unrecorded: (err) => logger.error({ err }, 'a block is in force and could not be recorded'),
   }
+  resolveOptional(bindings, gatewayMetrics)?.declare(storeClockMetrics)
+  const storeClock = new StoreClock({ clock, logger, meter: resolveOptional(bindings, tokens.Meter) })
   const blocks = new Blocks({
     clock,
     logger,
@@ -45,6 +51,7 @@ export function gatewayBlocks(
       const { LmdbBoard } = await import('@svc/core/lmdb')
       return new LmdbBoard(board.dir, clock)
     },
+    timed: (time, asked) => storeClock.compare(time, asked),
     changed(list) {
       for (const call of policies().calls()) stopIfBlocked(call, list)
     },
@@ -60,6 +67,7 @@ export function gatewayBlocks(
   return {
     blocks,
     journal,
+    warnings: () => [storeClock.warning()].filter((warning) => warning !== undefined),
     stage: placed(() => (blocks.isKnown || allowsCallsWithoutStore() ? blocks.list : undefined)),
     stageFor: (list) => placed(() => list),
   }

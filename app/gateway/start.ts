@@ -161,7 +161,7 @@ export class Gateway implements GatewayHandle {
         mcp,
         upstream,
         draining: () => this.#closing !== undefined,
-        warnings: () => [...(admin?.warnings() ?? []), ...servers.warnings(), ...(link?.warnings() ?? [])],
+        warnings: () => [blocking, admin, servers, link].flatMap((part) => part?.warnings() ?? []),
       })
       const listening = await this.#listener.listen()
       return { ...listening, ...(adminUrl === undefined ? {} : { adminUrl }) }

@@ -98,6 +98,15 @@ export const adminMetrics: Readonly<Record<string, MetricEntry>> = {
   },
 }
 
+// The metric of the store that all gateways share.
+export const storeClockMetrics = {
+  svc_store_clock_skew_seconds: {
+    kind: 'gauge',
+    help: 'Seconds by which the clock of this gateway is ahead of that of Redis; negative if it is behind.',
+    isEmptyAtFirst: true,
+  },
+} as const satisfies Record<string, MetricEntry>
+
 // The metrics of notices; docs/reference/metrics.md is generated from them.
 export const noticeMetrics = {
   svc_notices_delivered_total: { kind: 'counter', help: 'Notices that a webhook has accepted.' },

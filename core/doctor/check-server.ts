@@ -2,12 +2,11 @@
 import { HttpClient, type HttpResponse } from '../http/client.js'
 import { messageOf } from '../json/message.js'
 import type { DoctorCheck } from './check.js'
+import { checkSkew, clockSkew } from './check-clock.js'
 
 const timeoutMs = 5000
 /** A `Date` header is in whole seconds (RFC 9110 §5.6.7). */
 const resolutionMs = 1000
-/** Tokens and certificates tolerate a few seconds. */
-const maxSkewMs = 3000
 
 /**
  * Sends HEAD, which changes nothing. Every response counts, a redirect or a refusal too; it is not followed. A response
@@ -49,12 +48,5 @@ function clockCheck(
 ): DoctorCheck[] {
   const theirs = Date.parse(date ?? '')
   if (Number.isNaN(theirs)) return []
-  // Their clock was between `theirs` and a second later, ours between the two instants.
-  const behindMs = theirs - receivedAt
-  const aheadMs = sentAt - (theirs + resolutionMs)
-  const skewMs = Math.max(behindMs, aheadMs)
-  if (skewMs <= maxSkewMs) return []
-  const side = behindMs > aheadMs ? 'behind' : 'ahead of'
-  const message = `the clock of this machine is ${Math.round(skewMs / 1000)} s ${side} that of ${subject}`
-  return [{ severity: 'warning', message, hint: 'synchronise both clocks, by NTP for example' }]
+  return checkSkew(subject, clockSkew({ from: theirs, to: theirs + resolutionMs }, sentAt, receivedAt))
 }

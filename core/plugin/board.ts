@@ -22,6 +22,8 @@ export interface BoardState {
   readonly version: string
   /** Undefined if the version is the one that was asked about. */
   readonly entries: readonly BoardEntry[] | undefined
+  /** The time of a store that has a clock of its own, in milliseconds since the epoch. */
+  readonly time?: number
 }
 
 /** A reader, and the time since it read last, in milliseconds. */

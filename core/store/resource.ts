@@ -2,6 +2,7 @@
 // the start, and guarded.
 import { join, resolve } from 'node:path'
 import { checkUsable, type DoctorCheck } from '../doctor/check.js'
+import { checkSkew, clockSkew } from '../doctor/check-clock.js'
 import { canonicalize } from '../json/canonical.js'
 import { sha256Hex } from '../json/hash.js'
 import { messageOf } from '../json/message.js'
@@ -186,7 +187,7 @@ export class StoreResource<T extends StoreLifecycle> {
       if (reason !== undefined) return [{ severity, message: reason, hint: unreachable }]
       const warning = this.running.warning?.()
       if (warning !== undefined) return [{ severity: 'warning', message: warning }]
-      return [{ severity: 'ok', message: `the ${name} (${kind}) can be used` }]
+      return [{ severity: 'ok', message: `the ${name} (${kind}) can be used` }, ...(await this.#checkClock())]
     } catch (error) {
       return [{ severity, message: `the ${name}: ${messageOf(error)}` }]
     } finally {
@@ -225,6 +226,21 @@ export class StoreResource<T extends StoreLifecycle> {
     })
     this.#leases.push(lease)
     return lease.value
+  }
+
+  /** Nothing for a store that has the clock of this machine. */
+  async #checkClock(): Promise<readonly DoctorCheck[]> {
+    const { board } = this
+    if (typeof board !== 'function') return []
+    const opened = await board()
+    try {
+      const askedAt = this.clock.now()
+      const { time } = await opened.read('')
+      if (time === undefined) return []
+      return checkSkew('Redis', clockSkew({ from: time, to: time + 1 }, askedAt, this.clock.now()))
+    } finally {
+      await opened.close()
+    }
   }
 
   async #checkDisk(): Promise<readonly DoctorCheck[]> {

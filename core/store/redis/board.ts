@@ -40,12 +40,12 @@ redis.call('HSET', KEYS[3], ARGV[1], string.format('%d', now) .. ' ' .. ARGV[2])
 redis.call('PEXPIRE', KEYS[3], ARGV[3])
 `)
 
-/** ARGV: the version that the reader has. */
+/** ARGV: the version that the reader has. Returns the version and the time, and the entries of another version. */
 const readEntries = script(`${now}
 local epoch = redis.call('HGET', KEYS[4], 'epoch')
 local version = epoch and (epoch .. ':' .. redis.call('HGET', KEYS[4], 'count')) or ''
-if version == ARGV[1] then return { version } end
-local read = { version }
+local read = { version, string.format('%d', now) }
+if version == ARGV[1] then return read end
 local ends = redis.call('ZRANGE', KEYS[2], 0, -1, 'WITHSCORES')
 for i = 1, #ends, 2 do
   local value = redis.call('HGET', KEYS[1], ends[i])
@@ -89,14 +89,15 @@ export class RedisBoard implements Board {
   }
 
   async read(known: string): Promise<BoardState> {
-    const [version = '', ...rest] = textsOf(await this.#run(readEntries, [known]))
-    if (version === known) return { version, entries: undefined }
+    const [version = '', now, ...rest] = textsOf(await this.#run(readEntries, [known]))
+    const time = Number(now)
+    if (version === known) return { version, time, entries: undefined }
     const entries = inGroups(rest, 3).map(([id = '', value = '', left]) => ({
       id,
       value,
       leftMs: Number(left),
     }))
-    return { version, entries }
+    return { version, time, entries }
   }
 
   async seen(reader: BoardReader): Promise<void> {

@@ -223,12 +223,12 @@ describe('blocks of several gateways', () => {
     })
   }
 
-  it('are read four times a second from a store that cannot be written, which is tried every ten seconds', async () => {
+  it('are read twice a second from a store that cannot be written, which is tried every ten seconds', async () => {
     const all = new Deployment(1)
     all.isDiskFull = true
-    for (let look = 0; look < 80; look++) {
+    for (let look = 0; look < 40; look++) {
       await all.gateways[0]!.look()
-      all.clock.advance(250)
+      all.clock.advance(500)
     }
     expect(all.signs).to.equal(2)
     all.isDiskFull = false

@@ -59,6 +59,32 @@ describe('a gateway whose clock is 26 hours ahead of that of another', () => {
     })
   })
 
+  it('says so in its log, in /readyz and in its metrics; the other does not', async () => {
+    const settings: Partial<GatewaySettings> = {
+      quotas: { adapter: 'redis', redisUrl: redis.url },
+      admin: { port: 0, tokenRef: 'env:SVC_ADMIN' },
+      env: { SVC_ADMIN: adminToken },
+    }
+    const warning = 'the clock of this machine is 93600 s ahead of that of Redis'
+    await withBoth(settings, async (both) => {
+      const seen = []
+      for (const { url, handle, log } of both) {
+        const { adminUrl = '' } = await handle.ready()
+        const { text } = await ask(adminUrl, '/metrics', {
+          headers: { authorization: `Bearer ${adminToken}` },
+        })
+        const skew = /^svc_store_clock_skew_seconds (.*)$/m.exec(text)?.[1]
+        const { warnings = [] } = (await (await fetch(`${url}/readyz`)).json()) as { warnings?: string[] }
+        const lines = log.lines.filter(({ message }) => message === warning)
+        seen.push([warnings, lines.length, Math.round(Number(skew))])
+      }
+      expect(seen).to.deep.equal([
+        [[], 0, 0],
+        [[warning], 1, 93_600],
+      ])
+    })
+  })
+
   it('takes an approval that was given at the other, and the other one that was given there', async () => {
     const settings: Partial<GatewaySettings> = {
       admin: { port: 0, tokenRef: 'env:SVC_ADMIN' },

@@ -225,11 +225,15 @@ ${sections}`,
   })
 
   it('refuses stores in memory, and reports a start that fails once', async () => {
-    write({ quotas: 'memory' })
+    const escalations = 'enforcement: { escalate_on: [egress_violation], escalations: { adapter: memory } }'
+    write({ quotas: 'memory', sections: `${escalations}\n` })
     await using refused = start()
     expect(await refused.exit).to.equal(1)
-    expect(refused.stderr).to.match(/policy.yaml:6:\d+ quotas.adapter: "memory" is that of one process/)
-    expect(refused.stderr).to.match(/use lmdb or redis, or --workers 1\n$/)
+    const mistakes = refused.stderr.trim().split('\n')
+    const message =
+      '"memory" is that of one process, and there are 2 workers; use lmdb or redis, or --workers 1'
+    for (const path of ['quotas.adapter', 'enforcement.escalations.adapter'])
+      expect(mistakes.filter((line) => line.endsWith(` ${path}: ${message}`))).to.have.length(1)
     writeFaulty('fails in worker 1')
     await using failed = start()
     expect(await failed.exit).to.equal(1)

@@ -34,7 +34,7 @@ function suite(title: string, prepare: () => Promise<Kind>): void {
     })
 
     it('has no version and no entries before the first', async () => {
-      expect(await here.read('')).to.deep.equal({ version: '', entries: undefined })
+      expect(await here.read('')).to.deep.include({ version: '', entries: undefined })
     })
 
     it('shows a new entry to all, with the time that it has left, and only its version to those who have it', async () => {
@@ -43,7 +43,7 @@ function suite(title: string, prepare: () => Promise<Kind>): void {
       expect(read).to.equal(version)
       expect(entries.map(({ id, value }) => [id, value])).to.deep.equal([['a', '{"x":1}']])
       expect(entries[0]?.leftMs).to.be.within(50_000, 60_000)
-      expect(await there.read(version)).to.deep.equal({ version, entries: undefined })
+      expect(await there.read(version)).to.deep.include({ version, entries: undefined })
     })
 
     it('shows an entry that has ended until it is removed, once', async () => {
