@@ -42,6 +42,7 @@ export async function startWorkers(
     clock: { now: () => Date.now(), monotonic: () => performance.now() },
     logger,
   })
+  if (telemetry !== undefined) workers.addMetricsTo(telemetry.metrics.registry)
   try {
     await workers.start()
     const { host, port, server } = { ...policy.host, host: policy.host.server.host }

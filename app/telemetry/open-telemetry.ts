@@ -14,6 +14,8 @@ import { numberIn, type Signal, type TelemetryVariables, wantedSignals } from '.
 export interface Telemetry {
   /** Binds what observes calls, and the metrics. */
   bindTo(container: DependencyContainer): void
+  /** The metrics that are exported. */
+  readonly metrics: GatewayMetrics
   /** Takes a line of the log, redacted by what `redactor` returns now. */
   log(line: string, redactor: Redactor | undefined): void
   /** Sends what is not sent yet, for some seconds, and ends. Never rejects. */
@@ -61,7 +63,7 @@ const closeMs = 5_000
 
 interface Exporter {
   readonly version: string
-  /** The number of the worker in a gateway of several processes; the main process sends only lines of the log. */
+  /** The number of the worker in a gateway of several processes; the main process has no calls, and so no traces. */
   readonly process?: number | 'main' | undefined
 }
 
@@ -71,7 +73,7 @@ export async function openTelemetry(
   { version, process }: Exporter,
   logger: Logger,
 ): Promise<Telemetry | undefined> {
-  const wanted = [...wantedSignals(env, logger)].filter((signal) => process !== 'main' || signal === 'logs')
+  const wanted = [...wantedSignals(env, logger)].filter((signal) => process !== 'main' || signal !== 'traces')
   if (wanted.length === 0) return undefined
   try {
     const [api, resources] = await Promise.all([
@@ -141,6 +143,7 @@ function countLosses(losses: readonly SignalLosses[], { registry }: GatewayMetri
 function telemetryOf(open: readonly OpenSignal[], metrics: GatewayMetrics, logger: Logger): Telemetry {
   let isClosed = false
   return {
+    metrics,
     bindTo(container) {
       bind(container, gatewayMetrics, { useValue: metrics })
       for (const signal of open) signal.bindTo?.(container)

@@ -6,9 +6,11 @@ import { join } from 'node:path'
 import type { Clock, Logger } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import { PolicyError } from '@svc/core/policy'
+import type { Registry } from 'prom-client'
 import { causeOfWatch, watchPolicy } from '../gateway/policy-watch.js'
 import type { ReloadCause, ReloadedPolicy } from '../gateway/reload-records.js'
 import type { ListenerName, PolicySource } from '../gateway/worker-link.js'
+import { collectedCounter, collectedGauge } from '../metrics/own-metric.js'
 import { LimitParts } from './limit-parts.js'
 import { type MainMethods, policyMs, type ReloadResult, responseMs, type WorkerSettings } from './messages.js'
 import { RestartBackoff } from './restart-backoff.js'
@@ -72,6 +74,14 @@ export class GatewayWorkers {
       await this.#closing
       throw error
     }
+  }
+
+  /** Adds the metrics that no worker has to those that the main process exports. */
+  addMetricsTo(registry: Registry): void {
+    collectedGauge('svc_workers', registry, (workers) => workers.set(this.#serving.length))
+    collectedCounter('svc_worker_restarts_total', registry, (restarts) =>
+      restarts.inc(this.#metrics.restarts),
+    )
   }
 
   /** Opens a port for the workers. Rejects as `listenOn` does. */

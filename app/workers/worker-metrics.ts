@@ -49,6 +49,11 @@ export class MetricsOfWorkers {
     this.#restarts++
   }
 
+  /** Workers that were replaced. */
+  get restarts(): number {
+    return this.#restarts
+  }
+
   /** If it does not respond, what it counted until the last time is kept. */
   async #read(worker: WorkerProcess): Promise<void> {
     const text = await worker.ask('metrics')

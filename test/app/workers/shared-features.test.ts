@@ -282,13 +282,16 @@ for (const store of ['lmdb', 'redis'] as const) {
     })
 
     if (isLocal) {
-      it('exports over OTLP the spans and metrics of each under a name of its own, and the log of the main process', async () => {
+      it('exports over OTLP the spans and metrics of each under a name of its own, and what the main process knows of them', async () => {
         for (let i = 0; i < 4; i++) await call('read')
         const instances = () =>
           new Set(otlp.resources.map((one) => attributesOf(one)['service.instance.id'] as string))
-        await otlp.until(() => instances().size >= 2 && otlp.spans.length >= 4)
-        expect([...instances()].sort()).to.deep.equal(['host-7/0', 'host-7/1'])
+        await otlp.until(() => instances().size >= 3 && otlp.spans.length >= 4)
+        expect([...instances()].sort()).to.deep.equal(['host-7/0', 'host-7/1', 'host-7/main'])
         await otlp.until(() => otlp.logs.some(({ body }) => body.stringValue === 'worker started'))
+        const figure = (name: string) => otlp.metrics.get(name)
+        await otlp.until(() => figure('svc_workers')?.gauge?.dataPoints[0]?.asDouble === 2)
+        expect(figure('svc_worker_restarts_total')?.sum?.dataPoints[0]?.asDouble).to.equal(0)
       })
     }
 
