@@ -8,7 +8,13 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
-import { noticeMetrics, ownMetrics, serverMetrics, stdioMetrics } from 'svc-sdk/internal/metrics/metric-table'
+import {
+  adminMetrics,
+  noticeMetrics,
+  ownMetrics,
+  serverMetrics,
+  stdioMetrics,
+} from 'svc-sdk/internal/metrics/metric-table'
 import { builtinPlugins } from 'svc-sdk/internal/policy/plugins'
 import { parse } from 'yaml'
 import { endWithRunner } from '../../support/child-lifetime.js'
@@ -59,7 +65,7 @@ describe('the alerts of examples/observability', () => {
   })
 
   it('use, as the dashboards do, metrics that a gateway has', () => {
-    const own = { ...ownMetrics, ...serverMetrics, ...noticeMetrics, ...stdioMetrics }
+    const own = { ...ownMetrics, ...serverMetrics, ...noticeMetrics, ...stdioMetrics, ...adminMetrics }
     const known = new Set(Object.keys(Object.assign(own, ...builtinPlugins.map(({ metrics }) => metrics))))
     const used = [...rules, ...queries].flatMap(({ expr }) => expr.match(/\bsvc_\w+/g) ?? [])
     const families = used.map((name) => (known.has(name) ? name : name.replace(/_(?:bucket|sum|count)$/, '')))
@@ -75,7 +81,7 @@ describe('the alerts of examples/observability', () => {
     expect(run('check', 'rules', 'alerts.yml')).to.contain('SUCCESS')
     expect(run('test', 'rules', 'alerts.test.yml')).to.contain('SUCCESS')
     expect(run('check', 'config', '--syntax-only', 'prometheus.yml')).to.contain('SUCCESS')
-    const tested = [...readFileSync(join(cwd, 'alerts.test.yml'), 'utf8').matchAll(/alertname="(\w+)"/g)]
+    const tested = [...readFileSync(join(cwd, 'alerts.test.yml'), 'utf8').matchAll(/alertname="(\w+)"\}/g)]
     expect(tested.map(([, name]) => name)).to.deep.equal(rules.map(({ alert }) => alert))
   })
 })
