@@ -35,6 +35,26 @@ describe('traces over OTLP', () => {
   const start = (endpoint: string, more = '', env: Record<string, string> = {}): Running =>
     rig.gateway(endpoint, `quotas: { adapter: redis, redisUrl: '${redis.url}' }\n${more}`, env)
 
+  /** Variables with which no package whose name has the pattern can be loaded. */
+  const without = (pattern: string): Record<string, string> => {
+    const hooks = join(rig.home, 'hooks.mjs')
+    writeFileSync(
+      hooks,
+      `import Module, { register } from 'node:module'
+// The bundle of the command requires them.
+const resolve = Module._resolveFilename
+Module._resolveFilename = (name, ...rest) => {
+  if (new RegExp('${pattern}').test(name)) throw new Error('Cannot find package ' + name)
+  return resolve(name, ...rest)
+}
+register('data:text/javascript,' + encodeURIComponent(\`export function resolve(name, context, next) {
+  if (new RegExp('${pattern}').test(name)) throw new Error('Cannot find package ' + name)
+  return next(name, context)
+}\`))`,
+    )
+    return { NODE_OPTIONS: `--import ${hooks}` }
+  }
+
   const ofKind = (spans: readonly OtlpSpan[], kind: number) => spans.filter((span) => span.kind === kind)
 
   it('has a span for a call with the ids of its record, one for the upstream, and one for a stage that waited', async () => {
@@ -221,22 +241,7 @@ describe('traces over OTLP', () => {
   })
 
   it('warns, and serves, if the packages are not installed', async () => {
-    const hooks = join(rig.home, 'hooks.mjs')
-    writeFileSync(
-      hooks,
-      `import Module, { register } from 'node:module'
-// The bundle of the command requires them.
-const resolve = Module._resolveFilename
-Module._resolveFilename = (name, ...rest) => {
-  if (name.startsWith('@opentelemetry/sdk')) throw new Error('Cannot find package ' + name)
-  return resolve(name, ...rest)
-}
-register('data:text/javascript,' + encodeURIComponent(\`export function resolve(name, context, next) {
-  if (name.startsWith('@opentelemetry/sdk')) throw new Error('Cannot find package ' + name)
-  return next(name, context)
-}\`))`,
-    )
-    await using gateway = start('http://127.0.0.1:1', '', { NODE_OPTIONS: `--import ${hooks}` })
+    await using gateway = start('http://127.0.0.1:1', '', without('^@opentelemetry/sdk'))
     const packages = [
       '@opentelemetry/resources',
       ...['sdk-trace-base', 'exporter-trace-otlp-http'].map((name) => `@opentelemetry/${name}`),
@@ -247,6 +252,12 @@ register('data:text/javascript,' + encodeURIComponent(\`export function resolve(
       `OpenTelemetry is off; install its packages: npm install ${packages.join(' ')}`,
     )
     expect(reason).to.match(/Cannot find package @opentelemetry\/sdk-/)
+    const { url } = await gateway.line('listening')
+    expect((await invoke(url, 'read')).status).to.equal(200)
+  })
+
+  it('load no package of OpenTelemetry if no variable asks for them', async () => {
+    await using gateway = start('', '', without('^@opentelemetry/(?!api$)'))
     const { url } = await gateway.line('listening')
     expect((await invoke(url, 'read')).status).to.equal(200)
   })
