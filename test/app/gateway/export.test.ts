@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'
-import { exportingLog, receiver } from '../../plugins/audit/log/export/receivers.js'
+import { exportingLog, RawReceiver, receiver } from '../../plugins/audit/log/export/receivers.js'
 import { envelope, linesOf, recordsOf } from '../../plugins/audit/log/writer/records.js'
 import { auditIn, startTestGateway } from '../../support/gateway.js'
 import { freePort } from '../../support/loopback.js'
@@ -39,6 +39,29 @@ describe('a gateway with audit.export', () => {
       warnings = response.warnings?.join() ?? ''
     }
     expect(warnings).to.match(/the export to siem is behind: \d+ bytes wait, the oldest for \d+ s: /)
+  })
+
+  it('serves calls while a receiver takes the connection and never reads', async () => {
+    await using upstream = await startUpstream()
+    await using server = await RawReceiver.start()
+    const connected = new Promise<void>((resolve) => {
+      server.onConnection = (socket) => {
+        socket.pause()
+        resolve()
+      }
+    })
+    const url = `tcp://127.0.0.1:${server.port}`
+    await using gateway = await startTestGateway((at) => ({
+      targets: { files: upstream.url },
+      audit: { ...auditIn(at), export: [{ type: 'syslog', name: 'siem', url, timeoutMs: 600_000 }] },
+    }))
+    const calls = () => Promise.all(Array.from({ length: 50 }, () => gateway.invoke('/mcp/files/read@1')))
+    const statuses = (await calls()).map(({ status }) => status)
+    await connected
+    statuses.push(...(await calls()).map(({ status }) => status))
+    expect(new Set(statuses)).to.deep.equal(new Set([200]))
+    expect(server.messages).to.deep.equal([])
+    expect(gateway.records()).to.have.length(100)
   })
 
   it('records what retention removed before a receiver had it', async () => {
