@@ -14,6 +14,7 @@ import {
   ownMetrics,
   serverMetrics,
   stdioMetrics,
+  storeClockMetrics,
 } from 'svc-sdk/internal/metrics/metric-table'
 import { builtinPlugins } from 'svc-sdk/internal/policy/plugins'
 import { parse } from 'yaml'
@@ -65,7 +66,8 @@ describe('the alerts of examples/observability', () => {
   })
 
   it('use, as the dashboards do, metrics that a gateway has', () => {
-    const own = { ...ownMetrics, ...serverMetrics, ...noticeMetrics, ...stdioMetrics, ...adminMetrics }
+    const gateway = { ...ownMetrics, ...serverMetrics, ...noticeMetrics, ...stdioMetrics, ...adminMetrics }
+    const own = { ...gateway, ...storeClockMetrics }
     const known = new Set(Object.keys(Object.assign(own, ...builtinPlugins.map(({ metrics }) => metrics))))
     const used = [...rules, ...queries].flatMap(({ expr }) => expr.match(/\bsvc_\w+/g) ?? [])
     const families = used.map((name) => (known.has(name) ? name : name.replace(/_(?:bucket|sum|count)$/, '')))
