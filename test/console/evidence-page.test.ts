@@ -14,6 +14,7 @@ import { LogBuilder } from '../support/audit-log.js'
 import { Chance } from '../support/chance.js'
 import { accessibilityViolations, chromiumOfSuite } from '../support/chromium.js'
 import { propertyRuns } from '../support/property-runs.js'
+import { screenshot } from './rig.js'
 
 describe('a page of evidence in a browser', function () {
   this.timeout(60_000)
@@ -68,6 +69,9 @@ describe('a page of evidence in a browser', function () {
     await definition.locator('pre').first().waitFor()
     expect(await definition.textContent()).to.include('{"description":"Refunds","name":"refund"}')
     expect(await accessibilityViolations(page)).to.deep.equal([])
+    await definition.locator('summary').click()
+    await page.evaluate('scrollTo(0, 0)')
+    await screenshot(page, 'evidence')
     expect(requests).to.have.length(1)
   })
 

@@ -1,4 +1,6 @@
+import { createHash } from 'node:crypto'
 import { get, type IncomingMessage } from 'node:http'
+import { join } from 'node:path'
 import { buffer } from 'node:stream/consumers'
 import { brotliDecompressSync, gunzipSync } from 'node:zlib'
 import { bind, tokens } from '@svc/core'
@@ -85,6 +87,56 @@ describe('the console', () => {
     // Over before the first page has tried again, and while the second one is connected.
     passed = 76 * 60_000
     for (const page of [first, second]) await page.locator('.connection').getByText('signed out').waitFor()
+  })
+
+  it('says in its header which policy is in force how, and warns of the state of the log', async () => {
+    await using rig = await startConsole(browser)
+    const page = await rig.page()
+    const state = page.locator('.top .state')
+    expect(await state.locator('.gateway').textContent()).to.equal('gw@1.0.0')
+    await state.getByText('enforce', { exact: true }).waitFor()
+    await state.getByText('log writable', { exact: true }).waitFor()
+    const policyYaml = JSON.stringify({
+      targets: { billing: 'http://127.0.0.1:1' },
+      admin: { port: 0, tokenRef: 'env:SVC_ADMIN' },
+      enforcement: { mode: 'observe' },
+    })
+    await using observing = await startConsole(browser, (home) => ({
+      policyYaml,
+      audit: {
+        gatewayName: 'gw',
+        gatewayVersion: '1.0.0',
+        dir: join(home, 'audit'),
+        signer: { keyRef: `file://${join(home, 'key')}` },
+        minFreeMb: 1e9,
+      },
+    }))
+    const other = await observing.page('/console/overview')
+    const header = other.locator('.top .state')
+    await header.getByText('observe', { exact: true }).waitFor()
+    await header.getByText('log writable, with a warning').waitFor()
+    const hash = createHash('sha256').update(policyYaml).digest('hex')
+    await header.getByRole('button', { name: hash.slice(0, 8) }).waitFor()
+    await other.locator('.bars li', { hasText: /^audit.*warning.*MiB left/ }).waitFor()
+    expect(await accessibilityViolations(other)).to.deep.equal([])
+  })
+
+  it('says in its header that the log cannot be written', async () => {
+    let isFull = false
+    const appender = {
+      append: () => Promise.resolve(),
+      status: () => ({ writable: !isFull, ...(isFull ? { error: new Error('ENOSPC') } : {}) }),
+      close: () => Promise.resolve(),
+    }
+    await using rig = await startConsole(browser, {
+      audit: { gatewayName: 'gw', gatewayVersion: '1.0.0' },
+      configure: (container) => bind(container, tokens.SvcAppender, { useValue: appender }),
+    })
+    const page = await rig.page('/console/policy')
+    isFull = true
+    await page.locator('.top').getByText('log not writable').waitFor()
+    expect(await page.getByTitle('ENOSPC').count()).to.equal(1)
+    expect(await accessibilityViolations(page)).to.deep.equal([])
   })
 
   it('has the protections of its pages in their headers', async () => {

@@ -1,9 +1,13 @@
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import type { Page } from 'playwright-core'
-import { ask } from '../app/admin/rig.js'
+import { adminToken, ask } from '../app/admin/rig.js'
+import { definitionsRig, search } from '../app/definitions/rig.js'
 import { accessibilityViolations, chromiumOfSuite } from '../support/chromium.js'
 import { TestIssuer } from '../support/issuer.js'
+import { postMcp } from '../support/mcp-post.js'
+import { until } from '../support/stdio-target.js'
 import { startUpstream } from '../support/upstream.js'
 import { hiddenControls, hostileName, hostileText, longText } from './hostile.js'
 import { startPayments } from './payments.js'
@@ -44,6 +48,11 @@ describe('every view of the console', () => {
   it('shows names of servers, tools, tenants, roles, sets and rules as text', async () => {
     const issuer = await TestIssuer.start()
     await using upstream = await startUpstream()
+    const shadowIn = (home: string) => {
+      const file = join(home, `shadow ${hostileText.replaceAll('/', '')}.yaml`)
+      writeFileSync(file, JSON.stringify(candidate))
+      return file
+    }
     // A name of a policy may be as long as one likes; those that come with a call fit into its headers.
     // Claims of tokens have no control characters; tenants, servers and tools no slashes either.
     const name = hostileText.replaceAll(/[/\p{Cc}]/gu, '')
@@ -93,8 +102,12 @@ describe('every view of the console', () => {
         approval_sets: { [set]: { users: [name], reviewer_roles: [`q${role}`] } },
       },
     }
+    const candidate = {
+      ...policy,
+      rules: [{ name: 'all', tools: ['*/*'], then: 'deny', message: hostileText }],
+    }
     await using rig = await startConsole(browser, (home) => ({
-      policyYaml: JSON.stringify(policy),
+      policyYaml: JSON.stringify({ ...policy, shadow: { policy: shadowIn(home), max_share: 1 } }),
       audit: {
         gatewayName: hostileText,
         gatewayVersion: '1.0.0',
@@ -102,6 +115,9 @@ describe('every view of the console', () => {
         signer: { keyRef: `file://${join(home, 'key')}` },
       },
     }))
+    const headers = { authorization: `Bearer ${adminToken}` }
+    const shadow = () => ask(rig.origin, '/api/policy/shadow', { headers })
+    await until(async () => (await shadow()).json['error'] !== 'the shadow policy is being loaded')
     const caller = { email: name, sub: name, org: name, roles: [role] }
     const authorization = `Bearer ${await issuer.sign(caller)}`
     const call = async (of: string, name: string) => {
@@ -123,6 +139,7 @@ describe('every view of the console', () => {
       body: JSON.stringify({ vote: 'approve', comment: hostileText }),
     })
     expect(vote.status, vote.text).to.equal(200)
+    await until(async () => JSON.stringify((await shadow()).json['differences'] ?? '').includes('delete_'))
     const page = await browser.open({ baseURL: rig.origin })
     await page.goto('/console')
     await signIn(page, await issuer.sign(bo))
@@ -132,8 +149,36 @@ describe('every view of the console', () => {
       ...named,
       '/console/policy/access',
       '/console/policy/try',
+      '/console/policy/shadow',
     ])
+    await page.locator('tbody tr', { hasText: 'delete_' }).first().waitFor()
+    await page.goto('/console/servers/billing')
+    await ready(page)
+    await page.getByRole('button', { name: 'Turn off…' }).first().click()
+    await page.getByRole('dialog').getByText('What changes').waitFor()
+    await isText(page, 'the dialog of a switch')
     await issuer[Symbol.asyncDispose]()
+  })
+
+  it('shows definitions that wait for an operator as text', async () => {
+    await using source = await definitionsRig({ preset: 'guard' })
+    const named = {
+      ...search(`${hostileText}${longText}`),
+      title: hostileText,
+      annotations: { title: hostileText },
+    }
+    source.server.tools = [named, { ...search(hostileText), name: hostileText.replaceAll(/[/\p{Cc}]/gu, '') }]
+    await using rig = await startConsole(browser, {
+      targets: { files: source.upstream },
+      protections: { preset: 'guard' },
+    })
+    const list = { jsonrpc: '2.0', id: 1, method: 'tools/list', params: {} }
+    await (await postMcp(`${rig.gateway.url}/mcp/files`, list)).text()
+    const page = await rig.page('/console/servers/files')
+    await page.locator('.review .difference').first().waitFor()
+    await isText(page, 'the definitions that wait')
+    await page.getByRole('button', { name: 'Accept…' }).click()
+    await isText(page, 'the question to accept them')
   })
 
   /** Visits every view of the rail, and `more`, of which the first shows a hidden character by its name. */
@@ -148,13 +193,19 @@ describe('every view of the console', () => {
     for (const path of [...rail, ...more]) {
       await page.goto(path)
       await ready(page)
-      // biome-ignore lint/performance/useDomNodeTextContent: what is on the screen, without the state of the page
-      const text = await page.locator('body').innerText()
-      expect(hiddenControls.exec(text)?.[0], `${path} shows a hidden character`).to.equal(undefined)
+      const text = await isText(page, path)
       if (path === more[0]) expect(text).to.include('RLO')
-      expect(text.length, path).to.be.below(MAX_TEXT)
-      expect(await page.evaluate(() => 'wasRun' in globalThis), path).to.equal(false)
-      expect(await accessibilityViolations(page), path).to.deep.equal([])
     }
+  }
+
+  /** Resolves to the text of the page, of which nothing ran and nothing is hidden. */
+  async function isText(page: Page, name: string): Promise<string> {
+    // biome-ignore lint/performance/useDomNodeTextContent: what is on the screen, without the state of the page
+    const text = await page.locator('body').innerText()
+    expect(hiddenControls.exec(text)?.[0], `${name} shows a hidden character`).to.equal(undefined)
+    expect(text.length, name).to.be.below(MAX_TEXT)
+    expect(await page.evaluate(() => 'wasRun' in globalThis), name).to.equal(false)
+    expect(await accessibilityViolations(page), name).to.deep.equal([])
+    return text
   }
 })

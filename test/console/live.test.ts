@@ -160,6 +160,7 @@ describe('the view of calls as they happen', () => {
     await using log = new DayLog(audit)
     await log.append(40)
     await page.locator('.calls .new').first().waitFor()
+    await rows(page).nth(9).getByText('sealed', { exact: true }).waitFor()
     await screenshot(page, 'live')
     expect(await accessibilityViolations(page)).to.deep.equal([])
     await log.append(10_000)

@@ -7,6 +7,7 @@ import type { Page } from 'playwright-core'
 import { envelope } from '../plugins/audit/log/writer/records.js'
 import { accessibilityViolations, chromiumOfSuite } from '../support/chromium.js'
 import { temporaryDir } from '../support/temporary-dir.js'
+import { startUpstream, type TestUpstream } from '../support/upstream.js'
 import { DayLog } from './past-day.js'
 import { type ConsoleRig, screenshot, startConsole } from './rig.js'
 
@@ -16,6 +17,7 @@ describe('the view of the log', () => {
   const home = temporaryDir()
   const browser = chromiumOfSuite()
   let rig: ConsoleRig
+  let upstream: TestUpstream
 
   beforeEach(async () => {
     const keyRef = `file://${join(home.path, 'key')}`
@@ -34,15 +36,29 @@ describe('the view of the log', () => {
       await earlier.appendAt(days.filter((at) => new Date(at).getUTCDay() > 0))
     }
     const policy = {
-      targets: { billing: 'http://127.0.0.1:1' },
+      targets: { billing: upstream.url },
+      rules: [{ name: 'large-refunds', when: 'args.amount > 500', then: 'deny' }],
       admin: { port: 0, tokenRef: 'env:SVC_ADMIN' },
     }
     rig = await startConsole(browser, { audit, policyYaml: JSON.stringify(policy) })
-    for (let i = 0; i < 3; i++) await rig.gateway.invoke('/mcp/billing/refund@1.0.0', { amount: i })
-    await rig.gateway.invoke('/mcp/billing/refund@1.0.0', {}, { 'x-agent-ref': 'run-7' })
+    for (const [amount, agent] of [
+      [40, 'agent-7'],
+      [900, 'agent-9'],
+      [75, 'agent-7'],
+      [60, 'agent-7'],
+    ])
+      await rig.gateway.invoke('/mcp/billing/refund@1.0.0', { amount }, { 'x-agent-ref': `${agent}` })
   })
 
   afterEach(() => rig[Symbol.asyncDispose]())
+
+  before(async () => {
+    upstream = await startUpstream()
+  })
+
+  after(async () => {
+    await upstream?.[Symbol.asyncDispose]()
+  })
 
   /** A page of the log once the calls are sealed. */
   async function openLog(path = '/console/log?tool=refund'): Promise<Page> {
@@ -75,6 +91,10 @@ describe('the view of the log', () => {
     await page.getByLabel('Decision').selectOption('deny')
     await page.getByRole('button', { name: 'Filter', exact: true }).click()
     await page.waitForURL(/decision=deny/)
+    expect(await page.locator('.log-records tbody tr').allTextContents()).to.have.length(1)
+    await page.getByLabel('Server').fill('crm')
+    await page.getByRole('button', { name: 'Filter', exact: true }).click()
+    await page.waitForURL(/server=crm/)
     await page.getByText('No record matches.').waitFor()
   })
 

@@ -1,9 +1,10 @@
 import { expect } from 'chai'
+import { adminToken, ask } from '../app/admin/rig.js'
 import { accessibilityViolations, chromiumOfSuite } from '../support/chromium.js'
 import { temporaryDir } from '../support/temporary-dir.js'
 import { startUpstream } from '../support/upstream.js'
 import { pastDay } from './past-day.js'
-import { screenshot, startConsole } from './rig.js'
+import { ready, screenshot, startConsole } from './rig.js'
 
 describe('the overview of the console', () => {
   const home = temporaryDir()
@@ -29,7 +30,26 @@ describe('the overview of the console', () => {
     expect(await calls.textContent()).to.match(/^3,00\d /)
     const limit = page.locator('li', { hasText: 'get_invoice' })
     expect(await limit.textContent()).to.contain('5 of 5')
-    await page.getByText('Nobody and nothing is blocked.').waitFor()
+    const figure = async (name: RegExp) =>
+      Number.parseFloat(
+        (await page.locator('.figures div', { hasText: name }).locator('dd').textContent()) ?? '',
+      )
+    const [median, slowest] = [await figure(/^Median/), await figure(/^99th/)]
+    // Four of ten calls of the day take about 12 ms, and some eight times as long.
+    expect(median).to.be.within(10, 40)
+    expect(slowest).to.be.within(60, 800)
+    const block = { kind: 'tool', pattern: 'mail/send', reason: 'it leaks', for_sec: 600 }
+    await ask(rig.origin, '/api/blocks', {
+      method: 'POST',
+      headers: { authorization: `Bearer ${adminToken}`, 'content-type': 'application/json' },
+      body: JSON.stringify(block),
+    })
+    await page.reload()
+    await ready(page)
+    const blocked = page.locator('.bars li', { hasText: 'mail/send' })
+    expect(await blocked.textContent()).to.match(
+      /^tool mail\/send(600 s|10 min|59\d s) leftit leaks, by the admin token$/,
+    )
     expect(await accessibilityViolations(page)).to.deep.equal([])
     await screenshot(page, 'overview')
   })

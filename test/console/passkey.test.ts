@@ -6,6 +6,7 @@ import type { Page } from 'playwright-core'
 import { adminToken, ask } from '../app/admin/rig.js'
 import { signedVote as vote } from '../support/authenticator.js'
 import { accessibilityViolations, chromiumOfSuite } from '../support/chromium.js'
+import { hiddenControls, hostileName } from './hostile.js'
 import { startPayments } from './payments.js'
 import { ready, screenshot, startConsole } from './rig.js'
 
@@ -228,7 +229,9 @@ describe('a passkey in a browser', () => {
     await withPasskey(anns, ann.credentialId, ann.privateKey)
     await anns.getByText('waits for another reviewer').waitFor()
     expect(await anns.locator('.approval section code').first().textContent()).to.equal(code)
+    await anns.getByRole('heading', { name: 'bo@example.com of acme wants to register a passkey' }).waitFor()
     expect(await accessibilityViolations(anns)).to.deep.equal([])
+    await anns.locator('.ballot .approve:enabled').waitFor()
     await screenshot(anns, 'passkey')
     await anns.keyboard.press('Escape')
     await approveBy(anns)
@@ -249,6 +252,21 @@ describe('a passkey in a browser', () => {
       .getByRole('alert')
       .getByText(/register one, which another reviewer confirms/)
       .waitFor()
+  })
+
+  it('is shown with the name of its owner as text', async () => {
+    const ann = passkeyOf('of ann')
+    await using rig = await startPayments(browser, guardedPayments(ann), ', require: passkey')
+    const id = await rig.waits('billing/refund_payment', { amount: 240 })
+    const page = await rig.pageOf(hostileName.replaceAll(/\p{Cc}/gu, ''), `/console/approvals/${id}`)
+    await withPasskey(page, '')
+    await page.getByRole('button', { name: 'Register a passkey' }).click()
+    await page.getByRole('link', { name: 'waits', exact: true }).click()
+    await page.getByRole('heading', { name: /^A passkey of javascript:/ }).waitFor()
+    // biome-ignore lint/performance/useDomNodeTextContent: what is on the screen, without the state of the page
+    expect(await page.locator('body').innerText()).to.not.match(hiddenControls)
+    expect(await page.evaluate(() => 'wasRun' in globalThis)).to.equal(false)
+    expect(await accessibilityViolations(page)).to.deep.equal([])
   })
 
   it('is enrolled with the public key that browsers return', async () => {

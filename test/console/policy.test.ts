@@ -1,7 +1,11 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { readLog } from '@svc/plugin-audit/tools'
 import { expect } from 'chai'
 import type { GatewaySettings } from 'svc-sdk'
+import { adminToken, ask } from '../app/admin/rig.js'
 import { accessibilityViolations, chromiumOfSuite } from '../support/chromium.js'
+import { until } from '../support/stdio-target.js'
 import { temporaryDir } from '../support/temporary-dir.js'
 import { startUpstream, type TestUpstream } from '../support/upstream.js'
 import { pastDay } from './past-day.js'
@@ -55,6 +59,19 @@ describe('the policy in the console', () => {
         then: 'deny',
         message: 'refunds above 500 are made by the finance team',
       },
+      {
+        name: 'mail-stays-inside',
+        tools: ['mail/send'],
+        when: '!args.to.endsWith("@acme.example")',
+        then: 'deny',
+      },
+      {
+        name: 'sensitive-reads',
+        tools: ['crm/find_customer'],
+        when: 'args.fields == "all"',
+        then: 'report',
+        message: 'whole customers were read',
+      },
     ],
   })
 
@@ -76,6 +93,7 @@ describe('the policy in the console', () => {
     await page.getByRole('combobox').selectOption({ label: 'role support of acme' })
     await row('crm/delete_customer').getByText('may call').waitFor()
     expect(await row('crm/delete_customer').textContent()).to.contain('3 calls per day')
+    await screenshot(page, 'policy-access')
     await row('billing/get_invoice').getByRole('button', { name: 'Turn off…' }).click()
     const dialog = page.getByRole('dialog')
     await dialog.getByText(/^\d+ now denied$/).waitFor()
@@ -128,10 +146,49 @@ describe('the policy in the console', () => {
     await row('crm/find_customer').getByRole('link').click()
     await ready(page)
     expect(await row('role support of acme').textContent()).to.contain('may call')
-    await screenshot(page, 'policy-access')
+  })
+
+  it('says which calls the shadow policy would decide otherwise', async () => {
+    const file = join(home.path, 'next.yaml')
+    const stricter = { ...policy().rules[0], require: 'args.amount <= 50', name: 'all-refunds' }
+    writeFileSync(file, JSON.stringify({ ...policy(), rules: [stricter] }))
+    await using rig = await startConsole(browser, {
+      ...day,
+      policyYaml: JSON.stringify({ ...policy(), shadow: { policy: file, max_share: 1 } }),
+    })
+    const headers = { authorization: `Bearer ${adminToken}` }
+    const shadow = async () => (await ask(rig.origin, '/api/policy/shadow', { headers })).json
+    await until(async () => (await shadow())['error'] !== 'the shadow policy is being loaded')
+    for (const amount of [40, 60, 70])
+      expect((await rig.gateway.invoke('/mcp/billing/refund_payment@1.2.0', { amount })).status).to.equal(200)
+    await until(async () => (await shadow())['judged'] === 3)
+    const page = await rig.page('/console/policy/shadow')
+    await page.getByText(/next\.yaml judged 3 of 3 calls\.$/).waitFor()
+    const rows = page.getByRole('table', { name: 'What it would decide otherwise' }).locator('tbody tr')
+    expect(await rows.allTextContents()).to.deep.equal([
+      'mcp://billing/refund_payment@1.2.0allowdenyrule:all-refunds2',
+    ])
+    expect(await accessibilityViolations(page)).to.deep.equal([])
+    await screenshot(page, 'policy-shadow')
+    await page.goto('/console/policy/text')
+    await page.locator('.source').waitFor()
+    await screenshot(page, 'policy-text')
+  })
+
+  it('says why the shadow policy judges no call', async () => {
+    const file = join(home.path, 'broken.yaml')
+    writeFileSync(file, JSON.stringify({ rules: [] }))
+    await using rig = await startConsole(browser, {
+      ...day,
+      policyYaml: JSON.stringify({ ...policy(), shadow: { policy: file } }),
+    })
+    const page = await rig.page('/console/policy/shadow')
+    while ((await page.getByText('targets: missing').count()) === 0) await page.reload()
+    await page.getByText('No call was judged yet.').waitFor()
   })
 
   it('tries a call, and says which rule decided', async () => {
+    const before = upstream.calls.length
     await using rig = await startConsole(browser, settings())
     const page = await rig.page('/console/policy/try')
     await page.getByLabel('Tool', { exact: true }).fill('billing/refund_payment')
@@ -144,6 +201,6 @@ describe('the policy in the console', () => {
     await page.getByLabel('Arguments, as JSON').fill('{')
     await page.getByRole('button', { name: 'Try it' }).click()
     await page.getByText('The arguments are not JSON.').waitFor()
-    expect(upstream.calls.some(({ path }) => path.includes('refund'))).to.equal(false)
+    expect(upstream.calls).to.have.length(before)
   })
 })

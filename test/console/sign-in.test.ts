@@ -5,7 +5,7 @@ import { ask, type HttpResponse } from '../app/admin/rig.js'
 import { chromiumOfSuite } from '../support/chromium.js'
 import { type OAuthProvider, registeredClient, startOAuthProvider } from '../support/oauth-provider.js'
 import { startUpstream, type TestUpstream } from '../support/upstream.js'
-import { type ConsoleRig, ready, startConsole } from './rig.js'
+import { type ConsoleRig, ready, screenshot, startConsole } from './rig.js'
 import { cookieOf, newSessionKey } from './session-client.js'
 
 const policyOf = ({ issuer, oidc }: OAuthProvider, upstream: string) => `
@@ -56,10 +56,11 @@ describe('the sign-in at an issuer', () => {
       body: JSON.stringify(value),
     })
 
-  async function signedIn(user: string, path: string): Promise<Page> {
+  async function signedIn(user: string, path: string, picture?: string): Promise<Page> {
     const page = await browser.open({ baseURL: rig.origin })
     await page.goto(path)
     await page.locator('#app[data-ready]').waitFor()
+    if (picture !== undefined) await screenshot(page, picture)
     await page.getByRole('button', { name: 'Sign in', exact: true }).click()
     await page.locator('input[name=login]').fill(user)
     await page.locator('input[name=password]').fill('any')
@@ -71,7 +72,7 @@ describe('the sign-in at an issuer', () => {
 
   it('leads back to the link that was opened, with a session of the person, who may vote', async () => {
     const { escalation_id: id } = await refund(240)
-    const page = await signedIn('bo', `/console/approvals/${id}`)
+    const page = await signedIn('bo', `/console/approvals/${id}`, 'sign-in')
     expect(page.url()).to.equal(`${rig.origin}/console/approvals/${id}`)
     await page
       .getByRole('button', { name: /^Approve/ })

@@ -14,7 +14,7 @@ export function Login({ login, location, servedFor }: LoginProps): JSX.Element {
         <span class="mark">svc</span> console
       </h1>
       {login.oidc && <IssuerButton isBack={location.path === '/callback'} />}
-      {(login.token || login.users) && <TokenForm hasUsers={login.users} />}
+      {(login.token || login.users) && <TokenForm login={login} />}
       {servedFor !== undefined && <Ticket />}
       {!login.token && !login.users && servedFor === undefined && (
         <p>
@@ -59,6 +59,7 @@ function IssuerButton({ isBack }: { readonly isBack: boolean }): JSX.Element {
   }, [])
   return (
     <div class="issuer">
+      <p class="hint">As yourself, at the issuer that the policy names:</p>
       <button type="button" class="primary" disabled={!isLive} onClick={() => void go()}>
         Sign in
       </button>
@@ -69,28 +70,37 @@ function IssuerButton({ isBack }: { readonly isBack: boolean }): JSX.Element {
   )
 }
 
-function TokenForm({ hasUsers }: { readonly hasUsers: boolean }): JSX.Element {
+/** Beside the sign-in at an issuer it is the second choice. */
+function TokenForm({ login: { token, users, oidc } }: Pick<LoginProps, 'login'>): JSX.Element {
   const isLive = useIsLive()
   const [error, setError] = useState('')
   const [isBusy, setBusy] = useState(false)
-  useEffect(() => document.querySelector<HTMLInputElement>('#token')?.focus(), [])
+  useEffect(() => {
+    if (!oidc) document.querySelector<HTMLInputElement>('#token')?.focus()
+  }, [])
   const submit = async (event: SubmitEvent) => {
     event.preventDefault()
     const form = event.currentTarget
-    const token = form instanceof HTMLFormElement ? new FormData(form).get('token') : null
+    const given = form instanceof HTMLFormElement ? new FormData(form).get('token') : null
     setBusy(true)
-    setError(await signIn(String(token ?? '').trim()))
+    setError(await signIn(String(given ?? '').trim()))
     setBusy(false)
   }
   return (
     <form onSubmit={submit} method="post">
-      <label for="token">{hasUsers ? 'Token' : 'Admin token'}</label>
+      {oidc && <p class="hint">or with a token:</p>}
+      <label for="token">{users ? 'Token' : 'Admin token'}</label>
       <input id="token" name="token" type="password" autocomplete="off" required spellcheck={false} />
       <p class="hint">
-        <code>admin.tokenRef</code> of the policy says where it is. It is sent once, and not kept in this
-        browser.
+        {users && `A bearer token of yours${token ? ', or the admin token' : ''}. `}
+        {token && (
+          <>
+            <code>admin.tokenRef</code> of the policy says where the admin token is.{' '}
+          </>
+        )}
+        It is sent once, and not kept in this browser.
       </p>
-      <button type="submit" class="primary" disabled={!isLive || isBusy}>
+      <button type="submit" class={oidc ? '' : 'primary'} disabled={!isLive || isBusy}>
         Sign in with the token
       </button>
       <p class="bad" role="alert">

@@ -73,13 +73,22 @@ export function Detail({ detail, isOpened, hasPicks, onChange, onVoted }: Detail
         </div>
         <div class="approval-side">
           <Votes detail={detail} />
-          <History
-            title="Last calls of"
-            name={escalation.principal}
-            calls={context.caller_calls}
-            show="tool"
-          />
-          <History title="Last calls to" name={escalation.tool} calls={context.tool_calls} show="caller" />
+          {escalation.enrolment === undefined && (
+            <>
+              <History
+                title="Last calls of"
+                name={escalation.principal}
+                calls={context.caller_calls}
+                show="tool"
+              />
+              <History
+                title="Last calls to"
+                name={escalation.tool}
+                calls={context.tool_calls}
+                show="caller"
+              />
+            </>
+          )}
         </div>
       </div>
       {isOpen && refusal === undefined && !hasPicks && (
@@ -205,7 +214,7 @@ function History({ title, name, calls, show }: HistoryProps): JSX.Element {
         {title} <Untrusted text={name} cut={40} isCell />
       </h3>
       {calls.length === 0 ? (
-        <p class="hint">None in what is kept at hand.</p>
+        <p class="hint">None in the newest part of the log.</p>
       ) : (
         <CallList caption={`${title} this one`} calls={calls} name={show} />
       )}

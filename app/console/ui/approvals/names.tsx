@@ -46,18 +46,25 @@ export function Values({ values = [] }: Pick<EscalationJson, 'values'>): JSX.Ele
 }
 
 interface SentenceProps {
-  readonly escalation: Pick<EscalationJson, 'agent' | 'principal' | 'tool' | 'status' | 'values'>
+  readonly escalation: Pick<
+    EscalationJson,
+    'agent' | 'principal' | 'tool' | 'status' | 'values' | 'enrolment'
+  >
 }
 
 /** `agent-7 for bob@example.com wants refund_payment, amount 240`. */
 export function Sentence({ escalation }: SentenceProps): JSX.Element {
-  const { agent, principal, tool, status, values = [] } = escalation
+  const { agent, principal, tool, status, values = [], enrolment } = escalation
   return (
     <span class="sentence">
       <Names agent={agent} caller={principal} /> {status === 'pending' ? 'wants' : 'wanted'}{' '}
-      <code>
-        <Untrusted text={tool} cut={80} />
-      </code>
+      {enrolment === undefined ? (
+        <code>
+          <Untrusted text={tool} cut={80} />
+        </code>
+      ) : (
+        'to register a passkey'
+      )}
       {values.length > 0 && ', '}
       <Values values={values} />
     </span>

@@ -93,7 +93,8 @@ function missingOf(
 ) {
   const also = (second === undefined ? '' : ` or of the set ${second}`) + (isMissing ? ' (you are one)' : '')
   const who = (set === undefined ? `reviewer of ${tenant}` : `member of the set ${set}`) + also
-  if (quorum === undefined) return `The vote of one ${who} decides.`
+  const isOfOne = quorum?.approvals === 1 && quorum.rejections === 1 && quorum.required_roles.length === 0
+  if (quorum === undefined || isOfOne) return `The vote of one ${who} decides.`
   const approvals = votes.filter(({ vote }) => vote === 'approve')
   const missing = Math.max(0, quorum.approvals - approvals.length)
   const roles = quorum.required_roles.filter((role) => !approvals.some((one) => one.roles.includes(role)))

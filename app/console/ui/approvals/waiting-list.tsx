@@ -95,7 +95,7 @@ class Row extends Component<RowProps> {
 }
 
 function WaitingCall({ waiting, isSelected, isPicked, onSelect, onPick }: RowProps): JSX.Element {
-  const { id, tool, principal, agent, reason, values, expires_at: expiresAt, isReview } = waiting
+  const { id, tool, principal, agent, reason, values = [], expires_at: expiresAt, isReview } = waiting
   return (
     <li data-id={id}>
       <label class="pick">
@@ -124,9 +124,11 @@ function WaitingCall({ waiting, isSelected, isPicked, onSelect, onPick }: RowPro
         <span class="from">
           <Names agent={agent} caller={principal} isCell />
         </span>
-        <span>
-          <Values {...(values === undefined ? {} : { values })} />
-        </span>
+        {values.length > 0 && (
+          <span class="values">
+            <Values values={values} />
+          </span>
+        )}
         <span class="why">
           <Untrusted text={ruleOf(reason)} cut={60} isCell />
         </span>

@@ -12,7 +12,7 @@ const states = {
   empty: 'no records',
 } as const
 
-const CELL = 14
+const CELL = 24
 const HEIGHT = 28
 const LISTED = 31
 

@@ -1,6 +1,7 @@
 // A record in one sentence.
 import type { JSX } from 'preact'
 import type { RecordJson } from '../../../log/log-json.js'
+import { milliseconds } from '../kit/call-list.js'
 import { callDecision } from '../kit/decision.js'
 import { Untrusted } from '../kit/untrusted.js'
 
@@ -53,7 +54,7 @@ export function RecordSentence({ record }: { readonly record: StoredRecord }): J
       <strong class={tone}>{word}</strong>
       {', '}
       <Untrusted text={recordMember(record, 'error') ?? recordMember(record, 'status') ?? ''} cut={80} />
-      {`, ${recordMember(record, 'latency_ms') ?? '?'} ms.`}
+      {`, ${milliseconds(Number(recordMember(record, 'latency_ms')))} ms.`}
     </>
   )
 }

@@ -81,7 +81,11 @@ function Shadow({ shadow }: Pick<PolicyData, 'shadow'>): JSX.Element {
         </p>
       )}
       {differences.length === 0 ? (
-        <p class="none">It would decide all of them as the policy in force does.</p>
+        <p class="none">
+          {judged === 0
+            ? 'No call was judged yet.'
+            : 'It would decide all of them as the policy in force does.'}
+        </p>
       ) : (
         <Table
           caption="What it would decide otherwise"

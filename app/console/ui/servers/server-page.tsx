@@ -56,7 +56,7 @@ export function ServerPage({ data, name, onChanged }: ServerPageProps): JSX.Elem
               {kind === 'stdio' ? (
                 <>
                   <StateBadge server={{ ...server, changed: null }} />{' '}
-                  {processes > 0 && `${processes} processes`}
+                  {processes > 0 && `${processes} process${processes === 1 ? '' : 'es'}`}
                 </>
               ) : (
                 <Reached routes={routes} />
@@ -97,8 +97,8 @@ function Reached({ routes }: { readonly routes: readonly CallRoute[] }): JSX.Ele
   if (sent === 0) return <>not called in the last 24 hours</>
   return (
     <span class={failed === 0 ? 'good' : failed === sent ? 'bad' : 'warn'}>
-      {failed === 0 ? 'no call failed' : `${failed.toLocaleString('en')} failed`} of{' '}
-      {sent.toLocaleString('en')}
+      {failed === 0 ? 'none' : failed.toLocaleString('en')} of {sent.toLocaleString('en')}{' '}
+      {sent === 1 ? 'call' : 'calls'} failed
     </span>
   )
 }
