@@ -58,7 +58,7 @@ function linkToRepository(page) {
   const linked = text.replace(/\]\((?!https?:|#)([^)#\s]+)/g, (link, target) => {
     const path = resolve(dirname(page), target)
     if (existsSync(path)) return link
-    const view = path.endsWith('.png') ? 'raw' : 'blob'
+    const view = /\.(png|webp)$/.test(path) ? 'raw' : 'blob'
     return `](https://github.com/svc-sdk/svc-sdk/${view}/main/${relative(app, path)}`
   })
   writeFileSync(page, linked)

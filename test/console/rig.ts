@@ -1,6 +1,6 @@
 // A real gateway whose console is open in a real browser.
 import { execFileSync } from 'node:child_process'
-import { existsSync, mkdirSync } from 'node:fs'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { BrowserContextOptions, Page } from 'playwright-core'
@@ -79,17 +79,42 @@ export async function ready(page: Page): Promise<void> {
 /** The folder of the pictures, if the run makes them: `npm run docs:console`. */
 const pictures = process.env['SVC_SCREENSHOTS']
 
+/** The pictures of docs/console.md and README.md. */
+const documented = [
+  'approvals',
+  'approvals-phone',
+  'approvals-together',
+  'approved',
+  'call',
+  'caller',
+  'evidence',
+  'live',
+  'log',
+  'overview',
+  'passkey',
+  'policy',
+  'policy-access',
+  'policy-switch',
+  'policy-try',
+  'server',
+  'servers',
+  'servers-phone',
+  'sign-in',
+  'verify',
+  'verify-changed',
+]
+
 /**
- * A picture of what the page shows, in both schemes; only if the run makes pictures. Those of the docs are renewed, and no
- * others are added to them.
+ * A picture of what the page shows, in both schemes; only if the run makes pictures. For the documentation those that it has
+ * are made. WebP takes half of the space of PNG.
  */
 export async function screenshot(page: Page, name: string): Promise<void> {
-  if (pictures === undefined) return
+  if (pictures === undefined || (pictures === 'docs/images' && !documented.includes(name))) return
   mkdirSync(join(root, pictures), { recursive: true })
+  const devtools = await page.context().newCDPSession(page)
   for (const scheme of ['light', 'dark'] as const) {
-    const path = join(root, pictures, `console-${name}-${scheme}.png`)
-    if (pictures === 'docs/images' && !existsSync(path)) continue
     await page.emulateMedia({ colorScheme: scheme })
-    await page.screenshot({ path, caret: 'initial' })
+    const { data } = await devtools.send('Page.captureScreenshot', { format: 'webp', quality: 80 })
+    writeFileSync(join(root, pictures, `console-${name}-${scheme}.webp`), Buffer.from(data, 'base64'))
   }
 }
