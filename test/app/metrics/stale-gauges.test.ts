@@ -44,6 +44,9 @@ type Policy = (changes?: {
   readonly escalations?: object
 }) => Record<string, unknown>
 
+/** Gauges of a store in Redis, which the gateway of this test does not have. */
+const ofRedis = ['svc_store_clock_skew_seconds']
+
 interface Raised {
   readonly rig: AdminRig
   /** Directory of the log. */
@@ -141,7 +144,7 @@ describe('gauges', () => {
     const declared = all.flatMap((table) =>
       Object.entries(table).flatMap(([name, { kind }]) => (kind === 'gauge' ? [name] : [])),
     )
-    expect([...computed, ...uploads, ...exports, ...others, ...ofLog]).to.have.members(declared)
+    expect([...computed, ...uploads, ...exports, ...others, ...ofLog, ...ofRedis]).to.have.members(declared)
   })
 
   const cases: readonly {
