@@ -336,9 +336,9 @@ export class Blocks {
     const now = this.#parts.clock.monotonic()
     if (now < this.#logAt) return
     this.#logAt = now + LOG_MS
-    this.#parts.logger.warn(
-      { err },
-      'the blocks cannot be exchanged with other gateways: the last list holds',
-    )
+    const effect = this.#isKnown
+      ? 'the last list holds'
+      : 'none was ever read, so calls are refused unless the policy allows them without the store'
+    this.#parts.logger.warn({ err }, `the blocks cannot be exchanged with other gateways: ${effect}`)
   }
 }

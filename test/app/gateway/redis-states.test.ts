@@ -86,6 +86,8 @@ const uses: readonly Use[] = [
   },
 ]
 
+const withErrors = (_: string, value: unknown) => (value instanceof Error ? value.message : value)
+
 describe('a gateway whose Redis is', () => {
   let upstream: TestUpstream
   beforeEach(async () => {
@@ -95,6 +97,11 @@ describe('a gateway whose Redis is', () => {
 
   const readiness = async ({ url }: TestGateway) =>
     JSON.stringify(await (await fetch(`${url}/readyz`)).json())
+  const said = ({ log }: TestGateway) =>
+    log.lines.map(({ message, fields }) => `${message} ${JSON.stringify(fields, withErrors)}`).join('\n')
+  const metrics = async ({ handle }: TestGateway) =>
+    (await fetch(`${(await handle.ready()).adminUrl}/metrics`)).text()
+  const failures = /svc_(?:quota|dedupe|escalation)_store_failures_total [1-9]/
 
   for (const { name, begin, end, reason } of states) {
     it(`${name}: serves or refuses calls as the policy says, with the reason in logs, metrics and /readyz`, async () => {
@@ -110,13 +117,9 @@ describe('a gateway whose Redis is', () => {
         await begin(redis)
         expect(await call(), use.name).to.equal(use.status)
         expect(upstream.calls, use.name).to.have.length(use.status === 200 ? 1 : 0)
-        const said = gateway.log.lines
-          .map(({ message, fields }) => `${message} ${JSON.stringify(fields)}`)
-          .join('\n')
-        expect(said, use.name).to.match(use.effect).and.match(reason)
+        expect(said(gateway), use.name).to.match(use.effect).and.match(reason)
         expect(await readiness(gateway), use.name).to.match(reason)
-        const metrics = await (await fetch(`${(await gateway.handle.ready()).adminUrl}/metrics`)).text()
-        expect(metrics, use.name).to.match(/svc_(?:quota|dedupe|escalation)_store_failures_total [1-9]/)
+        expect(await metrics(gateway), use.name).to.match(failures)
         await end(redis)
         // The connection may be opened anew meanwhile.
         while ((await call()) !== (use.afterwards ?? 200) || reason.test(await readiness(gateway)));
@@ -129,6 +132,7 @@ describe('a gateway whose Redis is', () => {
     for (const use of uses) {
       await using gateway = await startTestGateway({
         targets: { files: upstream.url },
+        admin: { port: 0 },
         ...use.settings(redis.url),
       })
       upstream.calls.length = 0
@@ -137,6 +141,11 @@ describe('a gateway whose Redis is', () => {
       expect(response.status, use.name).to.equal(isServed ? 200 : 503)
       expect(upstream.calls, use.name).to.have.length(isServed ? 1 : 0)
       expect(await readiness(gateway), use.name).to.match(/unknown command/)
+      const effect = isServed ? use.effect : /none was ever read, so calls are refused/
+      expect(said(gateway), use.name)
+        .to.match(effect)
+        .and.match(/unknown command/)
+      expect(await metrics(gateway), use.name).to.match(isServed ? failures : /^svc_ready 0$/m)
     }
   })
 })
