@@ -109,6 +109,12 @@ export class ReviewerEscalations {
     return this.#view(await this.#find(id))
   }
 
+  /** All of it, for what else is shown beside it; undefined for a reader of outlines. */
+  async whole(id: string): Promise<Escalation | undefined> {
+    const found = await this.#find(id)
+    return this.#mayReadInput(found) ? found : undefined
+  }
+
   /** The whole input of the call that reviewers may see. */
   async input(id: string): Promise<EscalationInput> {
     if (!this.#mayReadInput(await this.#find(id))) {

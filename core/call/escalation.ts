@@ -204,6 +204,8 @@ export interface Escalation {
   readonly reason: string
   /** Why it escalated, for reviewers. */
   readonly detail?: string
+  /** The stage and the policy that escalated it, and the reason that the agent stated; redacted like `principal`. */
+  readonly opening?: { readonly stage: string; readonly policySha256?: string; readonly agentReason?: string }
   /** The call's input in canonical JSON, for reviewers: truncated, and redacted like `principal`. */
   readonly args?: string
   /** Short values of the input: first those that the rules read which escalated the call. */
@@ -230,6 +232,8 @@ export interface Escalation {
   readonly votes: readonly EscalationVote[]
   /** Whether the approval was used by its call. */
   readonly isUsed: boolean
+  /** When it was used, in milliseconds since the epoch. */
+  readonly usedAt?: number
   /** The trace of the call that opened it. */
   readonly traceId: string
   /** This and the next two are in milliseconds since the epoch. */

@@ -90,9 +90,10 @@ export async function startPayments(
   more = admin,
   escalation = '',
   settings: Partial<GatewaySettings> = {},
+  respond?: Parameters<typeof startUpstream>[0],
 ): Promise<Payments> {
   const issuer = await TestIssuer.start()
-  const upstream = await startUpstream()
+  const upstream = await startUpstream(respond)
   const rig = await startConsole(browser, {
     ...settings,
     policyYaml: policyOf(issuer, upstream.url, more, escalation),

@@ -16,9 +16,12 @@ export interface TailPlace {
   readonly offset: number
 }
 
-const CHUNK = 1_048_576
+/** The most that one read forward has. */
+export const CHUNK = 1_048_576
 /** The bytes that are read backward at once: lines for about a millisecond of work. */
 const TURN = 65_536
+/** The most bytes by which `placeBefore` is before the lines of its time. */
+export const MAX_BEFORE = 2 * TURN
 const idForm = /^(\d{4}-\d{2}-\d{2}):(\d{1,15})$/
 
 export function placeOfId(id: string): TailPlace | undefined {
@@ -26,12 +29,21 @@ export function placeOfId(id: string): TailPlace | undefined {
   return day === undefined ? undefined : { day, offset: Number(offset) }
 }
 
-/** The lines from the newest backward, of at most `maxBytes` at the end of the log. Other work runs in between. */
-export async function* linesBackward(dir: string, maxBytes: number): AsyncGenerator<TailLine, void, void> {
+/**
+ * The lines before a place, by default the end of the log, from the newest backward, of at most `maxBytes`. Other work runs in
+ * between.
+ */
+export async function* linesBackward(
+  dir: string,
+  maxBytes: number,
+  before?: TailPlace,
+): AsyncGenerator<TailLine, void, void> {
   let left = maxBytes
   for (const day of (await days(dir)).reverse()) {
     if (left <= 0) return
-    const size = await sizeOf(dir, day)
+    if (before !== undefined && day > before.day) continue
+    const whole = await sizeOf(dir, day)
+    const size = day === before?.day ? Math.min(before.offset, whole) : whole
     const floor = Math.max(0, size - left)
     left -= size - floor
     let end = size
@@ -72,6 +84,25 @@ export async function linesAfter(
     : { lines, next: { day: later, offset: 0 }, isMore: true }
 }
 
+/**
+ * A place before the lines that were written at a time, in milliseconds since the epoch, and at most `MAX_BEFORE` before. A record has
+ * the time at which its call began, so that the latest time of many lines tells when they were written.
+ */
+export async function placeBefore(dir: string, ms: number): Promise<TailPlace> {
+  const day = new Date(ms).toISOString().slice(0, 10)
+  let [start, end] = [0, await sizeOf(dir, day)]
+  while (end - start > TURN) {
+    const middle = start + Math.floor((end - start) / 2)
+    const lines = (await bytesOf(dir, day, middle, Math.min(end, middle + TURN))).toString('latin1')
+    const times = [...lines.matchAll(/"ts":"([^"]{20,30})"/g)].map(([, at = '']) => Date.parse(at))
+    if (Math.max(...times.filter(Number.isFinite)) < ms) start = middle
+    else end = middle
+  }
+  // There may be no file of the day, as retention removes them.
+  if (start === 0) return { day, offset: 0 }
+  return { day, offset: start + (await bytesOf(dir, day, start, start + CHUNK)).indexOf(0x0a) + 1 }
+}
+
 /** The place after the last line that is there now. */
 export async function endOf(dir: string): Promise<TailPlace> {
   const day = (await days(dir)).at(-1) ?? new Date(0).toISOString().slice(0, 10)
@@ -79,6 +110,10 @@ export async function endOf(dir: string): Promise<TailPlace> {
   const start = Math.max(0, size - CHUNK)
   const last = (await bytesOf(dir, day, start, size)).lastIndexOf(0x0a) + 1
   return { day, offset: start + last }
+}
+
+export function isBefore(a: TailPlace, b: TailPlace): boolean {
+  return a.day === b.day ? a.offset < b.offset : a.day < b.day
 }
 
 function linesIn(bytes: Buffer, { day, offset }: TailPlace): TailLine[] {

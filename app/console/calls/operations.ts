@@ -87,25 +87,31 @@ export const callOperations = (url: () => Promise<string>): Operation[] => [
     access: 'reader',
     response: contextSchema,
     async run(request): Promise<ContextJson> {
-      const found = await requireEscalations(request).show(request.id ?? '')
+      const { id = '' } = request
+      // A client that sees only outlines does not see other calls.
+      const whole = await requireEscalations(request).whole(id)
       const service = resolveOptional(request.policy.container, services.escalations)
       const standing = await withStoreRefusal(
-        () => service?.standing(found.id, request.client) ?? Promise.resolve(undefined),
+        () => service?.standing(id, request.client) ?? Promise.resolve(undefined),
       )
       const refusal = standing?.voteRefusal === undefined ? {} : { vote_refusal: standing.voteRefusal }
       const dir = logDirectoryOf(request.policy)
-      // A client that sees only outlines does not see other calls.
-      if (dir === undefined || found.args === undefined)
-        return { ...refusal, caller_calls: [], tool_calls: [] }
+      if (dir === undefined || whole === undefined) return { ...refusal, caller_calls: [], tool_calls: [] }
       const { callsAround } = await import('./find-calls.js')
       const { Explainer } = await import('../../explain/explainer.js')
-      const { opener, outcome, byCaller, byTool } = await callsAround(dir, found)
-      const place = opener && new Explainer(dir).placeOf(opener)
-      const reason = opener?.agentMetadata?.['reason']
+      const { outcome, byCaller, byTool } = await callsAround(dir, whole)
+      const { opening, tenant, server, tool, reason } = whole
+      const place =
+        opening?.policySha256 === undefined
+          ? undefined
+          : new Explainer(dir).placeOf({
+              ...{ tenant, server, tool, policy_sha256: opening.policySha256 },
+              decided_by: { stage: opening.stage, rule: reason },
+            })
       return {
         ...refusal,
         ...(place === undefined ? {} : { rule: { ...place, lines: [...place.lines] } }),
-        ...(typeof reason === 'string' ? { agent_reason: reason } : {}),
+        ...(opening?.agentReason === undefined ? {} : { agent_reason: opening.agentReason }),
         caller_calls: [...byCaller],
         tool_calls: [...byTool],
         ...(outcome === undefined ? {} : { outcome }),

@@ -1,6 +1,6 @@
 // Follows the log for all clients that watch: read once for all, whichever process writes it, while at least one watches.
 import { type CallRow, callRowOf, readRecord } from '../calls/call-row.js'
-import { endOf, linesAfter, placeOfId, type TailLine, type TailPlace } from '../calls/log-tail.js'
+import { endOf, isBefore, linesAfter, placeOfId, type TailLine, type TailPlace } from '../calls/log-tail.js'
 
 const EVERY_MS = 250
 /** Rows of one round, which makes 1,000 a second. */
@@ -139,8 +139,4 @@ function batchOf(lines: readonly TailLine[], { day, offset }: TailPlace): CallBa
     return row === undefined || row.kind === 'event' ? [] : [row]
   })
   return { rows, seen: Math.min(rows.length * oneIn, lines.length), oneIn, id: `${day}:${offset}` }
-}
-
-function isBefore(a: TailPlace, b: TailPlace): boolean {
-  return a.day === b.day ? a.offset < b.offset : a.day < b.day
 }

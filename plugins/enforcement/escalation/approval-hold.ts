@@ -39,7 +39,7 @@ export class ApprovalHold implements Hold {
     this.#isUsed = true
     const used = await repository.change(value.id, (now) =>
       approvalStateOf(now, repository.now, null) === 'usable'
-        ? { ...now, use: { by, key: refusal.key } }
+        ? { ...now, use: { by, key: refusal.key, at: repository.now } }
         : now,
     )
     if (used?.use?.by !== by) {

@@ -57,7 +57,7 @@ export class Escalations {
 
   async start(signal: AbortSignal): Promise<void> {
     if (this.#parts !== undefined) return
-    const { container, tenant } = this.#context
+    const { container, tenant, policySha256 } = this.#context
     const record = resolveOptional(container, services.record)
     if (record === undefined) throw new Error('escalations must be recorded, and no stage records them')
     await this.#store.start(signal)
@@ -97,6 +97,7 @@ export class Escalations {
       events,
       service,
       ids,
+      policySha256,
       tenant,
       maxWaitMs: this.#maxWaitMs,
     })

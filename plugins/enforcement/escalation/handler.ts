@@ -35,6 +35,7 @@ interface HandlerParts {
   readonly events: EscalationEvents
   readonly service: EscalationService
   readonly ids: Ids
+  readonly policySha256: string | null
   /** The tenant of calls without a token. */
   readonly tenant: string
   /** The longest wait of a caller, in milliseconds. */
@@ -141,7 +142,7 @@ export class EscalationHandler {
 
   /** The escalation that applies to this call, or a new one; undefined if the caller has too many. */
   async #existing(escalated: EscalatedCall): Promise<StoredEscalation | undefined> {
-    const { repository, rule, ids } = this.#parts
+    const { repository, rule, ids, policySha256 } = this.#parts
     for (let tries = 0; tries < MAX_TRIES; tries++) {
       const latest = (await repository.latest(escalated.fingerprint))?.value
       if (latest !== undefined) {
@@ -149,7 +150,7 @@ export class EscalationHandler {
         const applies = appliesTo(latest, state, repository.now, escalated.wanted)
         if (applies && !isOverruled(latest, escalated)) return latest
       }
-      const created = newEscalation(escalated, { rule, ids, now: repository.now })
+      const created = newEscalation(escalated, { rule, ids, now: repository.now, policySha256 })
       const opened = await repository.open(created, latest?.id)
       if (opened === 'full') return undefined
       if (opened === 'raced') continue

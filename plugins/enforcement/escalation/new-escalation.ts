@@ -18,17 +18,27 @@ import { decided, type StoredEscalation } from './stored-escalation.js'
 
 /** Characters of the arguments that reviewers see. */
 const MAX_SHOWN_ARGS = 2000
+/** Characters of the agent's reason. */
+const MAX_REASON = 1000
+
+interface OpeningParts {
+  readonly rule: EscalationRule
+  readonly ids: Ids
+  readonly now: number
+  readonly policySha256: string | null
+}
 
 /** The escalation that reviewers decide on, with its input. */
 export function newEscalation(
   escalated: EscalatedCall,
-  { rule, ids, now }: { readonly rule: EscalationRule; readonly ids: Ids; readonly now: number },
+  { rule, ids, now, policySha256 }: OpeningParts,
 ): NewEscalation {
   const { call, request, caller, fingerprint, findings, reasons, wanted, setId, emergency } = escalated
   const { showsArguments, severity, isForRulingsAlone: _, approvalSetId: __, ...kept } = rule
   const id = `esc_${ids.traceId()}`
   const redacts = call.get(redactor)
-  const { agentRef } = call.agent
+  const { agentRef, metadata } = call.agent
+  const agentReason = typeof metadata?.['reason'] === 'string' ? metadata['reason'] : undefined
   const name = caller.user ?? caller.clientId ?? caller.userId
   const input = canonicalInput(request)
   const shown = showsArguments ? (redacts?.text(input) ?? input) : undefined
@@ -52,6 +62,13 @@ export function newEscalation(
     reasons,
     ...(wanted.every((one) => reasons.includes(one)) ? {} : { covers: wanted }),
     ...(detail === '' ? {} : { detail: redacts?.text(detail) ?? detail }),
+    opening: {
+      stage: findings[0].stage,
+      ...(policySha256 === null ? {} : { policySha256 }),
+      ...(agentReason === undefined
+        ? {}
+        : { agentReason: redactedBy(call, agentReason).slice(0, MAX_REASON).toWellFormed() }),
+    },
     severity: severity ?? (isSideEffecting(request, call.get(sideEffects)) ? 'high' : 'medium'),
     rule: { ...kept, ...(setId === undefined ? {} : { approvalSetId: setId }) },
     status: 'pending',

@@ -65,6 +65,13 @@ const escalationSchema = z.strictObject({
   /** The findings that an approval covers, if there is more to them than the reasons: each with the hash of its rule. */
   covers: z.array(z.string()).readonly().optional(),
   detail: z.string().optional(),
+  opening: z
+    .strictObject({
+      stage: z.string(),
+      policySha256: z.string().exactOptional(),
+      agentReason: z.string().exactOptional(),
+    })
+    .optional(),
   severity: z.enum(['low', 'medium', 'high']),
   rule: ruleSchema,
   status: z.enum(['pending', 'approved', 'rejected']),
@@ -92,7 +99,7 @@ const escalationSchema = z.strictObject({
     .optional(),
   votes: z.array(voteSchema).readonly(),
   /** The call that used the approval: its hold, and its idempotency key (hashed). */
-  use: z.strictObject({ by: z.string(), key: z.string().nullable() }).optional(),
+  use: z.strictObject({ by: z.string(), key: z.string().nullable(), at: z.number().optional() }).optional(),
   traceId: z.string(),
   spanId: z.string(),
   createdAt: z.number(),

@@ -1,6 +1,6 @@
 // The end of an escalation: who decided it, whether the call was sent, and how it ended.
 import type { JSX } from 'preact'
-import { useEffect } from 'preact/hooks'
+import { useEffect, useRef } from 'preact/hooks'
 import { useIsLive, useNow } from '../kit/page.js'
 import { countdown, Time } from '../kit/time.js'
 import { Untrusted } from '../kit/untrusted.js'
@@ -8,6 +8,8 @@ import type { ApprovalDetail } from './load.js'
 
 /** Its record comes when the call has ended. */
 const ASK_AGAIN_MS = 1_000
+/** Requests for the outcome of a call, which may have no record that is found. */
+const MAX_ASKED = 300
 
 interface OutcomeProps {
   readonly detail: ApprovalDetail
@@ -18,9 +20,13 @@ export function DecidedBanner({ detail, onChange }: OutcomeProps): JSX.Element {
   const { escalation, context } = detail
   const isLive = useIsLive()
   const isRunning = escalation.used && context.outcome === undefined
+  const asked = useRef(0)
   useEffect(() => {
     if (!isLive || !isRunning) return
-    const timer = setInterval(() => void onChange(), ASK_AGAIN_MS)
+    const timer = setInterval(() => {
+      asked.current++
+      if (asked.current <= MAX_ASKED) void onChange()
+    }, ASK_AGAIN_MS)
     return () => clearInterval(timer)
   }, [isLive, isRunning, onChange])
   const now = useNow()
@@ -72,7 +78,8 @@ function stepsOf({ escalation, context: { outcome } }: ApprovalDetail, now: numb
   if (status === 'rejected') return ['rejected', 'nothing is sent']
   const first = decidedBy === 'emergency' ? 'not approved' : 'approved'
   if (outcome !== undefined) {
-    return [first, 'sent', `${outcome.error ?? outcome.status}, ${Math.round(outcome.latency_ms)} ms`]
+    const sent = outcome.sent === 'unknown' ? 'may have been sent' : 'sent'
+    return [first, sent, `${outcome.error ?? outcome.status}, ${Math.round(outcome.latency_ms)} ms`]
   }
   if (used) return [first, 'sent']
   const left = Date.parse(end) - now
