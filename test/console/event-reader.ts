@@ -1,5 +1,6 @@
 // Reads the events of the admin API as a program does.
 import { EventSourceParserStream } from 'eventsource-parser/stream'
+import { eventDisagreement } from '../app/admin/document.js'
 import { adminToken } from '../app/admin/rig.js'
 
 interface ReceivedEvent {
@@ -34,7 +35,10 @@ export async function readEvents(
       for (;;) {
         const { done, value } = await reader.read()
         if (done) throw new Error(`the events ended before ${wanted}`)
-        if (value.event === wanted) return { event: wanted, id: value.id, data: JSON.parse(value.data) }
+        const data = JSON.parse(value.data)
+        const reason = eventDisagreement(value.event ?? '', data)
+        if (reason !== undefined) throw new Error(`not as documented: ${reason}`)
+        if (value.event === wanted) return { event: wanted, id: value.id, data }
       }
     },
     async [Symbol.asyncDispose]() {

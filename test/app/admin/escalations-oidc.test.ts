@@ -116,6 +116,11 @@ describe('escalations on the admin listener with OIDC', () => {
       expect(ids(await rig.admin('/api/escalations', { headers }))).to.deep.equal([])
       expect((await rig.admin('/api/status', { headers })).json).to.deep.include({ pending: 0 })
       expect((await rig.vote('E1', approve, await issuer.sign(claims))).status).to.equal(404)
+      const isCaller = claims['email'] === 'bob@example.com'
+      const state = await rig.admin('/api/escalations/E1/state', { headers })
+      expect([state.status, state.json['escalation_status']]).to.deep.equal(
+        isCaller ? [200, 'pending'] : [404, undefined],
+      )
     })
   }
 

@@ -1,14 +1,7 @@
-import { Ajv2020 } from 'ajv/dist/2020.js'
 import { expect } from 'chai'
 import { newSessionKey } from '../../console/session-client.js'
+import type { OpenApi } from './document.js'
 import { adminToken, startAdminRig } from './rig.js'
-
-interface OpenApi {
-  readonly paths: Record<
-    string,
-    Record<string, { responses: Record<string, { content: Record<string, { schema: object }> }> }>
-  >
-}
 
 /** A request for each operation, with the rest of its path in place of `{id}`. Those that change something come last. */
 const requests: readonly (readonly [operation: string, id?: string | undefined, body?: object])[] = [
@@ -29,6 +22,8 @@ const requests: readonly (readonly [operation: string, id?: string | undefined, 
   ['get /api/escalations'],
   ['get /api/escalations/{id}', 'E1'],
   ['get /api/escalations/{id}/input', 'E1'],
+  // The log has no file of the day of E1.
+  ['get /api/escalations/{id}/context', 'E1'],
   ['get /api/calls'],
   ['get /api/blocks'],
   ['post /api/escalations/{id}/challenge', 'E1', { vote: 'approve' }],
@@ -50,7 +45,7 @@ const requests: readonly (readonly [operation: string, id?: string | undefined, 
   ['post /api/session', undefined, { key: newSessionKey().jwk }],
 ]
 
-/** Their features have rigs of their own: the tests of these call the operations. */
+/** Their features have rigs of their own: the tests of these call the operations by `ask`, which judges each response. */
 const elsewhere = [
   'delete /api/session',
   'post /api/session/activity',
@@ -64,11 +59,10 @@ const elsewhere = [
   'get /api/records',
   'get /api/records/{id}',
   'get /api/records/{id}/proof',
-  'get /api/escalations/{id}/context',
-  'get /api/escalations/{id}/state',
-  'get /api/events',
   'get /api/definitions',
   'get /api/policy/shadow',
+  'get /api/escalations/{id}/state',
+  'get /api/events',
   'post /api/blocks/{id}/lift',
   'post /api/definitions/accept',
   'post /api/policy/reload',
@@ -85,7 +79,7 @@ describe('the OpenAPI document of the admin API', () => {
       Object.keys(methods).map((method) => `${method} ${path}`),
     )
     expect([...requests.map(([name]) => name), ...elsewhere]).to.have.members(known)
-    const ajv = new Ajv2020({ strict: false, validateFormats: false })
+    // The rig judges each response by the document.
     for (const [name, id = '', body] of requests) {
       const [method = '', path = ''] = name.split(' ')
       const { status, text } = await rig.admin(path.replace('{id}', id), {
@@ -94,11 +88,6 @@ describe('the OpenAPI document of the admin API', () => {
         ...(body === undefined ? {} : { body: JSON.stringify(body) }),
       })
       expect(status, `${name}: ${text}`).to.equal(200)
-      const { content } = paths[path]?.[method]?.responses['200'] ?? {}
-      const schema = content?.['application/json']?.schema
-      if (schema === undefined) continue
-      const isValid = ajv.validate(schema, JSON.parse(text))
-      expect(isValid, `${name}: ${ajv.errorsText()} in ${text}`).to.equal(true)
     }
   })
 })

@@ -3,6 +3,7 @@ import { type ClientRequest, type OutgoingHttpHeaders, request } from 'node:http
 import type { GatewaySettings } from 'svc-sdk'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import type { TestIssuer } from '../../support/issuer.js'
+import { disagreement } from './document.js'
 import { escalationServicePlugin, TestEscalationService } from './escalation-service.js'
 
 export const adminToken = 'a-token-of-the-tests-0123456789'
@@ -68,11 +69,19 @@ export function trusting(issuer: TestIssuer): Partial<GatewaySettings> {
   return { authn: { oidc: issuer.oidc } }
 }
 
-/** Unlike fetch, it sends any header unchanged, also Host. */
-export function ask(base: string, path: string, { body, ...asking }: Asking): Promise<HttpResponse> {
+/**
+ * Unlike fetch, it sends any header unchanged, also Host. Rejects if a JSON response does not agree with the document of the
+ * admin API.
+ */
+export async function ask(base: string, path: string, { body, ...asking }: Asking): Promise<HttpResponse> {
   const sending = request(base, { path, agent: false, ...asking })
   sending.end(body)
-  return responseTo(sending)
+  const response = await responseTo(sending)
+  if (response.headers.get('content-type') === 'application/json') {
+    const reason = disagreement({ ...asking, path }, response.status, response.text)
+    if (reason !== undefined) throw new Error(`not as documented: ${reason}`)
+  }
+  return response
 }
 
 /** Sends a POST request except for the last byte of its body, which `finish` sends; `cut` closes the connection. */
