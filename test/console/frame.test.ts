@@ -16,6 +16,46 @@ async function bytesOf(url: string, accepted: string) {
   return { headers: response.headers, body: await buffer(response) }
 }
 
+/** Runs in the page: what a script there can learn of the key that signs changes. */
+async function keyOfSession() {
+  const { indexedDB } = globalThis as unknown as { indexedDB: IndexedDb }
+  const read = <T>(request: IdbRequest<T>) =>
+    new Promise<T>((resolve, reject) => {
+      request.onsuccess = () => resolve(request.result)
+      request.onerror = () => reject(new Error('not read'))
+    })
+  const database = await read(indexedDB.open('svc-console', 1))
+  const key = await read(database.transaction('keys').objectStore('keys').get('session'))
+  database.close()
+  const exported = ['jwk', 'pkcs8'].map((format) =>
+    crypto.subtle.exportKey(format as 'jwk', key).then(
+      () => 'exported',
+      ({ name }: Error) => name,
+    ),
+  )
+  return { type: key.type, extractable: key.extractable, exported: await Promise.all(exported) }
+}
+
+interface IdbRequest<T> {
+  readonly result: T
+  onsuccess: () => void
+  onerror: () => void
+}
+
+interface IndexedDb {
+  open(
+    name: string,
+    version: number,
+  ): IdbRequest<{
+    close(): void
+    transaction(store: string): {
+      objectStore(name: string): {
+        get(name: string): IdbRequest<Parameters<typeof crypto.subtle.exportKey>[1]>
+      }
+    }
+  }>
+}
+
 describe('the console', () => {
   const browser = chromiumOfSuite()
 
@@ -36,6 +76,11 @@ describe('the console', () => {
     expect(cookie?.name).to.match(/^__Host-svc-[0-9a-f]{8}$/)
     const kept = { cookie: `${cookie?.name}=${cookie?.value}` }
     expect((await ask(rig.origin, '/api/session', { headers: kept })).status).to.equal(200)
+    expect(await page.evaluate(keyOfSession)).to.deep.equal({
+      type: 'private',
+      extractable: false,
+      exported: ['InvalidAccessError', 'InvalidAccessError'],
+    })
     await page.getByRole('button', { name: 'Sign out' }).click()
     await page.getByLabel('Admin token').waitFor()
     expect((await ask(rig.origin, '/api/session', { headers: kept })).status).to.equal(401)

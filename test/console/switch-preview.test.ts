@@ -10,6 +10,7 @@ import { type SwitchParts, switchOperations } from 'svc-sdk/internal/console/swi
 import { replayBlock } from 'svc-sdk/internal/policy-replay/replay-block'
 import { type AdminRig, adminToken, startAdminRig } from '../app/admin/rig.js'
 import { loadPolicyText } from '../app/policy/generated-policies.js'
+import { TestIssuer } from '../support/issuer.js'
 import { temporaryDir } from '../support/temporary-dir.js'
 import { startUpstream } from '../support/upstream.js'
 
@@ -169,6 +170,37 @@ ${extra}`
     const none = await replayBlock({ ...settings, since, maxMs: 60_000 })
     expect(none.read).to.equal(0)
     expect(none.stoppedAt).to.equal(undefined)
+  })
+
+  it('leads to no change without admin.console.edit, nor by an auditor', async () => {
+    await using issuer = await TestIssuer.start()
+    await using upstream = await startUpstream()
+    const { oidc } = issuer
+    const authn = `authn: { oidc: ${JSON.stringify(oidc)} }`
+    const roles = 'roles: { operator: [ops], auditor: [audit] }'
+    for (const [edit, role, message] of [
+      ['', 'ops', 'The policy does not allow changes here (admin.console.edit).'],
+      ['console: { edit: true }', 'audit', 'This is for operator, and admin.roles gives you no such role.'],
+      ['console: { edit: true }', 'ops', undefined],
+    ] as const) {
+      const yaml = policy(upstream.url, authn).replace(
+        'console: { edit: true }',
+        [roles, edit].filter(Boolean).join(', '),
+      )
+      await using rig = await start(yaml)
+      const { policy_sha256 } = (await rig.admin('/api/status')).json
+      const { status, json } = await rig.admin('/api/policy/switch', {
+        method: 'POST',
+        headers: {
+          authorization: `Bearer ${await issuer.sign({ roles: [role] })}`,
+          'content-type': 'application/json',
+        },
+        body: JSON.stringify({ server: 'crm', tool: 'find', reason: 'a test', policy_sha256 }),
+      })
+      expect([status, json['message']]).to.deep.equal([message === undefined ? 200 : 403, message])
+      const { blocks } = (await rig.admin('/api/blocks')).json
+      expect(blocks).to.have.length(message === undefined ? 1 : 0)
+    }
   })
 
   it('is refused while one runs and four others wait', async () => {
