@@ -1,12 +1,16 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { Agent, request } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { generateKeyFile } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
+import { availableCores } from 'svc-sdk/internal/workers/worker-count'
+import { startBucket } from '../../support/bucket.js'
 import { runSvc } from '../../support/command.js'
+import { addKey, owner, startControlPlane } from '../../support/control-plane.js'
 import { Running } from '../../support/gateway-process.js'
 import { heldUpstream } from '../../support/held-upstream.js'
+import { until } from '../../support/redis.js'
 import { startUpstream, type TestUpstream } from '../../support/upstream.js'
 
 const token = 'the-token-of-this-one-test'
@@ -28,7 +32,23 @@ function call(url: string | undefined): Promise<number> {
   })
 }
 
-const pause = (ms: number) => new Promise<undefined>((resolve) => setTimeout(() => resolve(undefined), ms))
+/** Makes a call, or opens a stream without `name`. Resolves with 200, the message of a refusal, or the code of an error. */
+function reply(url: string, agent: Agent, name?: string): Promise<number | string> {
+  return new Promise((resolve) => {
+    const isCall = name !== undefined
+    const path = isCall ? '/mcp/files/read@1' : '/mcp/files'
+    const sending = request(url + path, { method: isCall ? 'POST' : 'GET', agent }, (response) => {
+      if (response.statusCode === 200 && !isCall) return resolve(200)
+      let text = ''
+      response.setEncoding('utf8').on('data', (piece: string) => {
+        text += piece
+      })
+      response.once('end', () => resolve(response.statusCode === 200 ? 200 : text))
+    })
+    sending.on('error', ({ code }: NodeJS.ErrnoException) => resolve(code ?? ''))
+    sending.end(isCall ? JSON.stringify({ name }) : undefined)
+  })
+}
 
 async function metricsOf(adminUrl: string | undefined): Promise<string> {
   const response = await fetch(`${adminUrl}/metrics`, { headers: { authorization: `Bearer ${token}` } })
@@ -124,25 +144,75 @@ ${sections}`,
     expect(await ended(gateway)).to.equal(20)
   })
 
-  it('counts calls in flight and connections of a tenant, and of all clients, for the host', async () => {
-    write({
-      sections: 'server: { maxCallsPerTenant: 3, maxConnectionsPerTenant: 5, maxConnectionsPerAddress: 9 }\n',
-    })
+  it('counts connections, calls and streams of a tenant for the host', async () => {
     const held = heldUpstream()
-    await using slow = await startUpstream(held.response)
-    writeFileSync(policy, readFileSync(policy, 'utf8').replace(upstream.url, slow.url))
+    await using tools = await startUpstream((asked, response) => {
+      if (asked.method === 'GET')
+        response.writeHead(200, { 'content-type': 'text/event-stream' }).flushHeaders()
+      else if (asked.body.includes('held')) held.response(asked, response)
+      else response.setHeader('content-type', 'application/json').end('{}')
+    })
+    const limits = 'maxConnectionsPerTenant: 8, maxStreamsPerTenant: 3, maxCallsPerTenant: 2'
+    write({ sections: `server: { ${limits}, keepAliveTimeoutMs: 600000 }\n` })
+    writeFileSync(policy, readFileSync(policy, 'utf8').replace(upstream.url, tools.url))
+    await using gateway = start()
+    const { url = '' } = await started(gateway)
+    // A connection each, which stays open after a call.
+    const agents = Array.from({ length: 8 }, () => new Agent({ keepAlive: true, maxSockets: 1 }))
+    for (const agent of agents) expect(await reply(url, agent, 'quick')).to.equal(200)
+    expect(await reply(url, new Agent(), 'quick')).to.match(/as many connections/)
+    const streams = []
+    for (const agent of agents.slice(0, 4)) streams.push(await reply(url, agent))
+    expect(streams.slice(0, 3)).to.deep.equal([200, 200, 200])
+    expect(streams[3]).to.match(/3 streams open/)
+    const calls = agents.slice(4).map((agent) => reply(url, agent, 'held'))
+    const responses = [await held.next(), await held.next()]
+    const refused = calls.map((one) =>
+      one.then((what) => (what === 200 ? new Promise(() => undefined) : what)),
+    )
+    expect(await Promise.race(refused)).to.match(/2 calls in flight/)
+    for (const response of responses) response.end('{}')
+    expect((await Promise.all(calls)).filter((what) => what === 200)).to.have.length(2)
+    for (const agent of agents) agent.destroy()
+    await ended(gateway)
+  })
+
+  it('starts as many with --workers auto as there are cores', async () => {
+    await using gateway = new Running(['--policy', policy, '--workers', 'auto'])
+    const { url, adminUrl } = await gateway.line('listening')
+    expect(await call(url)).to.equal(200)
+    const cores = availableCores()
+    // A gateway of one process has no such metric.
+    expect(totalOf(await metricsOf(adminUrl), 'svc_workers')).to.equal(cores > 1 ? cores : 0)
+    await ended(gateway)
+  })
+
+  it('uploads and exports in one process, each byte and each record once', async () => {
+    await using bucket = await startBucket()
+    const key = addKey(join(home, 'keys.json'), { ...owner, clientName: 'gw' })
+    await using plane = await startControlPlane(bucket, join(home, 'keys.json'))
+    const presign = `presign: { apiBaseUrl: "${plane.url}", auditKey: Bearer ${key}, intervalMs: 50 }`
+    const exported = join(home, 'exported.ndjson')
+    const extra = `${presign}, export: [{ type: file, path: "${exported}", format: record }]`
+    write()
+    writeFileSync(policy, readFileSync(policy, 'utf8').replace('audit: {', `audit: { ${extra},`))
     await using gateway = start()
     const { url } = await started(gateway)
-    const calls = Array.from({ length: 8 }, () =>
-      call(url).catch((error: NodeJS.ErrnoException) => error.code),
-    )
-    const responses = [await held.next(), await held.next(), await held.next()]
-    const refused = await Promise.all(calls.map((one) => Promise.race([one, pause(300)])))
-    expect(refused.filter((status) => status === 429)).to.have.length(5)
-    for (const response of responses) response.end('{}')
-    const statuses = await Promise.all(calls)
-    expect(statuses.filter((status) => status === 200)).to.have.length(3)
+    const inBucket = () => bucket.keys.filter((name) => name.includes('/ingest/'))
+    const linesOf = (file: string) => (existsSync(file) ? readFileSync(file, 'utf8').trim().split('\n') : [])
+    for (let round = 1; round <= 3; round++) {
+      for (let i = 0; i < 2; i++) expect(await call(url)).to.equal(200)
+      await until(async () => inBucket().length >= round && linesOf(exported).length >= 2 * round, 60_000)
+    }
     await ended(gateway)
+    const log = join(home, '.svc', 'audit')
+    const shown = (await runSvc('audit', 'show', log, '--tool', 'read', '--format', 'ndjson')).out
+    expect(linesOf(exported).toSorted()).to.deep.equal(shown.trim().split('\n').toSorted())
+    const uploaded = await Promise.all(inBucket().map((name) => bucket.read(name)))
+    const stored = readdirSync(log).filter((name) => /^audit-[\d-]+\.ndjson$/.test(name))
+    const kept = stored.map((name) => readFileSync(join(log, name), 'utf8')).join('')
+    expect(uploaded.join('')).to.equal(kept)
+    expect(new Set(bucket.statuses)).to.deep.equal(new Set([200]))
   })
 
   it('replaces killed workers while its port stays open, and loses no call that it responded to', async () => {
