@@ -191,8 +191,8 @@ export class AdminHandler {
   ): Promise<AdminResponse> {
     const { traceId, policy, authorizer } = exchange
     let client: Reviewer | undefined
-    const record = (refused?: ErrorCode) =>
-      this.#records.add({ operation, id, path: url, traceId, client, refused }, policy.container)
+    const record = (refused?: ErrorCode, { container } = policy) =>
+      this.#records.add({ operation, id, path: url, traceId, client, refused }, container)
     let result: object
     try {
       const isOpen = operation.access === 'metrics' && authorizer.token === undefined
@@ -210,7 +210,7 @@ export class AdminHandler {
           policy.container,
         )
       const request = { client, access, authorizer, policy, headers, id, query, body, recordRefusal }
-      const again = this.#again(operation, request, identify, exchange)
+      const again = this.#again(operation, request, (now) => identify({ traceId, ...now }), record)
       const begun = this.#parts.clock.monotonic()
       result = await operation.run({ ...request, again })
       const isLong = this.#parts.clock.monotonic() - begun > BELIEVED_MS
@@ -233,17 +233,23 @@ export class AdminHandler {
   #again(
     { access: level }: Operation,
     request: Omit<OperationRequest, 'again'>,
-    identify: Identify,
-    { traceId }: AdminExchange,
+    identify: (now: Omit<AdminExchange, 'traceId'>) => Promise<Reviewer>,
+    record: (refused: ErrorCode, now: ActivePolicy) => Promise<void>,
   ): OperationRequest['again'] {
     const again: OperationRequest['again'] = (use) => {
       const policy = this.#parts.activePolicy()
       return policy.hold(async () => {
         const { authorizer } = policy
         if (authorizer === undefined) throw noAdmin()
-        const client = await identify({ traceId, policy, authorizer })
-        const access = this.#accessOf(client, level, authorizer)
-        return use({ ...request, client, access, authorizer, policy, again })
+        try {
+          const client = await identify({ policy, authorizer })
+          const access = this.#accessOf(client, level, authorizer)
+          return await use({ ...request, client, access, authorizer, policy, again })
+        } catch (error) {
+          // The request itself is on record as allowed.
+          if (isRefusal(error) && accessErrors.has(error.code)) await record(error.code, policy)
+          throw error
+        }
       })
     }
     return again

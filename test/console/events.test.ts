@@ -81,8 +81,9 @@ describe('the events of the admin API', () => {
       Array.from({ length: 16 }, (_, n) => readEvents(rig.origin, '?calls=none', tokens[n % tokens.length])),
     )
     for (const place of places) await place.next('status')
-    await using refused = await readEvents(rig.origin, '?calls=none', bo)
-    expect((await refused.next('end')).data).to.include({ error: 'RATE_LIMITED' })
+    const refused = await ask(rig.origin, '/api/events?calls=none', { headers: bo })
+    expect([refused.status, refused.json['error']]).to.deep.equal([429, 'RATE_LIMITED'])
+    expect(refusalsOf(rig)).to.deep.equal(['RATE_LIMITED'])
     await using another = await readEvents(rig.origin, '?calls=none', cy)
     await another.next('status')
     for (const place of places) await place[Symbol.asyncDispose]()
@@ -106,8 +107,15 @@ describe('the events of the admin API', () => {
     const calls = await ask(rig.origin, '/api/calls', { headers: { authorization: `Bearer ${token}` } })
     expect((calls.json['calls'] as unknown[]).length).to.equal(1)
     expect((await events.next('end')).data).to.include({ error: 'UNAUTHENTICATED' })
+    expect(refusalsOf(rig)).to.deep.equal(['UNAUTHENTICATED'])
   })
 })
+
+function refusalsOf({ gateway }: Payments): unknown[] {
+  return gateway
+    .records()
+    .flatMap(({ tool, error }) => (tool === 'admin/watch_events@1' && error !== undefined ? [error] : []))
+}
 
 describe('the feed of calls', () => {
   const home = temporaryDir()

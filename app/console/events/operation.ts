@@ -55,7 +55,8 @@ export const eventsOperation = operation({
     end: endSchema.describe('The client may no longer watch, and need not come again.'),
   },
   async run(request) {
-    const { watch } = await import('./watch.js')
+    const { checkPlaces, watch } = await import('./watch.js')
+    checkPlaces(request)
     const { calls, after } = request.query
     const dir = calls === 'all' ? logDirectoryOf(request.policy) : undefined
     const id = String(request.headers['last-event-id'] ?? after ?? '')

@@ -1,5 +1,5 @@
 // Sends the events to one client. Its rights are checked again each second.
-import { type Escalation, isRefusal, personKeyOf, Refusal } from '@svc/core'
+import { type Escalation, isRefusal, personKeyOf, Refusal, type Reviewer } from '@svc/core'
 import type { EventSink, OperationRequest } from '../../admin/operation.js'
 import { escalationsOf } from '../../escalations/operations.js'
 import type { AdminAccess } from '../../policy/admin-authorizer.js'
@@ -27,20 +27,28 @@ interface Wanted {
 /** Clients are counted by who they are: one person may have tokens of several clients, scopes and roles. */
 const clients = new Map<string, number>()
 
+/** @throws {Refusal} `RATE_LIMITED` if the client, or all clients together, watch too many times already */
+export function checkPlaces({ client }: Pick<OperationRequest, 'client'>): void {
+  const mine = clients.get(keyOf(client)) ?? 0
+  const all = [...clients.values()].reduce((sum, one) => sum + one, 0)
+  if (mine < MAX_OF_ONE && all < MAX_CLIENTS) return
+  const message = mine >= MAX_OF_ONE ? `You watch ${mine} times already.` : `${all} clients watch already.`
+  throw new Refusal('RATE_LIMITED', message)
+}
+
 /** Resolves when the client has left, or may no longer watch. */
 export async function watch(request: OperationRequest, { dir, id }: Wanted, sink: EventSink): Promise<void> {
-  const { client } = request
-  const who = client.kind === 'admin' ? client.kind : personKeyOf(client.identity)
-  const [mine, all] = [clients.get(who) ?? 0, [...clients.values()].reduce((sum, one) => sum + one, 0)]
-  if (mine >= MAX_OF_ONE || all >= MAX_CLIENTS) {
-    const message = mine >= MAX_OF_ONE ? `You watch ${mine} times already.` : `${all} clients watch already.`
-    sink.send('end', endOf(new Refusal('RATE_LIMITED', message)))
-    return
-  }
-  clients.set(who, mine + 1)
+  const who = keyOf(request.client)
   const watched = new Watched(sink, request.access)
+  let hasPlace = false
   let stop: (() => void) | undefined
   try {
+    // Others may have taken the last place while the request was recorded.
+    await request.again(async (now) => {
+      checkPlaces(now)
+      clients.set(who, (clients.get(who) ?? 0) + 1)
+      hasPlace = true
+    })
     // First, so that a call after the client's first event is not missed.
     if (dir !== undefined) stop = await watched.follow(CallFeed.of(dir), id)
     await watched.look(request)
@@ -50,8 +58,8 @@ export async function watch(request: OperationRequest, { dir, id }: Wanted, sink
     sink.send('end', endOf(error))
   } finally {
     stop?.()
-    const left = (clients.get(who) ?? 1) - 1
-    if (left === 0) clients.delete(who)
+    const left = (clients.get(who) ?? 0) - (hasPlace ? 1 : 0)
+    if (left <= 0) clients.delete(who)
     else clients.set(who, left)
   }
 }
@@ -140,6 +148,10 @@ class Watched {
     const event: EscalationsEvent = { changed: [...changed, ...gone] }
     if (event.changed.length > 0) this.#sink.send('escalations', event)
   }
+}
+
+function keyOf(client: Reviewer): string {
+  return client.kind === 'admin' ? client.kind : personKeyOf(client.identity)
 }
 
 function endOf({ code, message }: Refusal): EndEvent {
