@@ -71,14 +71,24 @@ async function clientOfToken(
   exchange: AdminExchange,
   guesses: TokenGuesses,
 ): Promise<Reviewer> {
+  const { authorizer } = exchange
+  // A user's token is not compared with the admin token, so it waits for none that is.
+  let failure: unknown
+  try {
+    const user = await userOf(message, exchange)
+    if (user !== undefined) return user
+  } catch (error) {
+    failure = error
+  }
   const [, presented] = bearer.exec(message.headers.authorization ?? '') ?? []
   const isGuess = presented !== undefined && !admitted.has(message)
   const attempt = isGuess ? await guesses.begin(message.socket.remoteAddress ?? '') : undefined
   try {
-    const client = await ownerOf(attempt?.refusal === undefined ? presented : undefined, message, exchange)
+    const isCompared = presented !== undefined && attempt?.refusal === undefined
+    if (!isCompared || !(await hasToken(presented, authorizer))) throw failure ?? notAdmin(authorizer)
     admitted.add(message)
     attempt?.succeed()
-    return client
+    return { kind: 'admin' }
   } catch (error) {
     if (isRefusal(error) && error.code !== 'STORE_UNAVAILABLE') {
       attempt?.fail()
@@ -89,26 +99,27 @@ async function clientOfToken(
   }
 }
 
-/** The client of a token: `presented` is compared with the admin token. Rejects with `Refusal`. */
-async function ownerOf(
-  presented: string | undefined,
+/** Undefined if the token is of no user. Rejects with `Refusal`. */
+async function userOf(
   { headers }: IncomingMessage,
   { policy, authorizer }: AdminExchange,
-): Promise<Reviewer> {
-  if (await hasToken(presented, authorizer)) return { kind: 'admin' }
+): Promise<Reviewer | undefined> {
   // Without OIDC only the admin token is valid, and authn's reason for refusing another would mislead.
   const identify = authorizer.tokenVotes ? undefined : resolveOptional(policy.container, services.identify)
   const identity = await identify?.(headers)
-  if (identity?.authenticated === true) return { kind: 'user', identity }
-  const reason =
-    authorizer.token === undefined
-      ? 'No token is valid here: the policy has neither admin.tokenRef nor authn.oidc.'
-      : 'This is not the admin token.'
-  throw new Refusal('UNAUTHENTICATED', reason)
+  return identity?.authenticated === true ? { kind: 'user', identity } : undefined
 }
 
-async function hasToken(presented: string | undefined, { token }: AdminAuthorizer): Promise<boolean> {
-  if (token === undefined || presented === undefined) return false
+function notAdmin({ token }: AdminAuthorizer): Refusal {
+  const reason =
+    token === undefined
+      ? 'No token is valid here: the policy has neither admin.tokenRef nor authn.oidc.'
+      : 'This is not the admin token.'
+  return new Refusal('UNAUTHENTICATED', reason)
+}
+
+async function hasToken(presented: string, { token }: AdminAuthorizer): Promise<boolean> {
+  if (token === undefined) return false
   try {
     return await token.equals(presented)
   } catch (cause) {

@@ -1,6 +1,7 @@
-// Slows guesses of the admin token. Each token of an address is compared, in its turn, at a bounded rate: whoever sends wrong
-// ones delays the right one of the same address, and that of no other address. A refusal without a comparison would keep the
-// right token out as surely as it keeps guesses out, and with it the operator who wants to block the guesser.
+// Slows guesses of the admin token. The tokens of a network are compared in turns at a bounded rate, so that wrong ones delay the
+// right one of the same network. One that would wait longer than MAX_WAIT_MS is refused without a comparison and may be sent
+// again: refusing all tokens after some wrong ones would keep out the operator who wants to block the guesser. Networks beyond
+// those that are remembered share the turns of one.
 import { setTimeout as delay } from 'node:timers/promises'
 import { type Clock, type Logger, type Meter, Refusal } from '@svc/core'
 import { networkOf } from '../http/connections.js'

@@ -97,7 +97,7 @@ export const adminMetrics: Readonly<Record<string, MetricEntry>> = {
   },
   svc_admin_guesses_refused_total: {
     kind: 'counter',
-    help: 'Requests to the admin listener whose token was not compared, as their address had sent too many wrong ones.',
+    help: 'Requests to the admin listener whose token was not compared, as too many of their address waited for a comparison.',
   },
 }
 

@@ -138,6 +138,22 @@ describe('guesses of the admin token', () => {
     expect(await Promise.all(users)).to.deep.equal(users.map(() => 200))
   })
 
+  it("delay no user's token, also from their address", async () => {
+    await using issuer = await TestIssuer.start()
+    await using rig = await startAdminRig({
+      ...trusting(issuer),
+      admin: { port: 0, tokenRef: 'env:SVC_ADMIN', roles: { auditor: ['auditor'] } },
+    })
+    const user = await issuer.sign({ email: 'cy@example.com', sub: 'cy', roles: ['auditor'] })
+    const status = async (token: string) =>
+      (await rig.admin('/api/session', { headers: { authorization: `Bearer ${token}` } })).status
+    const guesses = Array.from({ length: 100 }, (_, n) => status(`wrong-${n}-${'x'.repeat(20)}`))
+    await guesses[0]
+    const ended = Promise.all(guesses).then(() => 'the guesses ended first')
+    expect(await Promise.race([status(user), ended])).to.equal(200)
+    await ended
+  })
+
   it('count, and are on record, with a body that is refused; the right token gets the reason', async () => {
     await using rig = await startAdminRig()
     const path = '/api/session'
