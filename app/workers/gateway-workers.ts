@@ -254,7 +254,8 @@ export class GatewayWorkers {
     let change: ReloadedPolicy
     try {
       for (const one of prepared) if (one.status === 'rejected') throw one.reason
-      change = await announcer.call(policyMs, 'record')
+      // Without a time limit: the worker would go on, and could record a policy that is discarded. One that hangs is ended.
+      change = await announcer.calls.call('record')
     } catch (error) {
       await Promise.allSettled(workers.map((worker) => worker.call(policyMs, 'discard')))
       throw error

@@ -34,6 +34,8 @@ export interface WorkerEnd {
   /** Its exit code; null if a signal ended it. */
   readonly code: number | null
   readonly signal: NodeJS.Signals | null
+  /** How long it had not responded, in milliseconds, if it was ended for that. */
+  readonly hungMs: number | undefined
 }
 
 export class WorkerProcess {
@@ -45,6 +47,7 @@ export class WorkerProcess {
   #child: ChildProcess
   #owner: WorkerOwner
   #liveness: Liveness | undefined
+  #hungMs: number | undefined
   /** The policies that it is loading, for which it may need longer. */
   #loading = 0
   #nextConnection = 0
@@ -64,7 +67,7 @@ export class WorkerProcess {
         this.isServing = false
         this.#liveness?.stop()
         this.calls.end(new Error('a worker has ended'))
-        resolve({ code, signal })
+        resolve({ code, signal, hungMs: this.#hungMs })
       }
       this.#child.once('exit', end)
       // A process that could not be created has no exit.
@@ -100,6 +103,7 @@ export class WorkerProcess {
       onChange: () => this.#owner.onLiveness(),
       onHung: (seconds) => {
         if (this.#loading > 0) return
+        this.#hungMs = seconds * 1_000
         this.#owner.onHung(this, seconds)
         this.kill()
       },

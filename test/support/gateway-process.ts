@@ -14,6 +14,7 @@ interface Line {
   readonly pid?: number
   readonly reason?: string
   readonly signal?: string
+  readonly hungMs?: number
 }
 
 /** Its log is read line by line; killed when disposed of, unless it has ended. */

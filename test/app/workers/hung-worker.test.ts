@@ -93,6 +93,7 @@ faulty: { fault: hangs in worker 1, file: ${join(home, 'broken')} }
     expect(await warnings()).to.deep.equal(['1 of 2 workers does not serve'])
     expect(gateway.lines.map(({ msg }) => msg)).not.to.include(DOES_NOT_RESPOND)
     expect((await gateway.line(DOES_NOT_RESPOND)).worker).to.equal(1)
+    expect((await gateway.line('a worker has ended')).hungMs).to.be.within(10_000, 12_000)
     await gateway.line('policy reloaded')
     expect((await gateway.line('worker started')).worker).to.equal(1)
     expect((await Promise.all(blocking)).toSorted()).to.deep.equal([200, 'ECONNRESET'])

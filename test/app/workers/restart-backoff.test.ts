@@ -1,12 +1,12 @@
 import { expect } from 'chai'
 import { RestartBackoff } from 'svc-sdk/internal/workers/restart-backoff'
+import type { WorkerEnd } from 'svc-sdk/internal/workers/worker-process'
 
-const crash = { code: 1, signal: null }
-const killed = { code: null, signal: 'SIGKILL' } as const
+const crash: WorkerEnd = { code: 1, signal: null, hungMs: undefined }
+const killed: WorkerEnd = { code: null, signal: 'SIGKILL', hungMs: undefined }
+const hung: WorkerEnd = { ...killed, hungMs: 10_000 }
 
-function backoffAfter(
-  ends: readonly (readonly [typeof crash | typeof killed, number | undefined])[],
-): RestartBackoff {
+function backoffAfter(ends: readonly (readonly [WorkerEnd, number | undefined])[]): RestartBackoff {
   const backoff = new RestartBackoff()
   for (const [end, servedMs] of ends) backoff.ended(end, servedMs)
   return backoff
@@ -18,6 +18,10 @@ describe('the replacement of a worker that ended', () => {
     expect(waits).to.deep.equal([0, 100, 200, 400, 5_000])
   })
 
+  it('is later with each that hung soon after its start', () => {
+    expect(backoffAfter(new Array(3).fill([hung, 11_500])).waitMs).to.equal(200)
+  })
+
   it('is at once for one that had served for a while', () => {
     expect(backoffAfter([...new Array(4).fill([crash, 500]), [crash, 60_000]]).waitMs).to.equal(0)
   })
@@ -27,6 +31,8 @@ describe('the replacement of a worker that ended', () => {
     ['ends for those that crash soon after', [crash, 500], true],
     ['ends for those that are killed before they serve, as by too little memory', [killed, undefined], true],
     ['does not end for those that somebody kills while they serve', [killed, 500], false],
+    ['ends for those that hang soon after they serve, and are killed for it', [hung, 11_500], true],
+    ['does not end for those that had responded for a while before they hung', [hung, 60_000], false],
   ] as const)
     it(what, () => {
       expect(backoffAfter([row, row, row, row]).isExhausted).to.equal(false)
