@@ -186,14 +186,17 @@ export class ReviewerEscalations {
   }
 
   async #asVoter<T>(id: string, ask: () => Promise<T>): Promise<T | Denied> {
-    const found = await this.#find(id)
+    const found = await withStoreRefusal(() => this.#service.find(id))
+    // A reviewer of the tenant whose place a set has taken is refused by name; what waits stays hidden.
+    if (found === undefined || !(this.#mayFind(found) || this.#access.tenant === found.tenant))
+      throw notFound()
     const { status } = found
     if (this.#reviewer.kind === 'admin' && !this.#authorizer.tokenVotes) {
       const message = 'With OIDC configured votes are cast by people: send your own bearer token.'
       return denied('TOOL_NOT_ALLOWED', message, refusalOf(id, status, 'not_a_reviewer'))
     }
     if (this.#reviewer.kind === 'user' && !this.#isOwn(found)) {
-      const message = 'You may read this escalation, but not vote on it.'
+      const message = 'You may not vote on this escalation.'
       return denied('TOOL_NOT_ALLOWED', message, refusalOf(id, status, 'not_a_reviewer'))
     }
     try {

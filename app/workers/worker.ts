@@ -51,7 +51,7 @@ class Worker implements WorkerLink {
   #starting: Promise<void> | undefined
   #prepared: PreparedReload | undefined
   #preparing: Promise<void> | undefined
-  /** The number of the reload that the main process waits for. */
+  /** Of the reload that the main process waits for. */
   #reloadNumber = 0
   /** Workers of the gateway, and those of them that serve. */
   #workers = { all: 0, serving: 0 }
@@ -149,11 +149,8 @@ class Worker implements WorkerLink {
   /** One at a time, also if the main process waits no longer for an earlier one. */
   async #prepare(policy: PolicySource, cause: ReloadCause): Promise<void> {
     const number = ++this.#reloadNumber
-    const earlier = this.#preparing
-    this.#preparing = Promise.allSettled([earlier]).then(async () => {
-      if (this.#closing !== undefined) throw new Error('the worker ends')
-      if (number !== this.#reloadNumber) throw new Error('the main process waits no longer for this policy')
-      const prepared = await this.#gateway.prepareReload(policy, cause)
+    await Promise.allSettled([this.#preparing])
+    this.#preparing = this.#gateway.prepareReload(policy, cause).then(async (prepared) => {
       if (number === this.#reloadNumber) this.#prepared = prepared
       else await prepared.discard()
     })
@@ -179,8 +176,8 @@ class Worker implements WorkerLink {
   async #closeOnce(): Promise<void> {
     this.#main.tell('draining')
     try {
-      // The main process has the reason of a start that failed, and of a policy that was not prepared.
-      await Promise.allSettled([this.#starting, this.#preparing])
+      // The main process has the reason of a start that failed.
+      await Promise.allSettled([this.#starting])
       if (this.#prepared !== undefined) await this.#takePrepared().discard()
       await this.#running?.close()
     } catch (err) {

@@ -29,8 +29,9 @@ interface Read {
 export function shownValues(input: string, paths: readonly Path[]): ShownValues {
   const root = inputOf(input)
   const membersOf = memberFinder()
-  const unique = new Map(paths.filter((path) => path.length > 1).map((path) => [keyOf(path), path]))
-  const read = [...unique.values()].flatMap((path) => {
+  const keys = paths.map(keyOf)
+  const unique = paths.filter((path, at) => path.length > 1 && keys.indexOf(keyOf(path)) === at)
+  const read = unique.flatMap((path) => {
     const found = readsAt({ written: [], value: root }, path, membersOf)
     const shown = found.flatMap(({ written, value }) => {
       const text = outlineOf(value)

@@ -96,15 +96,16 @@ describe('escalations on the admin listener with OIDC', () => {
     expect(ids(await rig.admin('/api/escalations', { headers: both }))).to.have.members(['E2', 'E4'])
   })
 
-  const outsiders: [string, Record<string, unknown>][] = [
-    ["a reviewer of the call's tenant", { roles: ['approver'] }],
+  const outsiders: [string, Record<string, unknown>, number][] = [
+    ["a reviewer of the call's tenant", { roles: ['approver'] }, 403],
     [
       'a service agent, which never votes',
       { email: undefined, sub: undefined, client_id: 'bot', roles: ['treasurer'] },
+      404,
     ],
-    ['the caller, who has a page of their own', { email: 'bob@example.com', roles: ['approver'] }],
+    ['the caller, who has a page of their own', { email: 'bob@example.com', roles: ['approver'] }, 403],
   ]
-  for (const [who, claims] of outsiders) {
+  for (const [who, claims, refused] of outsiders) {
     it(`do not exist for ${who}, if an approval set decides`, async () => {
       rig.service.open('E1', { approvalSetId: 'finance', args: '{"secret":1}' })
       rig.service.inputs.set('E1', { text: '{"secret":1}', sha256: 'a'.repeat(64) })
@@ -115,7 +116,8 @@ describe('escalations on the admin listener with OIDC', () => {
       }
       expect(ids(await rig.admin('/api/escalations', { headers }))).to.deep.equal([])
       expect((await rig.admin('/api/status', { headers })).json).to.deep.include({ pending: 0 })
-      expect((await rig.vote('E1', approve, await issuer.sign(claims))).status).to.equal(404)
+      const voted = await rig.vote('E1', approve, await issuer.sign(claims))
+      expect([voted.status, voted.text.includes('secret')]).to.deep.equal([refused, false])
       const isCaller = claims['email'] === 'bob@example.com'
       const state = await rig.admin('/api/escalations/E1/state', { headers })
       expect([state.status, state.json['escalation_status']]).to.deep.equal(
