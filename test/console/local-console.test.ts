@@ -7,7 +7,7 @@ import { AdminClient } from 'svc-sdk/internal/cli/admin-client'
 import { consoleCommand } from 'svc-sdk/internal/cli/console'
 import { LocalConsole } from 'svc-sdk/internal/console/local-console'
 import { FakeClock } from 'svc-sdk/testing'
-import { adminToken, ask, startAdminRig } from '../app/admin/rig.js'
+import { adminToken, ask, localConsoles, startAdminRig } from '../app/admin/rig.js'
 import { signerOf } from '../support/audit-log.js'
 import { chromiumOfSuite } from '../support/chromium.js'
 import { runCommand } from '../support/command.js'
@@ -58,6 +58,7 @@ describe('svc console', () => {
     )
     const { link = '', origin = '' } =
       /^Open (?<link>(?<origin>http:\/\/localhost:\d+)\/\S+)$/m.exec(await printed)?.groups ?? {}
+    localConsoles.add(origin)
     for (const [path, headers, status] of [
       ['/console/approvals', {}, 401],
       ['/api/session', {}, 401],
@@ -151,6 +152,7 @@ describe('a session of svc console', () => {
     const clock = new FakeClock(Date.now())
     const local = new LocalConsole(client, { clock })
     const { origin, hash } = new URL(await local.listen(0))
+    localConsoles.add(origin)
     const statusOf = async (cookie: string) =>
       (await ask(origin, '/api/records', { headers: { cookie } })).status
     return {

@@ -69,6 +69,9 @@ export function trusting(issuer: TestIssuer): Partial<GatewaySettings> {
   return { authn: { oidc: issuer.oidc } }
 }
 
+/** Origins of `svc console`, whose own responses about its session are not of the gateway's API. */
+export const localConsoles = new Set<string>()
+
 /**
  * Unlike fetch, it sends any header unchanged, also Host. Rejects if a JSON response does not agree with the document of the
  * admin API.
@@ -77,7 +80,7 @@ export async function ask(base: string, path: string, { body, ...asking }: Askin
   const sending = request(base, { path, agent: false, ...asking })
   sending.end(body)
   const response = await responseTo(sending)
-  if (response.headers.get('content-type') === 'application/json') {
+  if (response.headers.get('content-type') === 'application/json' && !localConsoles.has(base)) {
     const reason = disagreement({ ...asking, path }, response.status, response.text)
     if (reason !== undefined) throw new Error(`not as documented: ${reason}`)
   }
