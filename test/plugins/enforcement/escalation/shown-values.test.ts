@@ -11,7 +11,7 @@ const sources = ['args.amount', 'args.customer.id', 'args.lines[0]', 'args.lines
 
 const forms = (name: string) => [name, name.toUpperCase(), `${name}.`, ` ${name}`, `\u200b${name}`, `ｉd`]
 const names = fc.oneof(
-  fc.constantFrom('amount', 'customer', 'id', 'lines'),
+  { weight: 3, arbitrary: fc.constantFrom('amount', 'customer', 'id', 'lines') },
   fc.constantFrom('amount', 'customer', 'id', 'lines').chain((name) => fc.constantFrom(...forms(name))),
   fc.constantFrom('customer.id', 'Customer．ID', 'customer.\u200bid', 'lines.0', 'lines.1.id', 'a1, amount'),
   fc.constantFrom('a1', 'a2', 'a3', 'args', '__proto__'),
@@ -66,7 +66,7 @@ describe('the short values of a call that waits', () => {
       expect(shown[0]).to.deep.equal({ name: rule.name, value: String(value) })
     })
     fc.assert(property, { seed: 2811, numRuns: propertyRuns(3000) })
-    expect(Math.min(seen.value, seen.none)).to.be.greaterThan(propertyRuns(50))
+    expect(Math.min(seen.value, seen.none)).to.be.greaterThan(propertyRuns(100))
   })
 
   it('have both members that could be read as one, as they are written', () => {
