@@ -49,7 +49,7 @@ export interface TokenAttempt {
 export class TokenGuesses {
   readonly #parts: GuessesParts
   readonly #maxNetworks: number
-  /** Those that end first are first. */
+  /** The windows by their network, in the order of their ends. */
   readonly #windows = new Map<string, Window>()
 
   constructor(parts: GuessesParts, maxNetworks = MAX_NETWORKS) {

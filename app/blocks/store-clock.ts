@@ -3,7 +3,7 @@
 import { type Clock, clockSkew, describeSkew, type Logger, type Meter } from '@svc/core'
 import type { storeClockMetrics } from '../metrics/metric-table.js'
 
-/** What tokens and mandates tolerate by default, in milliseconds. */
+/** The difference that tokens and mandates tolerate by default, in milliseconds. */
 const MAX_MS = 5_000
 const METRIC: keyof typeof storeClockMetrics = 'svc_store_clock_skew_seconds'
 

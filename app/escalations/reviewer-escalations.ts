@@ -75,7 +75,7 @@ export class ReviewerEscalations {
     return this.#search({ status: 'undecided', first: 'oldest', limit }, maxAgeMs)
   }
 
-  /** Those among the newest of all tenants: how many are read does not depend on whose they are. */
+  /** The newest of all tenants are read, so that the number does not depend on the reviewer, and filtered for the reviewer. */
   async latest(maxAgeMs: number): Promise<readonly Escalation[]> {
     const latest = await withStoreRefusal(() => this.#service.list({ limit: maxLatest, maxAgeMs }))
     return latest.filter((one) => this.#mayFind(one))

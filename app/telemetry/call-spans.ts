@@ -145,7 +145,7 @@ function nameOf(call: Call, redacts: Redactor | undefined, method = 'execute_too
   return (kind === 'resource' ? method : `${method} ${name}`).slice(0, maxSpanText)
 }
 
-/** What is asked for, of the gateway or of the server. */
+/** The attributes that name the method and its object, for requests to the gateway and to a server. */
 function requestAttributes(
   call: Call,
   redacts: Redactor | undefined,

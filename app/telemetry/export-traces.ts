@@ -44,7 +44,7 @@ export function openTraces({ env, version, resource, losses }: SignalParts): Ope
   const api = { createTraceState, ROOT_CONTEXT, SpanKind, SpanStatusCode, TraceFlags, trace }
   const tracer = provider.getTracer('svc-sdk', version)
   const calls = new CallSpans(api, tracer, ids)
-  // These sample what the flags without them say.
+  // These samplers decide by the flags of the parent, or sample all, as the ids without a sampler do.
   const isDecidedByFlags = /^(parentbased_)?always_on$|^$/.test(env['OTEL_TRACES_SAMPLER'] ?? '')
   return {
     bindTo: (container) => {

@@ -1,4 +1,4 @@
-// What spans say of the server of a call: its address, and the error that its response has.
+// Facts about the server of a call for its span: the address, and the error in the response.
 import { type Call, slot } from '@svc/core'
 import { isJsonObject } from '@svc/core/json'
 import type { Target } from './target.js'

@@ -1,5 +1,5 @@
-// Whether the event loop of a worker turns: the main process asks the worker once a second. Seconds in which the main
-// process itself does not run do not count, as it asks, and counts, in these seconds neither.
+// Watches whether the event loop of a worker turns: the main process asks the worker once a second. It counts its own
+// questions and not the time, so that seconds in which the main process itself does not run do not count.
 
 const intervalMs = 1_000
 /** Intervals without a response after which a worker is late: it gets no connections until it responds. */

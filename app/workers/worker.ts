@@ -51,7 +51,7 @@ class Worker implements WorkerLink {
   #starting: Promise<void> | undefined
   #prepared: PreparedReload | undefined
   #preparing: Promise<void> | undefined
-  /** Of the reload that the main process waits for. */
+  /** The number of the reload that the main process waits for. */
   #reloadNumber = 0
   /** Workers of the gateway, and those of them that serve. */
   #workers = { all: 0, serving: 0 }

@@ -4,16 +4,16 @@ import type { DoctorCheck } from './check.js'
 /** Tokens and certificates tolerate a few seconds. */
 const maxSkewMs = 3000
 
-/** What a server said of its time, in milliseconds since the epoch: at least `from`, before `to`. */
+/** The time of a server by its response, in milliseconds since the epoch: at least `from`, before `to`. */
 interface ServerTime {
   readonly from: number
   readonly to: number
 }
 
 /** By how much this clock is ahead of that of a server at least, in milliseconds; negative if it is behind. */
-export function clockSkew(server: ServerTime, askedAt: number, answeredAt: number): number {
+export function clockSkew(server: ServerTime, askedAt: number, respondedAt: number): number {
   const aheadMs = askedAt - server.to
-  const behindMs = server.from - answeredAt
+  const behindMs = server.from - respondedAt
   if (aheadMs > 0) return aheadMs
   return behindMs > 0 ? -behindMs : 0
 }

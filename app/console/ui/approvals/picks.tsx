@@ -2,7 +2,7 @@
 import type { JSX } from 'preact'
 import { useCallback, useRef, useState } from 'preact/hooks'
 
-/** Of one request to the admin API. */
+/** Votes that one request to the admin API may have. */
 const MAX_PICKED = 50
 
 export interface Picks {

@@ -32,7 +32,7 @@ export function Together({ picked, onLeaveOut, onClose, onVoted }: TogetherProps
   const [results, setResults] = useState<ReadonlyMap<string, VoteResultJson> | undefined>()
   const title = useRef<HTMLHeadingElement>(null)
   useEffect(() => title.current?.focus({ preventScroll: true }), [results])
-  // One of several, which the gateway named, on which this reviewer has no vote.
+  // The reasons of the gateway why this reviewer has no vote on a call, by its id.
   const [refused, setRefused] = useState<ReadonlyMap<string, string>>(new Map())
   const isLoading = picked.some((id) => !calls.has(id))
   const voted = picked.flatMap((id) => {

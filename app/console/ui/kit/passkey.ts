@@ -9,7 +9,7 @@ interface Challenge {
   readonly nonce: string
   readonly rp_id: string
   readonly credentials: readonly string[]
-  /** Of several votes the challenge of each. */
+  /** The challenge of each vote, if there are several. */
   readonly batch?: readonly string[]
 }
 
@@ -33,7 +33,7 @@ export async function castVote(
   await api.send('POST', `${path}/votes`, { ...vote, ...(passkey === undefined ? {} : { passkey }) })
 }
 
-/** Casts the same vote on several calls, with one signature, and resolves to what became of each. Rejects as `castVote`. */
+/** Casts the same vote on several calls, with one signature, and resolves to the result of each. Rejects as `castVote`. */
 export async function castVotes(
   api: Pick<Api, 'send'>,
   votes: Omit<Vote, 'input_sha256'> & {

@@ -64,7 +64,7 @@ export function useCallStream(
         if (isBackfill) wasLost.current = false
         setOneIn(every)
         add(more.toReversed())
-        // Of those that were not sent, as many match as of the others.
+        // The calls that the server left out match the filter in the same proportion as those that it sent.
         setHeld((count) => count + Math.min(more.filter(matches).length * every, seen))
       },
       sealed: (event) => setEnds(event.ends),

@@ -30,7 +30,7 @@ export function recordCaller(record: StoredRecord): string {
   return person === undefined ? agent : `${agent} for ${person}`
 }
 
-/** What became of the call, as a record has it. */
+/** The decision about a call and its outcome, by its record. */
 export function decidedIn(record: StoredRecord) {
   const isDenied = recordMember(record, 'policy', 'decision') === 'deny'
   return {

@@ -1,4 +1,4 @@
-// What this browser keeps for the verification of records: the head and the keys of each log, so that it recognizes one that was
+// Keeps in this browser what verifies records: the head and the keys of each log, so that it recognizes one that was
 // replaced, and the keys of witnesses that the reader has entered.
 
 export interface KeptHead {
