@@ -25,17 +25,8 @@ process.once('exit', () => rmSync(scratch, { recursive: true, force: true }))
 const next = join(scratch, 'new')
 const inputsFile = 'inputs.json'
 
-/** The command, and the modules that it starts as processes or threads by their file name. */
-const entries = [
-  'app/dist/cli/start.js',
-  'app/dist/cli/gateway-worker.js',
-  'app/dist/mcp/digest-worker.js',
-  'plugins/audit/dist/log/signing/signing-worker.js',
-  'plugins/audit/dist/log/tools/browse/browse-worker.js',
-  'plugins/audit/dist/log/tools/verify/scan-worker.js',
-  'plugins/audit/dist/log/upload/upload-worker.js',
-  'plugins/protections/dist/schema/schema-worker.js',
-]
+/** The command, and the modules that it starts as processes or threads by their file name, which end in `-worker.js`. */
+const entries = ['app/dist/cli/start.js', ...workersIn('app'), ...workersIn('core'), ...workersIn('plugins')]
 
 /** Custom plugins share the first two with the command. pino starts threads from its own files. The others are optional. */
 const external = [
@@ -101,6 +92,13 @@ const inputs = [
 const files = inputs.filter((file) => existsSync(file)).map((file) => relative(root, file))
 writeFileSync(join(next, inputsFile), JSON.stringify({ files, digest: digestOf(files) }))
 replace()
+
+function workersIn(folder) {
+  return readdirSync(join(root, folder), { recursive: true })
+    .filter((file) => /(^|\/)dist\/(?!bundle\/).*-worker\.js$/.test(file) && !file.includes('node_modules'))
+    .map((file) => `${folder}/${file}`)
+    .sort()
+}
 
 /** Whether the files from which the bundle was made are as they were. */
 function isCurrent() {

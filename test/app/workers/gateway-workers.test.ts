@@ -1,13 +1,16 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { Agent, request } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { generateKeyFile } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import { availableCores } from 'svc-sdk/internal/workers/worker-count'
+import { startBucket } from '../../support/bucket.js'
 import { runSvc } from '../../support/command.js'
+import { addKey, owner, startControlPlane } from '../../support/control-plane.js'
 import { Running } from '../../support/gateway-process.js'
 import { heldUpstream } from '../../support/held-upstream.js'
+import { until } from '../../support/redis.js'
 import { startUpstream, type TestUpstream } from '../../support/upstream.js'
 
 const token = 'the-token-of-this-one-test'
@@ -182,6 +185,34 @@ ${sections}`,
     // A gateway of one process has no such metric.
     expect(totalOf(await metricsOf(adminUrl), 'svc_workers')).to.equal(cores > 1 ? cores : 0)
     await ended(gateway)
+  })
+
+  it('uploads and exports in one process, each byte and each record once', async () => {
+    await using bucket = await startBucket()
+    const key = addKey(join(home, 'keys.json'), { ...owner, clientName: 'gw' })
+    await using plane = await startControlPlane(bucket, join(home, 'keys.json'))
+    const presign = `presign: { apiBaseUrl: "${plane.url}", auditKey: Bearer ${key}, intervalMs: 50 }`
+    const exported = join(home, 'exported.ndjson')
+    const extra = `${presign}, export: [{ type: file, path: "${exported}", format: record }]`
+    write()
+    writeFileSync(policy, readFileSync(policy, 'utf8').replace('audit: {', `audit: { ${extra},`))
+    await using gateway = start()
+    const { url } = await started(gateway)
+    const inBucket = () => bucket.keys.filter((name) => name.includes('/ingest/'))
+    const linesOf = (file: string) => (existsSync(file) ? readFileSync(file, 'utf8').trim().split('\n') : [])
+    for (let round = 1; round <= 3; round++) {
+      for (let i = 0; i < 2; i++) expect(await call(url)).to.equal(200)
+      await until(async () => inBucket().length >= round && linesOf(exported).length >= 2 * round, 60_000)
+    }
+    await ended(gateway)
+    const log = join(home, '.svc', 'audit')
+    const shown = (await runSvc('audit', 'show', log, '--tool', 'read', '--format', 'ndjson')).out
+    expect(linesOf(exported).toSorted()).to.deep.equal(shown.trim().split('\n').toSorted())
+    const uploaded = await Promise.all(inBucket().map((name) => bucket.read(name)))
+    const stored = readdirSync(log).filter((name) => /^audit-[\d-]+\.ndjson$/.test(name))
+    const kept = stored.map((name) => readFileSync(join(log, name), 'utf8')).join('')
+    expect(uploaded.join('')).to.equal(kept)
+    expect(new Set(bucket.statuses)).to.deep.equal(new Set([200]))
   })
 
   it('replaces killed workers while its port stays open, and loses no call that it responded to', async () => {
