@@ -172,10 +172,6 @@ function isCut(cutter, rect) {
 const keepsColours = (element) => getComputedStyle(element).forcedColorAdjust === 'none'
 
 const times = {
-  /** The result of a check once the page has its first effects, such as the zone of the reader. */
-  painted: (check) =>
-    new Promise((resolve) => requestAnimationFrame(() => setTimeout(() => resolve(check()), 0))),
-
   /** Times whose text is not in the zone of the reader, or that are not in UTC on hover. */
   wrongTimes(zone) {
     const clock = new Intl.DateTimeFormat('en-GB', {

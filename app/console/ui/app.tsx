@@ -1,6 +1,6 @@
 // A whole page: the frame, and in it the view, the login, or why there is neither.
 import type { JSX } from 'preact'
-import { useMemo } from 'preact/hooks'
+import { useEffect, useMemo, useState } from 'preact/hooks'
 import type { PageState } from '../api.js'
 import type { Api } from './kit/api.js'
 import { ErrorBanner } from './kit/error-banner.js'
@@ -14,13 +14,20 @@ interface AppProps {
   readonly state: PageState
   readonly api: Api
   readonly events?: GatewayEvents
+  /** Called once the page shows what only the browser knows, such as the zone of the reader. */
+  readonly onLive?: () => void
 }
 
-export function App({ state, api, events }: AppProps): JSX.Element {
+export function App({ state, api, events, onLive }: AppProps): JSX.Element {
   const { session, now, login, servedFor, witnessKeys } = state
+  const [isLive, setLive] = useState(false)
+  useEffect(() => setLive(true), [])
+  useEffect(() => {
+    if (isLive) onLive?.()
+  }, [isLive, onLive])
   const page = useMemo(
-    () => ({ api, events, session, now, login, servedFor, witnessKeys }),
-    [api, events, session, now, login, servedFor, witnessKeys],
+    () => ({ api, events, isLive, session, now, login, servedFor, witnessKeys }),
+    [api, events, isLive, session, now, login, servedFor, witnessKeys],
   )
   return (
     <Page.Provider value={page}>

@@ -2,7 +2,7 @@
 import type { JSX } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import type { PageState } from '../api.js'
-import { useIsLive } from './kit/page.js'
+import { usePage } from './kit/page.js'
 import { createSessionKey } from './kit/session-key.js'
 
 type LoginProps = Pick<PageState, 'login' | 'location' | 'servedFor'>
@@ -49,7 +49,7 @@ function Ticket(): JSX.Element {
 
 /** `isBack`: the issuer has redirected here. */
 function IssuerButton({ isBack }: { readonly isBack: boolean }): JSX.Element {
-  const isLive = useIsLive()
+  const { isLive } = usePage()
   const [error, setError] = useState('')
   const go = async () => {
     setError(await goToIssuer())
@@ -72,7 +72,7 @@ function IssuerButton({ isBack }: { readonly isBack: boolean }): JSX.Element {
 
 /** Beside the sign-in at an issuer it is the second choice. */
 function TokenForm({ login: { token, users, oidc } }: Pick<LoginProps, 'login'>): JSX.Element {
-  const isLive = useIsLive()
+  const { isLive } = usePage()
   const [error, setError] = useState('')
   const [isBusy, setBusy] = useState(false)
   useEffect(() => {

@@ -13,10 +13,12 @@ const state: PageState = JSON.parse(json)
 const clock = gatewayClock(state.now)
 const api = browserApi(state.csrf, clock)
 const events = state.session === undefined ? {} : { events: new GatewayEvents() }
-hydrate(<App state={state} api={api} {...events} />, root)
+const onLive = () => {
+  root.dataset['ready'] = ''
+}
+hydrate(<App state={state} api={api} onLive={onLive} {...events} />, root)
 // A page in the browser's cache may belong to a user who has signed out.
 addEventListener('pageshow', ({ persisted }) => {
   if (persisted) location.reload()
 })
 if (state.times !== undefined) sayWhenActive(api, clock, state.times)
-root.dataset['ready'] = ''

@@ -3,7 +3,7 @@ import type { JSX } from 'preact'
 import { useEffect } from 'preact/hooks'
 import type { CallerView } from '../../../escalations/escalation-json.js'
 import { ErrorBanner, useLoaded } from '../kit/error-banner.js'
-import { useIsLive, usePage } from '../kit/page.js'
+import { usePage } from '../kit/page.js'
 import { Time } from '../kit/time.js'
 import { Untrusted } from '../kit/untrusted.js'
 import { atTimeout, Left } from './waiting-list.js'
@@ -12,15 +12,14 @@ const ASK_AGAIN_MS = 3_000
 
 export function CallerPage({ initial }: { readonly initial: CallerView }): JSX.Element {
   const { api, now } = usePage()
-  const isLive = useIsLive()
   const path = `/api/escalations/${encodeURIComponent(initial.escalation_id)}/state`
   const { data, error, at, reload } = useLoaded(initial, now, () => api.get<CallerView>(path))
   const isPending = data.escalation_status === 'pending'
   useEffect(() => {
-    if (!isLive || !isPending) return
+    if (!isPending) return
     const timer = setInterval(() => void reload(), ASK_AGAIN_MS)
     return () => clearInterval(timer)
-  }, [isLive, isPending])
+  }, [isPending])
   return (
     <div class="caller-page">
       <h1 class="title">Your call</h1>

@@ -1,7 +1,7 @@
 // The end of an escalation: who decided it, whether the call was sent, and how it ended.
 import type { JSX } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
-import { useIsLive, useNow } from '../kit/page.js'
+import { useNow } from '../kit/page.js'
 import { countdown, Time } from '../kit/time.js'
 import { Untrusted } from '../kit/untrusted.js'
 import type { ApprovalDetail } from './load.js'
@@ -18,17 +18,16 @@ interface OutcomeProps {
 
 export function DecidedBanner({ detail, onChange }: OutcomeProps): JSX.Element {
   const { escalation, context } = detail
-  const isLive = useIsLive()
   const isRunning = escalation.used && context.outcome === undefined
   const asked = useRef(0)
   useEffect(() => {
-    if (!isLive || !isRunning) return
+    if (!isRunning) return
     const timer = setInterval(() => {
       asked.current++
       if (asked.current <= MAX_ASKED) void onChange()
     }, ASK_AGAIN_MS)
     return () => clearInterval(timer)
-  }, [isLive, isRunning, onChange])
+  }, [isRunning, onChange])
   const now = useNow()
   return (
     <div class={`banner ${toneOf(detail)}`} role="status">

@@ -10,6 +10,8 @@ export interface PageContext
   readonly api: Api
   /** Undefined on the server. */
   readonly events: GatewayEvents | undefined
+  /** False on the server and while the page is hydrated, so that both render the same. */
+  readonly isLive: boolean
 }
 
 export const Page = createContext<PageContext | undefined>(undefined)
@@ -20,28 +22,20 @@ export function usePage(): PageContext {
   return page
 }
 
-/** False on the server and while the page is hydrated, so that both render the same. */
-export function useIsLive(): boolean {
-  const [isLive, setLive] = useState(false)
-  useEffect(() => setLive(true), [])
-  return isLive
-}
-
 /**
  * False until `of` has been the same for `ms` milliseconds, so that a click or a held key does not hit what has only just
  * appeared; undefined never settles.
  */
 export function useSettled(of: string | undefined, ms: number): boolean {
-  const isLive = useIsLive()
   const [settled, setSettled] = useState<string | undefined>()
   useEffect(() => {
-    if (!isLive || of === undefined) return
+    if (of === undefined) return
     const timer = setTimeout(() => setSettled(of), ms)
     return () => {
       clearTimeout(timer)
       setSettled(undefined)
     }
-  }, [isLive, of, ms])
+  }, [of, ms])
   return of !== undefined && settled === of
 }
 

@@ -1,6 +1,6 @@
 // Points in time in the zone of the viewer, which is named, with UTC on hover; and the time that is left until one.
 import type { JSX } from 'preact'
-import { useIsLive, useNow, usePage } from './page.js'
+import { useNow, usePage } from './page.js'
 
 interface TimeProps {
   /** ISO 8601. */
@@ -12,8 +12,7 @@ interface TimeProps {
 }
 
 export function Time({ at, show = 'time', isCell = false }: TimeProps): JSX.Element {
-  const isLive = useIsLive()
-  const { now } = usePage()
+  const { isLive, now } = usePage()
   const zone = isLive ? undefined : 'UTC'
   return (
     <time dateTime={at} title={`${at.slice(0, 19).replace('T', ' ')} UTC`}>
