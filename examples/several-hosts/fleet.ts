@@ -2,26 +2,18 @@
 // own, HAProxy before them, a tool server behind them, and what they share.
 import { type ChildProcess, execFile } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
-import { createRequire } from 'node:module'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import { Program } from './program.js'
+import { freePorts } from './free-ports.js'
+import { Program, type ProgramOptions } from './program.js'
+import { startUploadStore, type UploadStore } from './upload-store.js'
 
 const run = promisify(execFile)
-const require = createRequire(import.meta.url)
 const svc = fileURLToPath(new URL('../bin/svc.js', import.meta.resolve('svc-sdk')))
-const controlPlane = join(
-  dirname(require.resolve('@svc/control-plane/package.json')),
-  'bin/svc-control-plane.js',
-)
-const s3 = join(dirname(require.resolve('s3rver/package.json')), 'bin/s3rver.js')
 const file = (name: string) => fileURLToPath(new URL(`../${name}`, import.meta.url))
 
-const bucket = 'audit-logs'
-const storeKey = 'S3RVER' // the credentials that s3rver has
 const redisNodes = 6
 const hostNames = ['host-1', 'host-2', 'host-3'] as const
 
@@ -50,15 +42,12 @@ export class Fleet {
   /** Three primaries and their replicas. */
   readonly redis: RedisNode[] = []
   readonly dir = mkdtempSync(join(tmpdir(), 'svc-several-hosts-'))
-  /** The control plane's. */
-  readonly apiKeys = join(this.dir, 'api-keys.json')
   /** HAProxy's. */
   url = ''
   shopUrl = ''
-  controlPlaneUrl = ''
+  uploadStore: UploadStore = { url: '', keysFile: '', keys: new Map() }
   readonly #programs: Program[] = []
   #isEnding = false
-  readonly #uploadKeys = new Map<string, string>()
   readonly #onSpawn: (child: ChildProcess) => void
 
   private constructor({ onSpawn = () => undefined }: FleetOptions) {
@@ -77,10 +66,10 @@ export class Fleet {
   }
 
   async #start(port = 0): Promise<void> {
-    const ports = await freePorts(redisNodes * 2 + hostNames.length + 4)
+    const ports = await freePorts(redisNodes * 2 + hostNames.length + 2)
     const next = () => ports.pop() ?? 0
     mkdirSync(join(this.dir, 'output'))
-    await Promise.all([this.#startRedis(next), this.#startControlPlane(next), this.#startShop(next())])
+    await Promise.all([this.#startRedis(next), this.#startUploadStore(), this.#startShop(next())])
     await Promise.all(hostNames.map((name) => this.#startHost(name, next())))
     this.hosts.sort((one, other) => one.name.localeCompare(other.name))
     await this.#startProxy(port || next())
@@ -129,7 +118,13 @@ export class Fleet {
       const cwd = join(this.dir, name)
       mkdirSync(cwd)
       const args = [file('redis.conf'), '--port', String(port), '--cluster-port', String(next())]
-      const program = this.#program(name, 'redis-server', args, { cwd, ready: /Ready to accept connections/ })
+      const program = this.#program({
+        name,
+        command: 'redis-server',
+        args,
+        cwd,
+        ready: /Ready to accept connections/,
+      })
       this.redis.push({ node: program, port })
     }
     await Promise.all(this.redis.map(({ node }) => node.start()))
@@ -138,30 +133,27 @@ export class Fleet {
     await this.redisIsWhole()
   }
 
-  async #startControlPlane(next: () => number): Promise<void> {
-    const [s3Port, port] = [next(), next()]
-    const cwd = join(this.dir, 'bucket')
-    mkdirSync(cwd)
-    const s3Args = [s3, '-d', cwd, '-a', '127.0.0.1', '-p', String(s3Port), '--configure-bucket', bucket]
-    await this.#program('s3', process.execPath, s3Args, { cwd, ready: /listening/ }).start()
-    const env = {
-      AWS_ENDPOINT_URL_S3: `http://127.0.0.1:${s3Port}`,
-      AWS_REGION: 'eu-central-1',
-      AWS_ACCESS_KEY_ID: storeKey,
-      AWS_SECRET_ACCESS_KEY: storeKey,
-      AWS_EC2_METADATA_DISABLED: 'true',
-    }
-    const args = [controlPlane, '--bucket', bucket, '--keys', this.apiKeys, '--port', String(port)]
-    for (const name of hostNames) this.#uploadKeys.set(name, await this.#uploadKey(name))
-    const ready = /"listening"/
-    await this.#program('control-plane', process.execPath, args, { cwd: this.dir, env, ready }).start()
-    this.controlPlaneUrl = `http://127.0.0.1:${port}`
+  async #startUploadStore(): Promise<void> {
+    this.uploadStore = await startUploadStore({
+      dir: this.dir,
+      tenant: 'acme',
+      gateways: hostNames,
+      program: (options) => this.#program(options),
+    })
   }
 
   async #startShop(port: number): Promise<void> {
     const args = [fileURLToPath(new URL('./shop.js', import.meta.url))]
-    const options = { cwd: this.dir, env: { PORT: String(port) }, ready: /listening/ }
-    await this.#program('shop', process.execPath, args, options).start()
+    const env = { PORT: String(port) }
+    const ready = /listening/
+    await this.#program({
+      name: 'shop',
+      command: process.execPath,
+      args,
+      cwd: this.dir,
+      env,
+      ready,
+    }).start()
     this.shopUrl = `http://127.0.0.1:${port}`
   }
 
@@ -174,14 +166,21 @@ export class Fleet {
     const env = {
       HOST_NAME: name,
       SHOP_URL: this.shopUrl,
-      CONTROL_PLANE_URL: this.controlPlaneUrl,
-      SVC_AUDIT_KEY: this.#uploadKeys.get(name) ?? '',
+      CONTROL_PLANE_URL: this.uploadStore.url,
+      SVC_AUDIT_KEY: this.uploadStore.keys.get(name) ?? '',
       REDIS_1: `redis://${one}`,
       REDIS_2: `${two}`,
       REDIS_3: `${three}`,
     }
     const args = [svc, 'gateway', '--policy', 'policy.yaml', '--port', String(port)]
-    const gateway = this.#program(name, process.execPath, args, { cwd: dir, env, ready: /"listening"/ })
+    const gateway = this.#program({
+      name,
+      command: process.execPath,
+      args,
+      cwd: dir,
+      env,
+      ready: /"listening"/,
+    })
     this.hosts.push({ name, url: `http://127.0.0.1:${port}`, dir, gateway })
     await gateway.start()
   }
@@ -194,44 +193,20 @@ export class Fleet {
     }
     this.url = `http://127.0.0.1:${port}`
     const args = ['-db', '-f', file('haproxy.cfg')]
-    await this.#program('haproxy', 'haproxy', args, {
+    await this.#program({
+      name: 'haproxy',
+      command: 'haproxy',
+      args,
       cwd: this.dir,
       env,
       ready: `${this.url}/readyz`,
     }).start()
   }
 
-  /** The API key with which a host uploads its log. */
-  async #uploadKey(name: string): Promise<string> {
-    const owner = [
-      '--tenant',
-      'acme',
-      '--environment',
-      'prod',
-      '--client-name',
-      name,
-      '--client-version',
-      '1.0.0',
-    ]
-    const { stdout } = await run(process.execPath, [
-      controlPlane,
-      'add-key',
-      '--keys',
-      this.apiKeys,
-      ...owner,
-    ])
-    return stdout.trim()
-  }
-
-  #program(
-    name: string,
-    command: string,
-    args: readonly string[],
-    options: { cwd: string; env?: Readonly<Record<string, string>>; ready: RegExp | string },
-  ): Program {
+  #program(options: Omit<ProgramOptions, 'output' | 'onSpawn'>): Program {
     if (this.#isEnding) throw new Error('another program did not start')
-    const output = join(this.dir, 'output', `${name}.txt`)
-    const program = new Program({ name, command, args, output, onSpawn: this.#onSpawn, ...options })
+    const output = join(this.dir, 'output', `${options.name}.txt`)
+    const program = new Program({ ...options, output, onSpawn: this.#onSpawn })
     this.#programs.push(program)
     return program
   }
@@ -252,21 +227,4 @@ const replication = (port: number) => redisCli(port, 'info', 'replication')
 
 async function redisCli(port: number, ...command: readonly string[]): Promise<string> {
   return (await run('redis-cli', ['-p', String(port), ...command])).stdout
-}
-
-/** Ports that are free now, all at the same moment. */
-async function freePorts(count: number): Promise<number[]> {
-  const servers = await Promise.all(
-    Array.from({ length: count }, async () => {
-      const server = createServer()
-      await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-      return server
-    }),
-  )
-  const ports = servers.map((server) => {
-    const address = server.address()
-    return typeof address === 'object' && address !== null ? address.port : 0
-  })
-  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))))
-  return ports
 }

@@ -199,12 +199,12 @@ class Experiment implements AsyncDisposable {
     const keys = ['--keys', join(dir, 'audit.key')]
     const owner = { tenant: 'acme', environment: 'prod', clientName: name, clientVersion: '1.0.0' }
     const readKey = join(dir, 'read.key')
-    writeFileSync(readKey, addKey(this.#fleet.apiKeys, owner, '--read'), { mode: 0o600 })
+    writeFileSync(readKey, addKey(this.#fleet.uploadStore.keysFile, owner, '--read'), { mode: 0o600 })
     const restored = join(dir, 'restored')
     const fetched = await runSvc(
       'audit',
       'fetch',
-      this.#fleet.controlPlaneUrl,
+      this.#fleet.uploadStore.url,
       restored,
       '--key-file',
       readKey,
