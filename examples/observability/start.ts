@@ -12,11 +12,11 @@ import { callContinually } from './callers.js'
 import { startPrometheus } from './prometheus.js'
 
 const example = fileURLToPath(new URL('..', import.meta.url))
+const gatewayName = 'observed-gateway'
 /** Where `.svc` is kept: the argument, else this directory. */
 const home = resolve(process.argv[2] ?? example)
 /** PORTS=free takes free ports in place of the usual ones; SCRAPE_INTERVAL is that of Prometheus. */
 const { PORTS, SCRAPE_INTERVAL = '5s' } = process.env
-const gatewayName = 'observed-gateway'
 const portOf = (usual: number): number => (PORTS === 'free' ? 0 : usual)
 
 /** What has been started, to be stopped in reverse. */
