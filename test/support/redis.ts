@@ -97,7 +97,8 @@ export async function startRedisCluster({ replica = false } = {}): Promise<Redis
     for (const [i, node] of nodes.entries()) {
       if (i < 3) {
         const [from, to] = [Math.floor((16_384 * i) / 3), Math.floor((16_384 * (i + 1)) / 3) - 1]
-        await node.send('CLUSTER', 'ADDSLOTSRANGE', from, to)
+        // ADDSLOTSRANGE is of Redis 7.
+        await node.send('CLUSTER', 'ADDSLOTS', ...Array.from({ length: to - from + 1 }, (_, at) => from + at))
         await node.send('CLUSTER', 'SET-CONFIG-EPOCH', i + 1)
       }
       if (node !== first) await node.send('CLUSTER', 'MEET', '127.0.0.1', first.port)
