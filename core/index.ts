@@ -32,7 +32,6 @@ export {
   type EnrolmentChallenge,
   type EnrolmentService,
   type Escalation,
-  type EscalationFilter,
   type EscalationInput,
   type EscalationRule,
   type EscalationService,
@@ -54,6 +53,13 @@ export {
   type VoteErrorCode,
   type VoteProof,
 } from './call/escalation.js'
+export {
+  type EscalationFilter,
+  type EscalationPage,
+  type EscalationPageFilter,
+  isVotedOnBy,
+  type VoterGroups,
+} from './call/escalation-page.js'
 export type { ExternalDecision } from './call/external-decision.js'
 export {
   denialBy,
@@ -160,6 +166,7 @@ export type { Board, BoardEntry, BoardReader, BoardState, OpenBoard, SeenReader 
 export type { DedupeClaim, DedupeClaimResult, DedupeStore } from './plugin/dedupe-store.js'
 export type {
   EntryPage,
+  EntryPosition,
   EscalationEntry,
   EscalationStore,
   OpenConditions,

@@ -2,7 +2,7 @@
 import { sha256Hex, visibleInLine } from '@svc/core/json'
 import { Command, Option } from 'commander'
 import { z } from 'zod'
-import { AdminError } from './admin-client.js'
+import { type AdminClient, AdminError } from './admin-client.js'
 import { type AdminFlags, adminClientOf, parseAdminResponse, withAdminOptions } from './admin-options.js'
 import { type CliIo, type Environment, processIo } from './io.js'
 import { withManual } from './manual.js'
@@ -64,6 +64,7 @@ const resultsSchema = z.object({
   ),
 })
 const listSchema = z.object({ escalations: z.array(caseSchema), more: z.boolean() })
+const rawListSchema = z.looseObject({ escalations: z.array(z.unknown()), next: z.string().optional() })
 
 type Case = z.output<typeof caseSchema>
 
@@ -181,19 +182,33 @@ async function list(flags: ListFlags, io: CliIo, env: Environment): Promise<void
   const { review, tenant, passkeys, limit, json } = flags
   const { status = review === undefined && passkeys === undefined ? 'pending' : 'all' } = flags
   const query = new URLSearchParams({
-    limit,
     ...(status === 'all' ? {} : { status }),
     ...(review === undefined ? {} : { review }),
     ...(tenant === undefined ? {} : { tenant }),
     ...(passkeys === undefined ? {} : { enrolments: 'true' }),
   })
   const client = await adminClientOf(flags, env)
-  const response = await client.ask(`api/escalations?${query}`)
+  const response = await listed(client, query, limit)
   if (json === true) return io.out(`${JSON.stringify(response)}\n`)
   const { escalations, more } = parseAdminResponse(listSchema, response)
   if (escalations.length === 0) return io.out(status === 'all' ? 'none\n' : `none that are ${status}\n`)
   await io.out(table([headings, ...escalations.map(row)]))
   if (more) io.err('there are more; --limit shows them\n')
+}
+
+/** The first `limit` escalations; a page of the gateway may have fewer although there are others. */
+async function listed(client: AdminClient, query: URLSearchParams, limit: string): Promise<unknown> {
+  query.set('limit', limit)
+  const first = await client.ask(`api/escalations?${query}`)
+  let page = parseAdminResponse(rawListSchema, first)
+  const escalations = [...page.escalations]
+  while (page.next !== undefined && escalations.length < Number(limit)) {
+    query.set('limit', String(Number(limit) - escalations.length))
+    query.set('after', page.next)
+    page = parseAdminResponse(rawListSchema, await client.ask(`api/escalations?${query}`))
+    escalations.push(...page.escalations)
+  }
+  return { ...page, escalations }
 }
 
 async function show(id: string, flags: AdminFlags, io: CliIo, env: Environment): Promise<void> {

@@ -17,7 +17,7 @@ export const statusSchema = z.object({
     .describe(
       'Escalations that wait for votes, of those that you may see; emergency calls with an open review count.',
     ),
-  pending_more: z.boolean().describe('Whether there are more.'),
+  pending_more: z.boolean().describe('Whether there may be more.'),
   at: z.iso.datetime().describe('The time of the gateway.'),
 })
 
@@ -40,7 +40,7 @@ export const statusOperation = operation({
 /** `waiting`: undefined if the policy in force escalates nothing. */
 export async function gatewayStatus(
   request: OperationRequest,
-  waiting: { readonly found: readonly unknown[]; readonly more: boolean } | undefined,
+  waiting: { readonly found: readonly unknown[]; readonly next: string | undefined } | undefined,
 ): Promise<StatusJson> {
   const { container } = request.policy
   const log = resolveOptional(container, tokens.SvcAppender)?.status?.()
@@ -56,7 +56,7 @@ export async function gatewayStatus(
       ...(reason === undefined ? {} : { reason }),
     },
     pending: waiting?.found.length ?? 0,
-    pending_more: waiting?.more ?? false,
+    pending_more: waiting?.next !== undefined,
     at: new Date(resolve(container, tokens.Clock).now()).toISOString(),
   }
 }

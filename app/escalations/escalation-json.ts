@@ -24,9 +24,13 @@ export const escalationQuery = z.strictObject({
     .refine((limit) => limit <= maxListed, `expected 1 to ${maxListed}`),
   after: z
     .string()
-    .regex(/^[A-Za-z0-9_-]{1,128}$/, 'expected an id')
+    .regex(
+      /^([A-Za-z0-9_-]{1,128}|\d{4}-[01]\d-[0-3]\dT[0-2]\d:[0-5]\d:[0-5]\d\.\d{3}Z)$/,
+      'expected the next of a page, or an id',
+    )
+    .refine((text) => !text.includes(':') || !Number.isNaN(Date.parse(text)), 'expected a time that exists')
     .optional()
-    .describe('The last escalation of the page before.'),
+    .describe('The `next` of the page before, or the id of its last escalation.'),
 })
 
 export type EscalationQuery = z.output<typeof escalationQuery>
@@ -124,7 +128,13 @@ export const escalationSchema = z.object({
 
 export const escalationListSchema = z.object({
   escalations: z.array(escalationSchema),
-  more: z.boolean().describe('Whether there are others.'),
+  more: z.boolean().describe('Whether there may be others.'),
+  next: z
+    .string()
+    .optional()
+    .describe(
+      'The `after` of the next page, if there are others. A request reads a limited number of escalations, so a page may have fewer than its limit, or none.',
+    ),
 })
 
 export type EscalationJson = z.output<typeof escalationSchema>

@@ -11,12 +11,14 @@ import {
   type EscalationStatus,
   type GivenVote,
   isRefusal,
+  isVotedOnBy,
   isVoteError,
   type PasskeyRegistration,
   Refusal,
   type Reviewer,
   type VoteChallenge,
   type VoteErrorCode,
+  type VoterGroups,
 } from '@svc/core'
 import type { AdminAccess, AdminAuthorizer } from '../policy/admin-authorizer.js'
 import {
@@ -26,8 +28,8 @@ import {
   reviewerView,
 } from './escalation-json.js'
 
-/** Number of escalations that are searched, as the service filters by one tenant and not by the set that votes. */
-const maxSearched = 5000
+/** Number of escalations that one request reads, its own or not; the next goes on where it stopped. */
+const maxRead = 10_000
 /** Number of the newest escalations of all tenants that are watched for changes. */
 const maxLatest = 200
 
@@ -35,8 +37,8 @@ type EscalationSearch = Pick<EscalationQuery, 'first' | 'limit'> & Partial<Escal
 
 interface FoundEscalations {
   readonly found: readonly Escalation[]
-  /** Whether there are others. */
-  readonly more: boolean
+  /** The `after` of the next page; undefined if there are no others. */
+  readonly next: string | undefined
 }
 
 /** The errors of refused votes; `denial_reason` distinguishes those with the same code. */
@@ -65,9 +67,10 @@ export class ReviewerEscalations {
 
   async list(query: EscalationQuery): Promise<EscalationList> {
     // An id of which the reader may not know leads nowhere.
-    if (query.after !== undefined) await this.#find(query.after)
-    const { found, more } = await this.#search(query)
-    return { escalations: found.map((one) => this.#view(one)), more }
+    if (query.after !== undefined && timeIn(query.after) === undefined) await this.#find(query.after)
+    const { found, next } = await this.#search(query)
+    const escalations = found.map((one) => this.#view(one))
+    return { escalations, ...(next === undefined ? { more: false } : { more: true, next }) }
   }
 
   /** The oldest that wait for votes, up to `limit`. `maxAgeMs` as in `EscalationFilter`. */
@@ -85,24 +88,27 @@ export class ReviewerEscalations {
     { status, review, tenant, enrolments, first, limit, after }: EscalationSearch,
     maxAgeMs?: number,
   ): Promise<FoundEscalations> {
-    const { readsAll, readsOutlines, tenant: own, sets } = this.#access
-    const isSearch = !readsAll && !readsOutlines
-    const asks = isSearch && sets.size === 0 ? own : tenant
-    const found = await withStoreRefusal(() =>
-      this.#service.list({
+    const voters = this.#access.readsAll || this.#access.readsOutlines ? undefined : this.#groups()
+    if (voters?.tenant === undefined && voters?.sets.length === 0) return { found: [], next: undefined }
+    const readUpTo = after === undefined ? undefined : timeIn(after)
+    const page = await withStoreRefusal(() =>
+      this.#service.page({
         first,
         ...(status === undefined ? {} : status === 'undecided' ? { isUndecided: true } : { status }),
         ...(review === undefined ? {} : { review }),
         ...(enrolments === undefined ? {} : { isEnrolment: true }),
-        ...(asks === undefined ? {} : { tenant: asks }),
-        limit: isSearch ? maxSearched : limit + 1,
-        ...(after === undefined ? {} : { after }),
+        ...(tenant === undefined ? {} : { tenant }),
+        ...(voters === undefined ? {} : { voters }),
+        limit: limit + 1,
+        maxRead,
+        ...(readUpTo === undefined ? {} : { readUpTo }),
+        ...(after === undefined || readUpTo !== undefined ? {} : { after }),
         ...(maxAgeMs === undefined ? {} : { maxAgeMs }),
       }),
     )
-    const seen = found.filter((one) => this.#mayFind(one) && (tenant === undefined || one.tenant === tenant))
-    const isIncomplete = isSearch && found.length === maxSearched
-    return { found: seen.slice(0, limit), more: isIncomplete || seen.length > limit }
+    const found = page.found.slice(0, limit)
+    if (page.found.length > limit) return { found, next: found.at(-1)?.id }
+    return { found, next: page.readUpTo === undefined ? undefined : new Date(page.readUpTo).toISOString() }
   }
 
   async show(id: string): Promise<EscalationJson> {
@@ -249,12 +255,15 @@ export class ReviewerEscalations {
     return this.#access.readsAll || this.#isOwn(escalation)
   }
 
-  /** Whether it is the reviewer who votes on it, if it is not their own call: a set takes the place of the tenant's reviewers. */
-  #isOwn({ tenant, approvalSetId, secondSetId }: Escalation): boolean {
-    const { tenant: own, sets } = this.#access
-    if (this.#reviewer.kind === 'user' && this.#reviewer.identity.user === undefined) return false
-    if (secondSetId !== undefined && sets.has(secondSetId)) return true
-    return approvalSetId === undefined ? own === tenant : sets.has(approvalSetId)
+  #isOwn(escalation: Escalation): boolean {
+    return isVotedOnBy(this.#groups(), escalation)
+  }
+
+  /** By which the reviewer votes: a service agent never does. */
+  #groups(): VoterGroups {
+    const { tenant, sets } = this.#access
+    const isAgent = this.#reviewer.kind === 'user' && this.#reviewer.identity.user === undefined
+    return isAgent ? { tenant: undefined, sets: [] } : { tenant, sets: [...sets] }
   }
 
   #view(escalation: Escalation): EscalationJson {
@@ -278,6 +287,11 @@ export type VoteResult = { readonly id: string } & (
 
 function refusalOf(id: string, status: EscalationStatus, reason: string) {
   return { escalation: { id, status }, denial: { type: 'escalation', reason } }
+}
+
+/** The time in the `after` of a page whose search had stopped; undefined for an id. */
+function timeIn(after: string): number | undefined {
+  return after.includes(':') ? Date.parse(after) : undefined
 }
 
 export function notFound(): Refusal {

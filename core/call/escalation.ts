@@ -1,6 +1,7 @@
 // Escalations: calls that wait for approval. Shared by the gateway, its admin listener and the stage
 // that escalates.
 import { brand, hasBrand } from './contract.js'
+import type { EscalationFilter, EscalationPage, EscalationPageFilter } from './escalation-page.js'
 import type { Identity } from './slots.js'
 
 export type EscalationStatus = 'pending' | 'approved' | 'rejected'
@@ -266,23 +267,6 @@ export const adminReviewer = 'the admin token'
 /** A reviewer. The admin token counts as one reviewer without roles or tenant. */
 export type Reviewer = { readonly kind: 'admin' } | { readonly kind: 'user'; readonly identity: Identity }
 
-export interface EscalationFilter {
-  readonly status?: EscalationStatus
-  readonly review?: ReviewStatus
-  /** Only those on which people have to vote: pending ones, and emergency calls whose review is open. */
-  readonly isUndecided?: true
-  readonly tenant?: string
-  /** Only enrolments of passkeys. */
-  readonly isEnrolment?: true
-  /** Default: the newest. */
-  readonly first?: 'newest' | 'oldest'
-  readonly limit: number
-  /** Only those after the one with this id. */
-  readonly after?: string
-  /** Milliseconds for which the list may be returned again: clients that watch share one read. Absent: it is read. */
-  readonly maxAgeMs?: number
-}
-
 /** The relation of a client to an escalation. */
 export interface EscalationStanding {
   readonly isCaller: boolean
@@ -296,6 +280,8 @@ export interface EscalationService {
   /** Undefined for an input that does not exist, that the rule hides, or that was deleted after the decision. */
   input(id: string): Promise<EscalationInput | undefined>
   list(filter: EscalationFilter): Promise<readonly Escalation[]>
+  /** Like `list`, with a limit on what is read. */
+  page(filter: EscalationPageFilter): Promise<EscalationPage>
   /**
    * Casts a vote. Resolves to the escalation with it.
    *

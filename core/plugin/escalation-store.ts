@@ -33,6 +33,9 @@ export interface OpenConditions {
   readonly now: number
 }
 
+/** The place of an entry in pages; there need not be an entry. */
+export type EntryPosition = Pick<EscalationEntry, 'id' | 'createdAt'>
+
 /** Which entries a page has, and in which order. Those of one millisecond are in the order of their ids. */
 export interface EntryPage {
   /** Only pending entries. Others must not make such a page slower: it is read each second. */
@@ -67,7 +70,7 @@ export interface EscalationStore extends StoreLifecycle {
   due(now: number, limit: number): Promise<readonly EscalationEntry[]>
   /** The entries after `after`, which may be deleted or decided by now. */
   page(
-    after: EscalationEntry | undefined,
+    after: EntryPosition | undefined,
     limit: number,
     which?: EntryPage,
   ): Promise<readonly EscalationEntry[]>

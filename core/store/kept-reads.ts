@@ -75,6 +75,12 @@ export class KeptReads<Value> {
     if (last === value && until !== undefined) this.#kept.delete(key)
   }
 
+  /** Removes the values whose time is over, for owners that do not ask for the last one. */
+  dropExpired(): void {
+    const now = this.#clock.monotonic()
+    for (const [key, { until }] of this.#kept) if (until !== undefined && until <= now) this.#kept.delete(key)
+  }
+
   clear(): void {
     this.#kept.clear()
   }

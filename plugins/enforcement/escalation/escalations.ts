@@ -15,6 +15,7 @@ import {
 import type { StoreResource } from '@svc/core/store'
 import type { EscalationHandler } from './handler.js'
 import type { EscalationRepository } from './repository.js'
+import type { VotingService } from './voting-service.js'
 
 /** Sweeps from one count of open reviews to the next. */
 const SWEEPS_PER_COUNT = 12
@@ -25,7 +26,7 @@ const SWEEP_MS = 5000
 
 interface Parts {
   readonly repository: EscalationRepository
-  readonly service: EscalationService
+  readonly service: VotingService
   readonly handler: EscalationHandler
   readonly sweeper: NodeJS.Timeout
   /** The number of the store's open reviews, which survives a reload with it. */
@@ -152,6 +153,7 @@ export class Escalations {
   async #sweep(): Promise<void> {
     if (this.#parts === undefined) return
     const { repository, service, reviews } = this.#parts
+    service.dropExpired()
     await repository.sweep()
     const isDue = this.#sweeps++ % SWEEPS_PER_COUNT === 0
     // A policy that allows no emergencies may have had some; its first sweep tells.

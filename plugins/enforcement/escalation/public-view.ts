@@ -27,9 +27,7 @@ export function publicView(value: StoredEscalation): Escalation {
     ...(rule.strategy === 'human_quorum' ? { quorum: quorumOf(rule) } : {}),
     ...(rule.approvalSetId === undefined ? {} : { approvalSetId: rule.approvalSetId }),
     ...(rule.requiresPasskey === undefined ? {} : { requiresPasskey: rule.requiresPasskey }),
-    ...(value.step === 'second_set' && rule.secondSet !== undefined
-      ? { secondSetId: rule.secondSet.setId }
-      : {}),
+    ...secondSet(value),
     status,
     ...(decidedBy === undefined ? {} : { decidedBy }),
     ...(value.emergency === undefined
@@ -46,6 +44,21 @@ export function publicView(value: StoredEscalation): Escalation {
     createdAt,
     expiresAt,
     ...(decidedAt === undefined ? {} : { decidedAt }),
+  }
+}
+
+/** The set that may vote too, once its time has come. */
+function secondSet({ step, rule }: StoredEscalation): Pick<Escalation, 'secondSetId'> {
+  return step === 'second_set' && rule.secondSet !== undefined ? { secondSetId: rule.secondSet.setId } : {}
+}
+
+/** What says who votes on it. */
+export function votersView(value: StoredEscalation) {
+  const { tenant, rule } = value
+  return {
+    tenant,
+    ...(rule.approvalSetId === undefined ? {} : { approvalSetId: rule.approvalSetId }),
+    ...secondSet(value),
   }
 }
 

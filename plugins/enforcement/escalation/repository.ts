@@ -3,6 +3,7 @@
 import {
   type Clock,
   type EntryPage,
+  type EntryPosition,
   type EscalationEntry,
   type EscalationStore,
   type Logger,
@@ -33,6 +34,29 @@ interface RepositoryParts {
   readonly events: EscalationEvents
   readonly waiters: Waiters
   readonly logger: Logger | undefined
+}
+
+interface Listing {
+  readonly limit: number
+  /** Entries after which the search stops. Default: none. */
+  readonly maxRead?: number | undefined
+  readonly which?: EntryPage
+  /** The id of the escalation before the first. */
+  readonly after?: string | undefined
+  /** Where the search before stopped. */
+  readonly readUpTo?: number | undefined
+}
+
+interface Search extends Pick<Listing, 'limit' | 'maxRead' | 'which'> {
+  read(entry: EscalationEntry): Promise<VersionedEscalation | undefined>
+  matches(value: StoredEscalation): boolean
+  readonly from?: EntryPosition | undefined
+}
+
+interface Found {
+  readonly found: readonly StoredEscalation[]
+  /** The time after which the next search goes on; undefined at the end, or if `found` is full. */
+  readonly readUpTo?: number
 }
 
 /** An escalation, with the whole input if its preview is cut. */
@@ -111,43 +135,41 @@ export class EscalationRepository {
   /** The escalations that `matches` accepts; only those after the one with the id `after`. */
   async list(
     matches: (value: StoredEscalation) => boolean,
-    limit: number,
-    which: EntryPage,
-    after?: string,
-  ): Promise<readonly StoredEscalation[]> {
-    const from = after === undefined ? undefined : await this.#parts.store.get(after)
-    if (after !== undefined && from === undefined) return []
-    return this.#search((entry) => this.#current(entry), matches, limit, which, from)
+    { after, readUpTo, ...rest }: Listing,
+  ): Promise<Found> {
+    const before = after === undefined ? undefined : await this.#parts.store.get(after)
+    if (after !== undefined && before === undefined) return { found: [] }
+    const from = readUpTo === undefined ? before : endOf(readUpTo, rest.which)
+    return this.#search({ read: (entry) => this.#current(entry), matches, from, ...rest })
   }
 
   /** The registrations of passkeys among them. An entry that cannot be read is skipped, so that it stops nobody else's. */
-  registrations(
+  async registrations(
     matches: (value: StoredEscalation) => boolean,
     limit: number,
   ): Promise<readonly StoredEscalation[]> {
     const read = async (entry: EscalationEntry) =>
       this.#readable(entry)?.value.enrolment === undefined ? undefined : this.#current(entry)
-    return this.#search(read, matches, limit)
+    return (await this.#search({ read, matches, limit })).found
   }
 
-  async #search(
-    read: (entry: EscalationEntry) => Promise<VersionedEscalation | undefined>,
-    matches: (value: StoredEscalation) => boolean,
-    limit: number,
-    which?: EntryPage,
-    from?: EscalationEntry,
-  ): Promise<readonly StoredEscalation[]> {
+  async #search({ read, matches, limit, maxRead = Infinity, which, from }: Search): Promise<Found> {
     const found: StoredEscalation[] = []
     let last = from
-    do {
+    for (let count = 0; ; ) {
       const page = await this.#parts.store.page(last, BATCH, which)
       for (const entry of page) {
+        // The place is a time: an id could be of an escalation that the reader may not see.
+        if (count >= maxRead && last !== undefined && entry.createdAt !== last.createdAt) {
+          return { found, readUpTo: last.createdAt }
+        }
+        count++
+        last = entry
         const value = (await read(entry))?.value
-        if (value !== undefined && matches(value) && found.push(value) >= limit) return found
+        if (value !== undefined && matches(value) && found.push(value) >= limit) return { found }
       }
-      last = page.length < BATCH ? undefined : page.at(-1)
-    } while (last !== undefined)
-    return found
+      if (page.length < BATCH) return { found }
+    }
   }
 
   #readable(entry: EscalationEntry): VersionedEscalation | undefined {
@@ -201,6 +223,11 @@ export class EscalationRepository {
     if (isStored) this.#parts.waiters.wake(value.id)
     return isStored
   }
+}
+
+/** The place after all entries of this millisecond: ids have letters, digits, - and _ only. */
+function endOf(createdAt: number, { first = 'newest' }: EntryPage = {}): EntryPosition {
+  return { createdAt, id: first === 'oldest' ? '~' : '!' }
 }
 
 /** Milliseconds between two polls, at first and at most. */

@@ -5,13 +5,15 @@ import {
   adminReviewer,
   type Clock,
   type DependencyContainer,
-  type Escalation,
   type EscalationFilter,
+  type EscalationPage,
+  type EscalationPageFilter,
   type EscalationRule,
   type EscalationService,
   type EscalationStanding,
   type GivenVote,
   type Ids,
+  isVotedOnBy,
   isVoteError,
   type Redactor,
   type Reviewer,
@@ -21,13 +23,13 @@ import { sha256Hex } from '@svc/core/json'
 import { KeptReads } from '@svc/core/store'
 import type { EscalationEvents } from './events.js'
 import type { Passkeys } from './passkeys.js'
-import { publicView } from './public-view.js'
+import { publicView, votersView } from './public-view.js'
 import type { EscalationRepository, Waiters } from './repository.js'
 import { awaitsVotes, type StoredEscalation, type StoredVote, withVote } from './stored-escalation.js'
 import { personOf, voteRefusal } from './voters.js'
 
 const MAX_COMMENT = 1000
-/** Lists that are kept for those who watch: one for each tenant that is watched. */
+/** Lists that are kept for those who watch: one for each group of voters. */
 const MAX_LISTS = 64
 
 interface ServiceParts {
@@ -45,7 +47,7 @@ interface ServiceParts {
 
 export class VotingService implements EscalationService {
   #parts: ServiceParts
-  #lists: KeptReads<readonly Escalation[]>
+  #lists: KeptReads<EscalationPage>
 
   constructor(parts: ServiceParts) {
     this.#parts = parts
@@ -64,21 +66,36 @@ export class VotingService implements EscalationService {
     return text === undefined ? undefined : { text, sha256: sha256Hex(text) }
   }
 
-  list({ maxAgeMs, ...filter }: EscalationFilter) {
-    const read = () => this.#list(filter)
+  async list(filter: EscalationFilter) {
+    return (await this.page({ ...filter, maxRead: Infinity })).found
+  }
+
+  page({ maxAgeMs, ...filter }: EscalationPageFilter) {
+    const read = () => this.#page(filter)
+    this.dropExpired()
     if (maxAgeMs === undefined) return read()
+    // The key has all that the page depends on, the tenant and the sets of the reader among it.
     return this.#lists.of(JSON.stringify(filter), { read, keptMs: () => maxAgeMs })
   }
 
-  async #list({ status, review, isUndecided, tenant, isEnrolment, first, limit, after }: EscalationFilter) {
+  /** Drops the pages that are no longer returned again. */
+  dropExpired(): void {
+    this.#lists.dropExpired()
+  }
+
+  async #page({ voters, first, limit, maxRead, after, readUpTo, ...filter }: EscalationPageFilter) {
+    const { status, review, isUndecided, tenant, isEnrolment } = filter
     const isWanted = (value: StoredEscalation) =>
       (isEnrolment === undefined || value.enrolment !== undefined) &&
       (status === undefined || value.status === status) &&
       (isUndecided === undefined || awaitsVotes(value)) &&
       (review === undefined || value.emergency?.review === review) &&
-      (tenant === undefined || value.tenant === tenant)
+      (tenant === undefined || value.tenant === tenant) &&
+      (voters === undefined || isVotedOnBy(voters, votersView(value)))
     const isPending = isUndecided === true || status === 'pending' || review === 'open'
-    return (await this.#parts.repository.list(isWanted, limit, { isPending, first }, after)).map(publicView)
+    const which = { isPending, first }
+    const page = await this.#parts.repository.list(isWanted, { limit, maxRead, which, after, readUpTo })
+    return { ...page, found: page.found.map(publicView) }
   }
 
   async vote(id: string, reviewer: Reviewer, given: GivenVote) {

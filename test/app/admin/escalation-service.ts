@@ -5,8 +5,11 @@ import {
   type EnrolmentService,
   type Escalation,
   type EscalationInput,
+  type EscalationPage,
+  type EscalationPageFilter,
   type EscalationService,
   type GivenVote,
+  isVotedOnBy,
   type Plugin,
   type Reviewer,
   type Stage,
@@ -71,6 +74,12 @@ export class TestEscalationService implements EscalationService {
       .filter((one) => tenant === undefined || one.tenant === tenant)
       .sort((a, b) => sign * (b.createdAt - a.createdAt))
       .slice(0, limit)
+  }
+
+  async page({ voters, ...filter }: EscalationPageFilter): Promise<EscalationPage> {
+    const all = await this.list({ ...filter, limit: Infinity })
+    const found = all.filter((one) => voters === undefined || isVotedOnBy(voters, one))
+    return { found: found.slice(0, filter.limit) }
   }
 
   async vote(id: string, reviewer: Reviewer, { vote, comment, inputSha256 }: GivenVote): Promise<Escalation> {

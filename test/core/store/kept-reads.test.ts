@@ -44,6 +44,17 @@ describe('a value that is read once and kept for a time', () => {
     expect(await source.of()).to.equal(2)
   })
 
+  it('is dropped with all whose time is over, and not while it is being read', async () => {
+    const source = new Source()
+    await source.of('a')
+    source.now = 10
+    const reading = source.of('b')
+    source.reads.dropExpired()
+    expect([source.reads.last('a'), await reading]).to.deep.equal([undefined, 2])
+    source.reads.dropExpired()
+    expect(await source.reads.all()).to.deep.equal([2])
+  })
+
   it('is not dropped if it was replaced, and the one used longest ago makes room', async () => {
     const source = new Source()
     const first = await source.of()

@@ -69,17 +69,16 @@ const MAX_ROWS = 500
 /** The oldest, up to `count` of them. */
 export async function loadWaiting(api: Reads, count: number): Promise<Waiting> {
   const waiting: WaitingRow[] = []
-  let more = true
-  while (more && waiting.length < count) {
-    const last = waiting.at(-1)
-    const after = last === undefined ? '' : `&after=${encodeURIComponent(last.id)}`
+  let next: string | undefined = ''
+  while (next !== undefined && waiting.length < count) {
+    const after: string = next === '' ? '' : `&after=${encodeURIComponent(next)}`
     const limit = Math.min(MAX_ROWS, count - waiting.length)
     const path = `/api/escalations?status=undecided&first=oldest&limit=${limit}${after}`
-    const page = await api.get<EscalationList>(path)
+    const page: EscalationList = await api.get<EscalationList>(path)
     waiting.push(...page.escalations.map(rowOf))
-    more = page.more && page.escalations.length > 0
+    next = page.next
   }
-  return { waiting, more }
+  return { waiting, more: next !== undefined }
 }
 
 function rowOf(escalation: EscalationJson): WaitingRow {

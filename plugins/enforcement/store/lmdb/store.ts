@@ -1,5 +1,12 @@
 // Escalations on this host's disk, shared by its processes; they survive a restart.
-import type { Clock, EntryPage, EscalationEntry, EscalationStore, OpenConditions } from '@svc/core'
+import type {
+  Clock,
+  EntryPage,
+  EntryPosition,
+  EscalationEntry,
+  EscalationStore,
+  OpenConditions,
+} from '@svc/core'
 import { LmdbStore, StoreTime } from '@svc/core/lmdb'
 import { decodeEntry, encodeEntry } from '../entry.js'
 
@@ -102,7 +109,7 @@ export class LmdbEscalationStore implements EscalationStore {
   }
 
   page(
-    after: EscalationEntry | undefined,
+    after: EntryPosition | undefined,
     limit: number,
     { isPending = false, first = 'newest' }: EntryPage = {},
   ) {
@@ -116,11 +123,14 @@ export class LmdbEscalationStore implements EscalationStore {
       const [from, end] = reverse ? [high, low] : [low, high]
       const start: Key = after === undefined ? from : [index, after.createdAt, after.id]
       const page: EscalationEntry[] = []
+      const stale: Key[] = []
       for (const key of this.#store.db.getKeys({ start, end, reverse, exclusiveStart: true })) {
-        // A gateway of another version leaves keys of entries that it has deleted.
+        // A gateway of another version leaves keys of entries that it has deleted or decided.
         const entry = this.#get(String(key[2]))
-        if (entry !== undefined && page.push(entry) === limit) break
+        if (entry === undefined || (isPending && !entry.isPending)) stale.push(key)
+        else if (page.push(entry) === limit) break
       }
+      for (const key of stale) this.#store.db.remove(key)
       return page
     })
   }

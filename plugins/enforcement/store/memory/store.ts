@@ -1,5 +1,12 @@
 // Escalations in the memory of this process, for tests and trials: they are lost when it ends.
-import type { Clock, EntryPage, EscalationEntry, EscalationStore, OpenConditions } from '@svc/core'
+import type {
+  Clock,
+  EntryPage,
+  EntryPosition,
+  EscalationEntry,
+  EscalationStore,
+  OpenConditions,
+} from '@svc/core'
 
 export class MemoryEscalationStore implements EscalationStore {
   readonly inProcess = true
@@ -91,11 +98,11 @@ export class MemoryEscalationStore implements EscalationStore {
   }
 
   async page(
-    after: EscalationEntry | undefined,
+    after: EntryPosition | undefined,
     limit: number,
     { isPending = false, first = 'newest' }: EntryPage = {},
   ) {
-    const order = (a: EscalationEntry, b: EscalationEntry) =>
+    const order = (a: EntryPosition, b: EntryPosition) =>
       first === 'newest' ? newestFirst(a, b) : newestFirst(b, a)
     const isWanted = (entry: EscalationEntry) =>
       (entry.isPending || !isPending) && (after === undefined || order(after, entry) < 0)
@@ -135,6 +142,6 @@ function byteLength(input: string | undefined): number {
   return input === undefined ? 0 : Buffer.byteLength(input)
 }
 
-function newestFirst(a: EscalationEntry, b: EscalationEntry): number {
+function newestFirst(a: EntryPosition, b: EntryPosition): number {
   return b.createdAt - a.createdAt || (a.id > b.id ? -1 : a.id < b.id ? 1 : 0)
 }

@@ -1,5 +1,12 @@
 // Escalations in Redis or Valkey, shared by all gateways that use the same server.
-import type { Clock, EntryPage, EscalationEntry, EscalationStore, OpenConditions } from '@svc/core'
+import type {
+  Clock,
+  EntryPage,
+  EntryPosition,
+  EscalationEntry,
+  EscalationStore,
+  OpenConditions,
+} from '@svc/core'
 import { RedisConnection, type RedisConnectionOptions, RedisTime, type Script } from '@svc/core/redis'
 import { decodeEntry, encodeEntry } from '../entry.js'
 import {
@@ -91,7 +98,7 @@ export class RedisEscalationStore implements EscalationStore {
   }
 
   async page(
-    after: EscalationEntry | undefined,
+    after: EntryPosition | undefined,
     limit: number,
     { isPending = false, first = 'newest' }: EntryPage = {},
   ) {

@@ -54,6 +54,25 @@ describe('lmdb escalation store', () => {
     await Promise.all([store, other].map((one) => one.close()))
   })
 
+  it('removes the places of pending entries that another version has decided', async () => {
+    const store = new LmdbEscalationStore(dir, hostClock)
+    for (const id of ['a', 'b', 'c']) await store.open(entry(id), none)
+    const other = new LmdbStore<(string | number)[]>({ dir, name: 'the store of another version' })
+    await other.transact(() => {
+      other.db.put(['entry', 'a'], Buffer.from(JSON.stringify(entry('a', { isPending: false, version: 2 }))))
+      other.db.remove(['entry', 'b'])
+    })
+    const page = await store.page(undefined, 9, { isPending: true, first: 'oldest' })
+    expect(page.map(({ id }) => id)).to.deep.equal(['c'])
+    const places = await other.transact(() => [
+      ...other.db.getKeys({ start: ['open'], end: ['open', Infinity] }),
+    ])
+    expect(places.map((key) => key[2])).to.deep.equal(['c'])
+    const all = await store.page(undefined, 9, { first: 'oldest' })
+    expect(all.map(({ id }) => id)).to.deep.equal(['a', 'c'])
+    await Promise.all([store, other].map((one) => one.close()))
+  })
+
   it('refuses an entry that is not its own', async () => {
     const store = new LmdbEscalationStore(dir, hostClock)
     await store.open(entry('a', { version: 1.5 }), none)

@@ -42,6 +42,18 @@ export function escalationStoreSuite(name: string, open: () => Promise<OpenStore
 
     afterEach(() => opened.close())
 
+    it('gives the page after a time in either order, if no entry has that place', async () => {
+      for (const id of ['Z-1', 'a', 'z_9']) await store.open(entry(id), none)
+      await store.open(entry('early', { createdAt: NOON - 1 }), none)
+      await store.open(entry('late', { createdAt: NOON + 1 }), none)
+      for (const isPending of [true, false]) {
+        const pageAfter = (id: string, first: 'oldest' | 'newest') =>
+          store.page({ id, createdAt: NOON }, 9, { isPending, first })
+        expect(ids(await pageAfter('~', 'oldest'))).to.deep.equal(['late'])
+        expect(ids(await pageAfter('!', 'newest'))).to.deep.equal(['early'])
+      }
+    })
+
     describe('an entry', () => {
       it('is kept as it was given', async () => {
         expect(await store.open(entry('a'), none)).to.equal('opened')

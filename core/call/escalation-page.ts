@@ -1,0 +1,49 @@
+// Lists of escalations: which of them, and for whom.
+import type { Escalation, EscalationStatus, ReviewStatus } from './escalation.js'
+
+/** What makes a person a voter: the tenant whose reviewer they are, and the approval sets that they are in. */
+export interface VoterGroups {
+  readonly tenant: string | undefined
+  readonly sets: readonly string[]
+}
+
+/** Whether these vote on the escalation, if it is not their own call: a set takes the place of the tenant's reviewers. */
+export function isVotedOnBy(
+  groups: VoterGroups,
+  { tenant, approvalSetId, secondSetId }: Pick<Escalation, 'tenant' | 'approvalSetId' | 'secondSetId'>,
+): boolean {
+  if (secondSetId !== undefined && groups.sets.includes(secondSetId)) return true
+  return approvalSetId === undefined ? groups.tenant === tenant : groups.sets.includes(approvalSetId)
+}
+
+export interface EscalationFilter {
+  readonly status?: EscalationStatus
+  readonly review?: ReviewStatus
+  /** Only those on which people have to vote: pending ones, and emergency calls whose review is open. */
+  readonly isUndecided?: true
+  readonly tenant?: string
+  /** Only enrolments of passkeys. */
+  readonly isEnrolment?: true
+  /** Default: the newest. */
+  readonly first?: 'newest' | 'oldest'
+  readonly limit: number
+  /** Only those after the one with this id. */
+  readonly after?: string
+  /** Milliseconds for which the list may be returned again: clients that watch share one read. Absent: it is read. */
+  readonly maxAgeMs?: number
+}
+
+export interface EscalationPageFilter extends EscalationFilter {
+  /** Only those on which these vote. */
+  readonly voters?: VoterGroups
+  /** Entries after which the search stops, matches or not. Those of its last millisecond are read to the end. */
+  readonly maxRead: number
+  /** Where the search of the page before stopped. */
+  readonly readUpTo?: number | undefined
+}
+
+export interface EscalationPage {
+  readonly found: readonly Escalation[]
+  /** Set if `maxRead` ended the search: the next goes on after this time, in milliseconds since the epoch. */
+  readonly readUpTo?: number
+}
