@@ -3,26 +3,11 @@
 // the first is not sent.
 import { setMaxListeners } from 'node:events'
 import { setTimeout as delay } from 'node:timers/promises'
-import {
-  type Call,
-  type Denied,
-  type Failed,
-  isRefusal,
-  isStream,
-  type MaybePromise,
-  type Outcome,
-  resolveOptional,
-  services,
-} from '@svc/core'
+import { type Call, isRefusal, type Outcome, resolveOptional, services } from '@svc/core'
 import { eventOf } from '@svc/core/http'
 import type { JsonObject } from '@svc/core/json'
-import type { CallControl } from '@svc/core/pipeline'
-import type { ClientExchange } from '../http/client-exchange.js'
 import { eventStreamHeaders } from '../http/event-stream-rules.js'
 import { InFlight } from '../http/in-flight.js'
-import type { BufferedResponse } from '../http/response.js'
-import { writeOutcome } from '../http/write-outcome.js'
-import type { MessageOutcome } from '../mcp/batch.js'
 import {
   type AskedClient,
   actionOf,
@@ -38,6 +23,7 @@ import type { GatewayRounds } from '../mcp/gateway-rounds.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
 import { traceparentOf } from '../upstream/headers.js'
 import { callerKey } from '../upstream/send.js'
+import type { Attempt } from './attempt.js'
 
 /** Calls of one caller, and of all, that are held at a time; the response to another does not wait. */
 const maxHeldOfCaller = 20
@@ -56,16 +42,6 @@ interface HeldCallsParts {
   readonly keepAliveMs: number
   activePolicy(): ActivePolicy
   draining(): boolean
-}
-
-/** A call that was not sent. */
-export interface Attempt {
-  readonly control: CallControl
-  readonly outcome: Outcome
-  /** Writes the response that the client then gets. */
-  write(): MaybePromise<void>
-  /** Writes a result in place of the response. */
-  writeResult(result: object): MaybePromise<void>
 }
 
 /** Runs the call again. Resolves to it if its response is not written because it needs another question. */
@@ -307,49 +283,4 @@ function begin({ exchange }: AskedClient, call: Call): boolean {
 
 async function send({ exchange }: AskedClient, message: JsonObject): Promise<void> {
   if (!exchange.isDisconnected) await exchange.write(eventOf(JSON.stringify({ jsonrpc: '2.0', ...message })))
-}
-
-interface Encoding {
-  encode(outcome: Denied | Failed, call: Call): BufferedResponse
-  response(outcome: Outcome, call: Call): Promise<MessageOutcome>
-}
-
-/** The attempt whose response is not written yet. */
-export function attemptOf(
-  client: ClientExchange,
-  control: CallControl,
-  outcome: Outcome,
-  encoding: Encoding,
-): Attempt {
-  const write = (): MaybePromise<void> => writeAttempt(client, control, outcome, encoding)
-  return {
-    control,
-    outcome,
-    write,
-    async writeResult(result) {
-      const { id = null } = control.call.need(mcpExchange)
-      const body = JSON.stringify({ jsonrpc: '2.0', id, result })
-      if (client.isBegun) await writeLast(client, body)
-      else client.whole({ status: 200, headers: { 'content-type': 'application/json' }, body }, control.call)
-    },
-  }
-}
-
-/** Writes the outcome as the response, or into the stream that has begun. */
-export async function writeAttempt(
-  client: ClientExchange,
-  control: CallControl,
-  outcome: Outcome,
-  { encode, response }: Encoding,
-): Promise<void> {
-  const { call } = control
-  const isStreamed = outcome.kind === 'completed' && isStream(outcome.body)
-  if (!client.isBegun || isStreamed)
-    return writeOutcome(client, control, outcome, (refused) => encode(refused, call))
-  await writeLast(client, (await response(outcome, call)).response?.text ?? '')
-}
-
-async function writeLast(client: ClientExchange, text: string): Promise<void> {
-  await client.write(eventOf(text))
-  client.end()
 }
