@@ -124,7 +124,7 @@ export {
   serverRequestRules,
 } from './call/server-messages.js'
 export type { Settlement } from './call/settle-handlers.js'
-export { isSideEffecting, type SideEffectKnowledge } from './call/side-effects.js'
+export { isSideEffecting, type SideEffectKnowledge, sideEffectSource } from './call/side-effects.js'
 export { type Slot, slot } from './call/slot.js'
 export {
   type ClientForms,

@@ -52,6 +52,7 @@ export const escalationSchema = z.object({
   tool: z.string(),
   reference: z.string().describe('mcp://<server>/<tool>@<version>'),
   principal: z.string().describe('The caller; a pseudonym if identities are redacted.'),
+  principal_kind: z.enum(['user', 'client']).optional().describe('Whether a user or a service agent calls.'),
   agent: z.string().optional().describe('The agent, as the caller names it; nothing verifies it.'),
   reason: z.string(),
   detail: z.string().optional().describe('Why it escalated.'),
@@ -155,7 +156,8 @@ const tokenNote =
 export function reviewerView(escalation: ShownEscalation, tokenVotes: boolean): EscalationJson {
   const { id, status, tenant, server, tool, reference, principal, votes, traceId } = escalation
   const { reason, detail, args, severity, strategy, approvalSetId, isTruncated } = escalation
-  const { agent, values, timeoutAction, secondSetId, emergency, requiresPasskey, enrolment } = escalation
+  const { principalKind, agent, values, timeoutAction, secondSetId, emergency, requiresPasskey, enrolment } =
+    escalation
   return {
     id,
     status,
@@ -164,6 +166,7 @@ export function reviewerView(escalation: ShownEscalation, tokenVotes: boolean): 
     tool,
     reference,
     principal,
+    ...(principalKind === undefined ? {} : { principal_kind: principalKind }),
     ...(agent === undefined ? {} : { agent }),
     reason,
     ...(detail === undefined ? {} : { detail }),

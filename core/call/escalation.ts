@@ -199,14 +199,21 @@ export interface Escalation {
   readonly reference: string
   /** The caller as shown to reviewers; redacted if the policy configures it. */
   readonly principal: string
+  /** Absent if the caller is not known. */
+  readonly principalKind?: 'user' | 'client'
   /** The agent, as the caller names it; redacted like `principal`. */
   readonly agent?: string
   /** The finding's reason token, or the remote runtime's. */
   readonly reason: string
   /** Why it escalated, for reviewers. */
   readonly detail?: string
-  /** The stage and the policy that escalated it, and the reason that the agent stated; redacted like `principal`. */
-  readonly opening?: { readonly stage: string; readonly policySha256?: string; readonly agentReason?: string }
+  readonly opening?: {
+    readonly stage: string
+    readonly policySha256?: string
+    /** Stated by the agent, and redacted like `principal`. */
+    readonly agentReason?: string
+    readonly severityReason?: string
+  }
   /** The call's input in canonical JSON, for reviewers: truncated, and redacted like `principal`. */
   readonly args?: string
   /** Short values of the input: first those that the rules read which escalated the call. */

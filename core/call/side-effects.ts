@@ -73,6 +73,15 @@ export function isSideEffecting(
   )
 }
 
+/** What decides `isSideEffecting` for a tool. */
+export function sideEffectSource(
+  { reference, readings }: Pick<CallRequest, 'reference' | 'readings'>,
+  { policy, annotations }: SideEffectKnowledge = {},
+): 'policy' | 'annotations' | 'name' {
+  if (policy?.(readings) !== undefined) return 'policy'
+  return annotations?.(reference) === undefined ? 'name' : 'annotations'
+}
+
 // Splitting a name costs as much as several stages. Callers choose names, so the cache is bounded.
 const namedForEffect = new Map<string, boolean>()
 const MAX_NAMES = 1024

@@ -1,5 +1,11 @@
 // Requires an idempotency key for calls with side effects, so that a retry can be distinguished from a second call.
-import { type CallRequest, type Finding, isSideEffecting, type SideEffectKnowledge } from '@svc/core'
+import {
+  type CallRequest,
+  type Finding,
+  isSideEffecting,
+  type SideEffectKnowledge,
+  sideEffectSource,
+} from '@svc/core'
 import { compilePatternMap, type PatternMatches } from '@svc/core/match'
 import { finding } from './findings.js'
 
@@ -23,21 +29,19 @@ export class SideEffectRule {
 
   /** The description for `svc policy explain`. */
   describe(request: CallRequest): string {
-    const { kind, reference, readings } = request
-    if (kind !== 'tool') return 'side_effects: applies only to tools'
-    const { policy, annotations } = this.knowledge
+    if (request.kind !== 'tool') return 'side_effects: applies only to tools'
     const effects = isSideEffecting(request, this.knowledge) ? 'may have side effects' : 'has no side effects'
-    const isInPolicy = policy?.(readings) !== undefined
-    const isAnnotated = !isInPolicy && annotations?.(reference) !== undefined
-    const source = isInPolicy
-      ? 'side_effects.tools'
-      : isAnnotated
-        ? "its server's annotations"
-        : 'its name and its argument "method"'
+    const source = sources[sideEffectSource(request, this.knowledge)]
     const key = this.#isKeyRequired ? 'then a key is required' : 'no key is required'
     return `side_effects: the call ${effects}, according to ${source}; ${key}`
   }
 }
+
+const sources = {
+  policy: 'side_effects.tools',
+  annotations: "its server's annotations",
+  name: 'its name and its argument "method"',
+} as const
 
 /**
  * Compiles the policy's `side_effects.tools`: the most specific matching pattern decides, and `true` wins between

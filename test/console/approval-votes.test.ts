@@ -75,7 +75,7 @@ describe('votes in the console', () => {
     for (const [at, input] of inputs.entries()) {
       await calls
         .nth(at)
-        .getByText(`agent-7 for bob@example.com wants refund_payment, amount ${input.amount}`)
+        .getByText(`Agent agent-7 for user bob@example.com wants refund_payment, amount ${input.amount}`)
         .waitFor()
       await calls
         .nth(at)

@@ -36,16 +36,20 @@ describe('the view of approvals', () => {
     await rig.waits('crm/export_contacts', { segment: 'all', format: 'csv' }, { user: 'dana@example.com' })
     await rig.waits(
       'billing/refund_payment',
-      { invoice: 'INV-1017', amount: 180 },
+      { invoice: 'INV-1017', amount: 180, currency: 'EUR' },
       { user: 'li@example.com' },
     )
     const page = await rig.pageOf('mia@example.com', '/console')
     await page
-      .getByRole('heading', { name: /agent-7 for bob@example\.com wants refund_payment, amount 240/ })
+      .getByRole('heading', {
+        name: /^Agent agent-7 for user bob@example\.com wants refund_payment, amount 240/,
+      })
       .waitFor()
     await page.getByText('args.amount > 100').waitFor()
     await page.getByText('1 hidden character: RLO, reverses the text after it').waitFor()
-    await page.getByText(/^\d+:\d\d left, then rejected$/).waitFor()
+    await page.getByText(/^14 min \d+ s left, then rejected$/).waitFor()
+    await page.getByText('high risk may have side effects, by its name and method').waitFor()
+    await page.locator('.ballot').getByText('Hidden characters: see above').waitFor()
     expect(await page.locator('.consequences').textContent()).to.match(
       /Nobody decides\s*rejected at \d\d:\d\d:\d\d UTC\+[12]/,
     )
@@ -57,7 +61,7 @@ describe('the view of approvals', () => {
     await page.getByText('The vote of one reviewer of acme (you are one) decides.').waitFor()
     const reader = await rig.pageOf('al@example.com', `/console/approvals/${id}`, {}, ['auditor'])
     await reader.getByText('The vote of one reviewer of acme decides.').waitFor()
-    expect(await rowOf(page, '240').textContent()).to.match(/agent-7 for bob@example\.com.*amount 240/s)
+    expect(await rowOf(page, '240').textContent()).to.match(/agent-7 for user bob@example\.com.*amount 240/s)
     await page.locator('.voter', { hasText: 'mia@example.com' }).waitFor()
     await page
       .getByRole('button', { name: /Approve/ })
@@ -136,12 +140,14 @@ describe('the view of approvals', () => {
     await page.reload()
     await ready(page)
     const left = rowOf(page, 'refund_payment').locator('.left')
+    await left.getByText(/^1[45] min left$/).waitFor()
+    expect(await left.locator('.sr').textContent()).to.equal(' left')
     const colour = () =>
       page.evaluate<string>("getComputedStyle(document.querySelector('.waiting .left')).color")
     const amber = 'rgb(138, 75, 0)'
     expect(await colour()).to.not.equal(amber)
     await page.clock.fastForward('13:30')
-    await left.getByText(/^only 1:\d\d left$/).waitFor()
+    await left.getByText(/^only 1 min \d+ s left$/).waitFor()
     expect(await colour()).to.equal(amber)
     expect(await accessibilityViolations(page)).to.deep.equal([])
   })

@@ -30,6 +30,7 @@ describe('the context of an escalation', () => {
     const waiting = await contextOf(rig, id)
     expect(waiting.rule?.lines.join()).to.include('refunds-over-100')
     expect(waiting.agent_reason).to.equal('the customer asks')
+    expect(waiting.severity_reason).to.equal('may have side effects, by its name and method')
     expect(waiting.caller_calls.map(({ tool }) => tool)).to.deep.equal(['refund_payment', 'get_invoice'])
     expect(waiting.tool_calls.map(({ tool }) => tool)).to.deep.equal(['refund_payment'])
     expect(waiting.outcome).to.equal(undefined)

@@ -21,6 +21,7 @@ const contextSchema = z.object({
     .describe('The entry of the policy that escalated the call; absent if the policy is not kept.'),
   vote_refusal: z.string().optional().describe('Why you may not vote; absent if you may.'),
   agent_reason: z.string().optional().describe('The reason that the agent states; nothing verifies it.'),
+  severity_reason: z.string().optional().describe('Where the severity of the escalation is from.'),
   caller_calls: z.array(callRowSchema),
   tool_calls: z.array(callRowSchema),
   outcome: callRowSchema.optional().describe('The call that used the approval, once it has ended.'),
@@ -94,9 +95,14 @@ export const callOperations = (url: () => Promise<string>): Operation[] => [
       const standing = await withStoreRefusal(
         () => service?.standing(id, request.client) ?? Promise.resolve(undefined),
       )
-      const refusal = standing?.voteRefusal === undefined ? {} : { vote_refusal: standing.voteRefusal }
+      const { agentReason, severityReason } = whole?.opening ?? {}
+      const stated = {
+        ...(standing?.voteRefusal === undefined ? {} : { vote_refusal: standing.voteRefusal }),
+        ...(agentReason === undefined ? {} : { agent_reason: agentReason }),
+        ...(severityReason === undefined ? {} : { severity_reason: severityReason }),
+      }
       const dir = logDirectoryOf(request.policy)
-      if (dir === undefined || whole === undefined) return { ...refusal, caller_calls: [], tool_calls: [] }
+      if (dir === undefined || whole === undefined) return { ...stated, caller_calls: [], tool_calls: [] }
       const { callsAround } = await import('./find-calls.js')
       const { Explainer } = await import('../../explain/explainer.js')
       const { outcome, byCaller, byTool } = await callsAround(dir, whole)
@@ -109,9 +115,8 @@ export const callOperations = (url: () => Promise<string>): Operation[] => [
               decided_by: { stage: opening.stage, rule: reason },
             })
       return {
-        ...refusal,
+        ...stated,
         ...(place === undefined ? {} : { rule: { ...place, lines: [...place.lines] } }),
-        ...(opening?.agentReason === undefined ? {} : { agent_reason: opening.agentReason }),
         caller_calls: [...byCaller],
         tool_calls: [...byTool],
         ...(outcome === undefined ? {} : { outcome }),

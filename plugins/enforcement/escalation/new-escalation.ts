@@ -1,12 +1,14 @@
 // Creates an escalation: the data of a waiting call that reviewers see, redacted if the policy requires it.
 import {
   type Call,
+  type CallRequest,
   canonicalInput,
   type EscalationRule,
   type Ids,
   isSideEffecting,
   personKeyOf,
   redactor,
+  sideEffectSource,
   sideEffects,
 } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
@@ -40,6 +42,7 @@ export function newEscalation(
   const { agentRef, metadata } = call.agent
   const agentReason = typeof metadata?.['reason'] === 'string' ? metadata['reason'] : undefined
   const name = caller.user ?? caller.clientId ?? caller.userId
+  const principalKind = caller.user === undefined && caller.clientId !== undefined ? 'client' : 'user'
   const input = canonicalInput(request)
   const shown = showsArguments ? (redacts?.text(input) ?? input) : undefined
   const isTruncated = shown !== undefined && shown.length > MAX_SHOWN_ARGS
@@ -56,6 +59,7 @@ export function newEscalation(
     inputSha256: sha256Hex(input),
     ...(isTruncated ? { wholeSha256: sha256Hex(shown) } : {}),
     principal: name === undefined ? 'nobody known' : (redacts?.pseudonym(name) ?? name),
+    ...(name === undefined ? {} : { principalKind }),
     ...(agentRef === null ? {} : { agent: redacts?.text(agentRef) ?? agentRef }),
     personKey: personKeyOf(caller),
     caller: hashesOfNames(id, caller),
@@ -68,6 +72,7 @@ export function newEscalation(
       ...(agentReason === undefined
         ? {}
         : { agentReason: redactedBy(call, agentReason).slice(0, MAX_REASON).toWellFormed() }),
+      severityReason: severity === undefined ? effectsOf(call, request) : 'set by the policy',
     },
     severity: severity ?? (isSideEffecting(request, call.get(sideEffects)) ? 'high' : 'medium'),
     rule: { ...kept, ...(setId === undefined ? {} : { approvalSetId: setId }) },
@@ -90,6 +95,19 @@ export function newEscalation(
     ? { value: { ...decided(value, 'approved', now), decidedBy: 'strategy' }, input: undefined }
     : { value, input: isTruncated ? shown : undefined }
 }
+
+/** Whether the call has side effects, and what says so. */
+function effectsOf(call: Call, request: CallRequest): string {
+  const knowledge = call.get(sideEffects)
+  const effects = isSideEffecting(request, knowledge) ? 'may have side effects' : 'has no side effects'
+  return request.kind === 'tool' ? `${effects}, by ${sources[sideEffectSource(request, knowledge)]}` : effects
+}
+
+const sources = {
+  policy: 'side_effects.tools of the policy',
+  annotations: "its server's annotations",
+  name: 'its name and method',
+} as const
 
 function redactedBy(call: Call, text: string): string {
   return call.get(redactor)?.text(text) ?? text

@@ -14,6 +14,7 @@ export function publicView(value: StoredEscalation): Escalation {
     tool,
     reference,
     principal,
+    ...(value.principalKind === undefined ? {} : { principalKind: value.principalKind }),
     ...(value.agent === undefined ? {} : { agent: value.agent }),
     reason: reasons[0] ?? '',
     ...(detail === undefined ? {} : { detail }),

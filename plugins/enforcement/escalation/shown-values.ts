@@ -1,6 +1,6 @@
 // The values that name a waiting call for its reviewers: those that its rules read, then other short ones.
 import type { Escalation } from '@svc/core'
-import { isJsonObject, parseJsonContainer } from '@svc/core/json'
+import { isJsonObject, parseJsonContainer, sha256Hex } from '@svc/core/json'
 import { foldName } from '@svc/core/match'
 
 const MAX_VALUES = 3
@@ -119,6 +119,8 @@ function nameOf([root, ...names]: Path): string {
   return (root === 'args' ? names : [root, ...names]).join('.')
 }
 
+/** Texts that differ where they are cut differ in the digits of their hash. */
 function cut(text: string): string {
-  return text.length > MAX_TEXT ? `${text.slice(0, MAX_TEXT - 1).toWellFormed()}…` : text
+  if (text.length <= MAX_TEXT) return text
+  return `${text.slice(0, 20).toWellFormed()}…${sha256Hex(text).slice(0, 8)}…${text.slice(-10).toWellFormed()}`
 }

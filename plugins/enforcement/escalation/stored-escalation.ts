@@ -55,6 +55,7 @@ const escalationSchema = z.strictObject({
   /** The hash of the whole input, if `args` is truncated; redacted like `args`. */
   wholeSha256: z.string().optional(),
   principal: z.string(),
+  principalKind: z.enum(['user', 'client']).exactOptional(),
   agent: z.string().optional(),
   /** Hash of the caller as a person; the pending escalations of each are counted. */
   personKey: z.string(),
@@ -70,6 +71,7 @@ const escalationSchema = z.strictObject({
       stage: z.string(),
       policySha256: z.string().exactOptional(),
       agentReason: z.string().exactOptional(),
+      severityReason: z.string().exactOptional(),
     })
     .optional(),
   severity: z.enum(['low', 'medium', 'high']),

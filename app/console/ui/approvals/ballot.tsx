@@ -17,6 +17,8 @@ interface BallotProps {
   /** Why it cannot be approved yet. */
   readonly unread: string | undefined
   readonly hint: string
+  /** Whether an input that is voted on has hidden characters. */
+  readonly hasHidden: boolean
   readonly send: (vote: { readonly vote: Choice; readonly comment?: string }) => Promise<void>
   /** Beside the buttons. */
   readonly children?: ComponentChildren
@@ -28,7 +30,7 @@ const SETTLE_MS = 1_000
 /** "Send" appears where "Approve" was: the second of two quick clicks must not send a vote. */
 const SEND_MS = 500
 
-export function Ballot({ of, calls, unread, hint, send, children }: BallotProps): JSX.Element {
+export function Ballot({ of, calls, unread, hint, hasHidden, send, children }: BallotProps): JSX.Element {
   const { session } = usePage()
   const [choice, setChoice] = useState<Choice | undefined>()
   const [error, setError] = useState<ApiRefusal | undefined>()
@@ -102,6 +104,7 @@ export function Ballot({ of, calls, unread, hint, send, children }: BallotProps)
           <span class="hint" role="status">
             {wait ?? hint}
           </span>
+          {hasHidden && <span class="warning">Hidden characters: see above</span>}
           {children}
           <span class="hint voter">
             You vote as{' '}

@@ -84,6 +84,6 @@ function stepsOf({ escalation, context: { outcome } }: ApprovalDetail, now: numb
   const left = Date.parse(end) - now
   return [
     first,
-    left > 0 ? `${countdown(left)} left to repeat the call` : 'not sent: nobody repeated the call',
+    left > 0 ? `${countdown(left, true)} left to repeat the call` : 'not sent: nobody repeated the call',
   ]
 }

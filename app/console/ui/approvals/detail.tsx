@@ -7,7 +7,7 @@ import { Copy } from '../kit/copy.js'
 import { usePage } from '../kit/page.js'
 import { castVote } from '../kit/passkey.js'
 import { Time } from '../kit/time.js'
-import { Untrusted } from '../kit/untrusted.js'
+import { hiddenCharacters, Untrusted } from '../kit/untrusted.js'
 import { Ballot } from './ballot.js'
 import { DecidedBanner } from './decided-banner.js'
 import { Input } from './input.js'
@@ -96,6 +96,7 @@ export function Detail({ detail, isOpened, hasPicks, onChange, onVoted }: Detail
           of={`${escalation.id} ${isOpened}`}
           unread={hasSeenAll || input === undefined ? undefined : 'Scroll to the end of the input first.'}
           hint={escalation.requires === undefined ? '' : 'Needs your passkey.'}
+          hasHidden={input !== undefined && hiddenCharacters(input).length > 0}
           send={async (vote) => {
             try {
               await castVote(api, escalation, {
@@ -142,7 +143,7 @@ function Emergency({ emergency: { reason, review } }: EmergencyProps): JSX.Eleme
   )
 }
 
-function Headline({ detail: { escalation } }: { readonly detail: ApprovalDetail }): JSX.Element {
+function Headline({ detail: { escalation, context } }: { readonly detail: ApprovalDetail }): JSX.Element {
   const { server, tenant, severity, status, id } = escalation
   return (
     <header class="headline">
@@ -157,7 +158,8 @@ function Headline({ detail: { escalation } }: { readonly detail: ApprovalDetail 
           tenant <Untrusted text={tenant} cut={40} />
         </li>
         <li>
-          <span class={severity === 'high' ? 'badge bad' : 'badge'}>{severity} risk</span>
+          <span class={severity === 'high' ? 'badge bad' : 'badge'}>{severity} risk</span>{' '}
+          {context.severity_reason}
         </li>
         <li>
           asked <Time at={escalation.created_at} show="ago" />

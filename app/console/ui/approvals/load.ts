@@ -3,12 +3,16 @@ import type { CallerView, EscalationJson, EscalationList } from '../../../escala
 import type { Location } from '../../api.js'
 import type { ContextJson } from '../../calls/operations.js'
 import { type Api, apiRefusalOf } from '../kit/api.js'
+import { sha256Of } from '../kit/sha256.js'
 
 type Reads = Pick<Api, 'get' | 'text'>
 
 /** The members of an escalation that the list shows; with the inputs of all, pages would be large. */
 export interface WaitingRow
-  extends Pick<EscalationJson, 'id' | 'tool' | 'principal' | 'agent' | 'reason' | 'expires_at' | 'values'> {
+  extends Pick<
+    EscalationJson,
+    'id' | 'tool' | 'principal' | 'principal_kind' | 'agent' | 'reason' | 'expires_at' | 'values'
+  > {
   /** An emergency call that ran, and whose review is open. */
   readonly isReview: boolean
 }
@@ -82,9 +86,9 @@ export async function loadWaiting(api: Reads, count: number): Promise<Waiting> {
 }
 
 function rowOf(escalation: EscalationJson): WaitingRow {
-  const { id, tool, principal, agent, reason, expires_at, values, status } = escalation
-  const row = { id, tool, principal, reason, expires_at, isReview: status !== 'pending' }
-  return { ...row, ...(agent === undefined ? {} : { agent }), ...(values === undefined ? {} : { values }) }
+  const { id, tool, principal, principal_kind, agent, reason, expires_at, values, status } = escalation
+  const isReview = status !== 'pending'
+  return { id, tool, principal, principal_kind, agent, reason, expires_at, values, isReview }
 }
 
 export async function loadDetail(api: Reads, id: string): Promise<ApprovalDetail> {
@@ -104,11 +108,6 @@ export async function loadShownCall(api: Reads, id: string): Promise<ShownCall> 
 
 function pathOf(id: string): string {
   return `/api/escalations/${encodeURIComponent(id)}`
-}
-
-async function sha256Of(text: string): Promise<string> {
-  const digest = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(text))
-  return [...new Uint8Array(digest)].map((byte) => byte.toString(16).padStart(2, '0')).join('')
 }
 
 /** Whether people have to vote: on the call, or on the review of an emergency call. */

@@ -4,26 +4,29 @@ import type { EscalationJson } from '../../../escalations/escalation-json.js'
 import { Untrusted } from '../kit/untrusted.js'
 
 interface NamesProps {
-  readonly agent: string | undefined
-  readonly caller: string
+  readonly escalation: Pick<EscalationJson, 'agent' | 'principal' | 'principal_kind'>
   /** The same as in `Untrusted`. */
   readonly isCell?: boolean
 }
 
 /** The agent states its own name; the caller's name is from its token. */
-export function Names({ agent, caller, isCell = false }: NamesProps): JSX.Element {
+export function Names({ escalation, isCell = false }: NamesProps): JSX.Element {
+  const { agent, principal, principal_kind: kind } = escalation
+  const hasAgent = agent !== undefined && agent !== principal
   return (
     <>
-      {agent !== undefined && agent !== caller && (
+      {hasAgent && (
         <>
+          {!isCell && 'Agent '}
           <strong title="the agent, as it names itself">
             <Untrusted text={agent} cut={isCell ? 24 : 60} isCell={isCell} />
           </strong>
           {' for '}
         </>
       )}
+      {kind !== undefined && (hasAgent || isCell ? `${kind} ` : `${kind === 'user' ? 'User' : 'Client'} `)}
       <strong title="the caller, by its token">
-        <Untrusted text={caller} cut={80} isCell={isCell} />
+        <Untrusted text={principal} cut={80} isCell={isCell} />
       </strong>
     </>
   )
@@ -33,7 +36,7 @@ export function Values({ values = [] }: Pick<EscalationJson, 'values'>): JSX.Ele
   return (
     <>
       {values.map(({ name, value }, at) => (
-        <Fragment key={name}>
+        <Fragment key={at}>
           {at > 0 && ', '}
           <Untrusted text={name} />{' '}
           <b>
@@ -48,16 +51,16 @@ export function Values({ values = [] }: Pick<EscalationJson, 'values'>): JSX.Ele
 interface SentenceProps {
   readonly escalation: Pick<
     EscalationJson,
-    'agent' | 'principal' | 'tool' | 'status' | 'values' | 'enrolment'
+    'agent' | 'principal' | 'principal_kind' | 'tool' | 'status' | 'values' | 'enrolment'
   >
 }
 
-/** `agent-7 for bob@example.com wants refund_payment, amount 240`. */
+/** `Agent agent-7 for user bob@example.com wants refund_payment, amount 240`. */
 export function Sentence({ escalation }: SentenceProps): JSX.Element {
-  const { agent, principal, tool, status, values = [], enrolment } = escalation
+  const { tool, status, values = [], enrolment } = escalation
   return (
     <span class="sentence">
-      <Names agent={agent} caller={principal} /> {status === 'pending' ? 'wants' : 'wanted'}{' '}
+      <Names escalation={escalation} /> {status === 'pending' ? 'wants' : 'wanted'}{' '}
       {enrolment === undefined ? (
         <code>
           <Untrusted text={tool} cut={80} />

@@ -8,7 +8,7 @@ import { apiRefusalOf } from '../kit/api.js'
 import { useEvents } from '../kit/events.js'
 import { usePage } from '../kit/page.js'
 import { castVotes } from '../kit/passkey.js'
-import { Untrusted } from '../kit/untrusted.js'
+import { hiddenCharacters, Untrusted } from '../kit/untrusted.js'
 import { Ballot } from './ballot.js'
 import { DecidedBy } from './decided-banner.js'
 import { Input } from './input.js'
@@ -104,6 +104,7 @@ export function Together({ picked, onLeaveOut, onClose, onVoted }: TogetherProps
               ? 'One signature of your passkey.'
               : ''
           }
+          hasHidden={voted.some(({ input = '' }) => hiddenCharacters(input).length > 0)}
           send={send}
         />
       ) : (

@@ -95,7 +95,7 @@ class Row extends Component<RowProps> {
 }
 
 function WaitingCall({ waiting, isSelected, isPicked, onSelect, onPick }: RowProps): JSX.Element {
-  const { id, tool, principal, agent, reason, values = [], expires_at: expiresAt, isReview } = waiting
+  const { id, tool, principal, reason, values = [], expires_at: expiresAt, isReview } = waiting
   return (
     <li data-id={id}>
       <label class="pick">
@@ -120,9 +120,9 @@ function WaitingCall({ waiting, isSelected, isPicked, onSelect, onPick }: RowPro
         <span class="tool mono">
           <Untrusted text={tool} cut={60} isCell />
         </span>
-        {isReview ? <span class="badge bad">to review</span> : <Left until={expiresAt} />}
+        {isReview ? <span class="badge bad">to review</span> : <Left until={expiresAt} isCell />}
         <span class="from">
-          <Names agent={agent} caller={principal} isCell />
+          <Names escalation={waiting} isCell />
         </span>
         {values.length > 0 && (
           <span class="values">
@@ -148,16 +148,20 @@ interface LeftProps {
   readonly until: string
   /** The text after the time, about the decision that follows. */
   readonly then?: string
+  /** Whether it is in a row, where seconds and the word are left out. */
+  readonly isCell?: boolean
 }
 
 /** The time that is left. The last two minutes are marked by a word too, for readers who see no colours. */
-export function Left({ until, then = '' }: LeftProps): JSX.Element {
+export function Left({ until, then = '', isCell = false }: LeftProps): JSX.Element {
   const left = Date.parse(until) - useNow()
   if (left <= 0) return <span class="left bad">time is over</span>
   return (
     <span class={left < SOON_MS ? 'left soon' : 'left'}>
       {left < SOON_MS ? 'only ' : ''}
-      {countdown(left)} left{then}
+      {countdown(left, isCell)}
+      <span class={isCell ? 'sr' : undefined}> left</span>
+      {then}
     </span>
   )
 }

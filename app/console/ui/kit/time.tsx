@@ -67,10 +67,11 @@ export function inWords(milliseconds: number): string {
   return seconds < 172_800 ? `${Math.round(seconds / 3600)} h` : `${Math.round(seconds / 86_400)} days`
 }
 
-/** `4:07`, `1:02:03`; the time that is left. */
-export function countdown(milliseconds: number): string {
+/** `54 s`, `14 min 54 s`, `3 h 20 min`, `2 d 4 h`: the time that is left. `isShort`: seconds only in the last two minutes. */
+export function countdown(milliseconds: number, isShort = false): string {
   const seconds = Math.max(0, Math.floor(milliseconds / 1000))
-  const [hours, minutes] = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60]
-  const pad = (value: number) => String(value).padStart(2, '0')
-  return hours === 0 ? `${minutes}:${pad(seconds % 60)}` : `${hours}:${pad(minutes)}:${pad(seconds % 60)}`
+  const [minutes, hours] = [Math.floor(seconds / 60), Math.floor(seconds / 3600)]
+  if (minutes === 0) return `${seconds} s`
+  if (hours === 0) return isShort && minutes > 1 ? `${minutes} min` : `${minutes} min ${seconds % 60} s`
+  return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} d ${hours % 24} h`
 }

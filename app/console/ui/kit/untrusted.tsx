@@ -1,7 +1,8 @@
 // The only component that shows texts of callers, servers and reviewers. Invisible characters, and those that change the order
 // of others, are shown by name; long texts are cut until the reader asks for the rest.
 import type { JSX } from 'preact'
-import { useState } from 'preact/hooks'
+import { useEffect, useState } from 'preact/hooks'
+import { sha256Of } from './sha256.js'
 
 const CUT = 400
 
@@ -46,7 +47,7 @@ export interface UntrustedProps {
   readonly cut?: number
   /** Whether line feeds break lines. */
   readonly isBlock?: boolean
-  /** Whether it is in a row of a table or list, so that the page of the row has the rest of a cut text. */
+  /** Whether it is in a row of a table or list, so that it is cut in the middle, and the page of the row has all of it. */
   readonly isCell?: boolean
 }
 
@@ -54,15 +55,36 @@ export function Untrusted({ text, cut = CUT, isBlock = false, isCell = false }: 
   const [isWhole, setWhole] = useState(false)
   const isLong = text.length > cut
   const shown = isLong && !isWhole ? text.slice(0, cut) : text
+  if (isLong && isCell) return <CutInside text={text} cut={cut} />
   return (
     <span class={isBlock ? 'untrusted block' : 'untrusted'}>
       <bdi>{marked(shown, isBlock)}</bdi>
-      {isLong && isCell && '…'}
-      {isLong && !isWhole && !isCell && (
+      {isLong && !isWhole && (
         <button type="button" class="more" onClick={() => setWhole(true)}>
           … {(text.length - cut).toLocaleString('en')} more characters
         </button>
       )}
+    </span>
+  )
+}
+
+const DIGITS = 8
+
+/** A text that is cut in the middle. Texts that differ there differ in the digits of their hash. */
+function CutInside({ text, cut }: { readonly text: string; readonly cut: number }): JSX.Element {
+  const [hash, setHash] = useState('')
+  useEffect(() => {
+    let isOver = false
+    void sha256Of(text).then((digits) => isOver || setHash(`${digits.slice(0, DIGITS)}…`))
+    return () => {
+      isOver = true
+    }
+  }, [text])
+  const end = Math.floor(cut / 4)
+  return (
+    <span class="untrusted">
+      <bdi>{marked(text.slice(0, cut - end - DIGITS), false)}</bdi>…{hash}
+      <bdi>{marked(text.slice(-end), false)}</bdi>
     </span>
   )
 }

@@ -1,4 +1,12 @@
-import { type Call, type CallRequest, escalation, Refusal, verdict } from '@svc/core'
+import {
+  type Call,
+  type CallRequest,
+  escalation,
+  Refusal,
+  type SideEffectKnowledge,
+  sideEffects,
+  verdict,
+} from '@svc/core'
 import { expect } from 'chai'
 import { caller, type EscalationRig, idOf, MINUTE, reviewer, risky, startRig, summaryOf, TTL } from './rig.js'
 
@@ -236,14 +244,26 @@ describe('a call that escalates', () => {
     expect(call.need(verdict).effectOf(risky.reason)).to.equal('escalate')
   })
 
-  it('has the severity of the policy, else the one of its side effects', async () => {
-    const plain = await rig.service.find(idOf(await rig.call()))
-    const changing = await rig.service.find(idOf(await rig.call({ tool: 'delete_file' })))
-    expect([plain?.severity, changing?.severity]).to.deep.equal(['medium', 'high'])
+  it('has the severity of the policy, else the one of its side effects, and says which', async () => {
+    const severityOf = async (one: EscalationRig, tool: string, knowledge: SideEffectKnowledge = {}) => {
+      const call = one.make({ tool })
+      call.set(sideEffects, knowledge)
+      const found = await one.service.find(idOf(await one.through(call)))
+      return `${found?.severity}: ${found?.opening?.severityReason}`
+    }
+    const readOnly = () => false
+    expect(await severityOf(rig, 'read_file')).to.equal('medium: has no side effects, by its name and method')
+    expect(await severityOf(rig, 'delete_file')).to.equal(
+      'high: may have side effects, by its name and method',
+    )
+    expect(await severityOf(rig, 'drop_file', { annotations: readOnly })).to.equal(
+      "medium: has no side effects, by its server's annotations",
+    )
+    expect(await severityOf(rig, 'pay_file', { annotations: readOnly, policy: () => true })).to.equal(
+      'high: may have side effects, by side_effects.tools of the policy',
+    )
     await using strict = await startRig({ rule: { severity: 'low' } })
-    expect(await strict.service.find(idOf(await strict.call({ tool: 'delete_file' })))).to.include({
-      severity: 'low',
-    })
+    expect(await severityOf(strict, 'delete_file')).to.equal('low: set by the policy')
   })
 
   it('shows reviewers its arguments, truncated if they are long, or not at all', async () => {

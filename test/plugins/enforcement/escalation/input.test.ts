@@ -98,7 +98,7 @@ describe('the input of an escalation', () => {
       'params.unit EUR',
     ])
     expect(await valuesOf({ args: { amount: 'y'.repeat(50) }, findings: [ruled] })).to.deep.equal([
-      `amount ${'y'.repeat(39)}…`,
+      `amount ${'y'.repeat(20)}…${sha256Hex('y'.repeat(50)).slice(0, 8)}…${'y'.repeat(10)}`,
     ])
   })
 

@@ -93,4 +93,17 @@ describe('the short values of a call that waits', () => {
       { name: 'note', value: 'null' },
     ])
   })
+
+  it('stay different where they are cut', () => {
+    const name = (middle: string, end: string) => `${'member_'.repeat(4)}${middle}${'_of_it'.repeat(4)}${end}`
+    const names = [name('a', 'y'), name('b', 'y'), name('a', 'z')]
+    const shown = shownOf(
+      Object.fromEntries(names.map((one) => [one, one])),
+      ...names.map((one) => ruleOf(`args.${one}`)),
+    )
+    for (const texts of [shown.map((one) => one.name), shown.map((one) => one.value)]) {
+      expect(new Set(texts).size).to.equal(3)
+      for (const text of texts) expect(text).to.match(/^.{20}…[0-9a-f]{8}….{10}$/)
+    }
+  })
 })
