@@ -262,15 +262,27 @@ describe('stores in Redis', function () {
       rmSync(home, { recursive: true, force: true })
     })
 
-    async function results(url: string, trusted?: TestAuthority): Promise<string[]> {
+    async function results(
+      url: string,
+      trusted?: TestAuthority,
+      nodes: readonly string[] = [],
+    ): Promise<string[]> {
       const script = fileURLToPath(new URL('./redis-tls-client.js', import.meta.url))
       const env = { ...process.env, NODE_EXTRA_CA_CERTS: trusted?.root.certFile }
-      const { stdout } = await promisify(execFile)(process.execPath, [script, url], { env })
+      const { stdout } = await promisify(execFile)(process.execPath, [script, url, ...nodes], { env })
       return Object.values(JSON.parse(stdout) as Record<string, string>)
     }
 
     it('work if the authority of the server is trusted', async () => {
       expect(await results(`rediss://127.0.0.1:${redis.port}`, authority)).to.deep.equal(['ok', 'ok', 'ok'])
+    })
+
+    it('work in a cluster whose nodes and clients speak TLS', async () => {
+      await using cluster = await startRedisCluster({ tls: { authority, node: authority.node() } })
+      const [first, ...nodes] = cluster.tlsPorts.map((port) => `127.0.0.1:${port}`)
+      expect(await results(`rediss://${first}`, authority, nodes)).to.deep.equal(['ok', 'ok', 'ok'])
+      const strangers = await results(`rediss://${first}`, new TestAuthority(home, 'Other Root'), nodes)
+      for (const result of strangers) expect(result).to.match(/Redis cannot be reached: .*certificate/)
     })
 
     it('do not connect if it is not, and say why and what to do', async () => {

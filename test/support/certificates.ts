@@ -27,6 +27,11 @@ export class TestAuthority {
     return this.#signed(name, days, 'serverAuth', ['-addext', 'subjectAltName=IP:127.0.0.1,DNS:localhost'])
   }
 
+  /** Of a node of a cluster, which is a server to its clients and a client of other nodes. */
+  node(name = 'node'): Certificate {
+    return this.#signed(name, 30, 'serverAuth,clientAuth', ['-addext', 'subjectAltName=IP:127.0.0.1'])
+  }
+
   client(name = 'agent'): Certificate {
     return this.#signed(name, 30, 'clientAuth', [])
   }

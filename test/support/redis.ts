@@ -5,6 +5,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Redis } from 'ioredis'
+import type { Certificate, TestAuthority } from './certificates.js'
 import { endWithRunner } from './child-lifetime.js'
 import { freePort } from './loopback.js'
 
@@ -77,21 +78,46 @@ export async function startTlsRedis({
 export interface RedisCluster extends AsyncDisposable {
   /** The primaries; the replica of the first, if there is one, comes last. */
   readonly nodes: readonly RedisServer[]
+  /** Of the same nodes, if they speak TLS. */
+  readonly tlsPorts: readonly number[]
 }
 
-/** Three primaries, and with `replica` one replica of the first. */
-export async function startRedisCluster({ replica = false } = {}): Promise<RedisCluster> {
-  const args = ['--cluster-enabled', 'yes', '--cluster-node-timeout', '500']
+interface ClusterOptions {
+  /** Whether the first primary has a replica. */
+  readonly replica?: boolean
+  /** Clients and nodes speak TLS with this certificate; a port without it is there for the test. */
+  readonly tls?: { readonly authority: TestAuthority; readonly node: Certificate }
+}
+
+/** Three primaries. */
+export async function startRedisCluster({
+  replica = false,
+  tls,
+}: ClusterOptions = {}): Promise<RedisCluster> {
+  const common = ['--cluster-enabled', 'yes', '--cluster-node-timeout', '500']
+  const tlsPorts: number[] = []
+  const startNode = async () => {
+    if (tls === undefined) return startRedis(common, await clusterPort())
+    const port = await clusterPort()
+    tlsPorts.push(port)
+    const { certFile, keyFile } = tls.node
+    return startRedis([
+      ...common,
+      ...['--tls-port', `${port}`, '--tls-cluster', 'yes', '--tls-auth-clients', 'no'],
+      ...['--tls-cert-file', certFile, '--tls-key-file', keyFile],
+      ...['--tls-ca-cert-file', tls.authority.root.certFile],
+    ])
+  }
   const nodes: RedisServer[] = []
   const cluster = {
     nodes,
+    tlsPorts,
     async [Symbol.asyncDispose]() {
       for (const node of nodes) await node[Symbol.asyncDispose]()
     },
   }
   try {
-    for (let node = 0; node < (replica ? 4 : 3); node++)
-      nodes.push(await startRedis(args, await clusterPort()))
+    for (let node = 0; node < (replica ? 4 : 3); node++) nodes.push(await startNode())
     const [first] = nodes
     if (first === undefined) throw new Error('no nodes')
     for (const [i, node] of nodes.entries()) {
@@ -101,7 +127,7 @@ export async function startRedisCluster({ replica = false } = {}): Promise<Redis
         await node.send('CLUSTER', 'ADDSLOTS', ...Array.from({ length: to - from + 1 }, (_, at) => from + at))
         await node.send('CLUSTER', 'SET-CONFIG-EPOCH', i + 1)
       }
-      if (node !== first) await node.send('CLUSTER', 'MEET', '127.0.0.1', first.port)
+      if (node !== first) await node.send('CLUSTER', 'MEET', '127.0.0.1', tlsPorts[0] ?? first.port)
     }
     const slotsKnown = async () =>
       (await Promise.all(nodes.map((node) => node.send('CLUSTER', 'INFO')))).every(

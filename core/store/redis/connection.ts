@@ -22,10 +22,12 @@ type Argument = string | number
 
 export class RedisConnection {
   #client: Redis | Cluster
+  #options: RedisConnectionOptions
   #connectTimeoutMs: number
   #lastError = 'no connection yet'
 
   constructor(options: RedisConnectionOptions) {
+    this.#options = options
     this.#connectTimeoutMs = options.connectTimeoutMs ?? 2000
     this.#client = clientFor(options, this.#connectTimeoutMs)
     this.#client.on('error', (error: unknown) => {
@@ -46,7 +48,8 @@ export class RedisConnection {
     try {
       await Promise.race([this.#connected(), stopped])
     } catch {
-      // The client's `connect` does not say why it failed; its `error` event did.
+      // The client's `connect` does not say why it failed; its `error` event did, unless it is of a cluster.
+      if (this.#options.cluster) this.#lastError = (await nodeError(this.#options)) ?? this.#lastError
       const remedy = this.#lastError.includes('certificate')
         ? 'NODE_EXTRA_CA_CERTS adds an authority'
         : 'start it, or correct redisUrl'
@@ -153,11 +156,23 @@ function needsLoading(error: Error | null | undefined): boolean {
   return /^(NOSCRIPT|MOVED|ASK) /.test(error?.message ?? '')
 }
 
-function clientFor(options: RedisConnectionOptions, connectTimeout: number): Redis | Cluster {
+/** Why the first node of a cluster does not respond; undefined if it does, or says nothing within half a second. */
+async function nodeError(options: RedisConnectionOptions): Promise<string | undefined> {
+  const { first, common } = settingsOf(options, 500)
+  const node = new Redis({ ...common, ...first, lazyConnect: true, retryStrategy: null })
+  let reason: string | undefined
+  node.on('error', (error: unknown) => {
+    reason ??= safeMessage(error)
+  })
+  // What it rejects with says less than the event.
+  await node.connect().catch(() => undefined)
+  node.disconnect()
+  return reason
+}
+
+function settingsOf(options: RedisConnectionOptions, connectTimeout: number) {
   const url = new URL(options.url)
   const first = { host: url.hostname.replace(/^\[|\]$/g, ''), port: Number(url.port || defaultPort(options)) }
-  const nodes = [first, ...(options.nodes ?? []).map(nodeAt)]
-  const db = Number(url.pathname.slice(1) || 0)
   const common = {
     ...(url.username === '' ? {} : { username: decodeURIComponent(url.username) }),
     ...(url.password === '' ? {} : { password: decodeURIComponent(url.password) }),
@@ -171,6 +186,12 @@ function clientFor(options: RedisConnectionOptions, connectTimeout: number): Red
     // The primary has become a replica: its address may lead to the new primary by now.
     reconnectOnError: (error: Error) => error.message.startsWith('READONLY'),
   } satisfies RedisOptions
+  return { first, common, db: Number(url.pathname.slice(1) || 0) }
+}
+
+function clientFor(options: RedisConnectionOptions, connectTimeout: number): Redis | Cluster {
+  const { first, common, db } = settingsOf(options, connectTimeout)
+  const nodes = [first, ...(options.nodes ?? []).map(nodeAt)]
   if (options.cluster) {
     return new Cluster(nodes, {
       redisOptions: common,
