@@ -13,6 +13,7 @@ import {
   isConnection,
   type MainMethods,
   mainMs,
+  policyMs,
   type WorkerMethods,
   type WorkerSettings,
 } from './messages.js'
@@ -71,10 +72,7 @@ class Worker implements WorkerLink {
       prepare: (policy, cause) => this.#prepare(policy, cause),
       record: () => this.#preparedReload.record(),
       commit: async (change) => this.#takePrepared().commit(change ?? undefined),
-      discard: async () => {
-        this.#reloadNumber++
-        if (this.#prepared !== undefined) await this.#takePrepared().discard()
-      },
+      discard: () => this.#discard(),
       announceRefusal: (reason, cause) => this.#gateway.announceRefusal(new Error(reason), cause),
       metrics: async () => this.#running?.metrics() ?? '',
       fact: (name, args) => factOf(this.#gateway.facts, name, args),
@@ -147,14 +145,27 @@ class Worker implements WorkerLink {
   }
 
   /** One at a time, also if the main process waits no longer for an earlier one. */
-  async #prepare(policy: PolicySource, cause: ReloadCause): Promise<void> {
+  #prepare(policy: PolicySource, cause: ReloadCause): Promise<void> {
     const number = ++this.#reloadNumber
-    await Promise.allSettled([this.#preparing])
-    this.#preparing = this.#gateway.prepareReload(policy, cause).then(async (prepared) => {
+    const earlier = Promise.allSettled([this.#preparing])
+    this.#preparing = earlier.then(async () => {
+      this.#requireCurrent(number)
+      const prepared = await this.#gateway.prepareReload(policy, cause)
       if (number === this.#reloadNumber) this.#prepared = prepared
       else await prepared.discard()
+      this.#requireCurrent(number)
     })
-    await this.#preparing
+    return this.#preparing
+  }
+
+  #requireCurrent(number: number): void {
+    const isDiscarded = number !== this.#reloadNumber || this.#closing !== undefined
+    if (isDiscarded) throw new Error('the reload was discarded')
+  }
+
+  async #discard(): Promise<void> {
+    this.#reloadNumber++
+    if (this.#prepared !== undefined) await this.#takePrepared().discard()
   }
 
   get #preparedReload(): PreparedReload {
@@ -178,7 +189,9 @@ class Worker implements WorkerLink {
     try {
       // The main process has the reason of a start that failed.
       await Promise.allSettled([this.#starting])
-      if (this.#prepared !== undefined) await this.#takePrepared().discard()
+      await this.#discard()
+      // Its stages are stopped once they have started, which may take as long as the main process waits for them.
+      await Promise.allSettled([withinLimit('the preparation', this.#preparing, policyMs)])
       await this.#running?.close()
     } catch (err) {
       process.exitCode = 1
