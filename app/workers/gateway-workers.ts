@@ -10,7 +10,6 @@ import type { Registry } from 'prom-client'
 import { causeOfWatch, watchPolicy } from '../gateway/policy-watch.js'
 import type { ReloadCause, ReloadedPolicy } from '../gateway/reload-records.js'
 import type { ListenerName, PolicySource } from '../gateway/worker-link.js'
-import { collectedCounter, collectedGauge } from '../metrics/own-metric.js'
 import { LimitParts } from './limit-parts.js'
 import { type MainMethods, policyMs, type ReloadResult, responseMs, type WorkerSettings } from './messages.js'
 import { RestartBackoff } from './restart-backoff.js'
@@ -38,7 +37,7 @@ export class GatewayWorkers {
   #policy: PolicySource
   #limits: LimitParts<WorkerHolder>
   #holders = new Map<WorkerProcess, WorkerHolder>()
-  #metrics = new MetricsOfWorkers()
+  #metrics = new MetricsOfWorkers(() => this.#responding)
   /** The replacements that are starting: a reload waits for them, and they for a reload. */
   #starting = new Set<Promise<void>>()
   /** Reloads run one after the other. */
@@ -78,15 +77,12 @@ export class GatewayWorkers {
 
   /** Adds the metrics that no worker has to those that the main process exports. */
   addMetricsTo(registry: Registry): void {
-    collectedGauge('svc_workers', registry, (workers) => workers.set(this.#serving.length))
-    collectedCounter('svc_worker_restarts_total', registry, (restarts) =>
-      restarts.inc(this.#metrics.restarts),
-    )
+    this.#metrics.addOwnTo(registry)
   }
 
   /** Opens a port for the workers. Rejects as `listenOn` does. */
   async listen(name: ListenerName, at: { readonly host: string; readonly port: number }): Promise<number> {
-    const listener = new SharedListener(name, () => this.#responding)
+    const listener = new SharedListener(name, () => this.#receiving)
     await listener.listen(at)
     this.#listeners.push(listener)
     for (const worker of this.#serving) worker.calls.tell('listening', name, listener.port)
@@ -152,6 +148,12 @@ export class GatewayWorkers {
 
   get #responding(): WorkerProcess[] {
     return this.#running.filter(({ isResponding }) => isResponding)
+  }
+
+  /** The workers that get connections. If none responds, a connection waits in the worker that is to have it. */
+  get #receiving(): WorkerProcess[] {
+    const responding = this.#responding
+    return responding.length > 0 ? responding : this.#serving
   }
 
   /** Some worker serves from now on, or does not. */
@@ -280,7 +282,7 @@ export class GatewayWorkers {
         if (giving !== undefined) this.#limits.giveBack(giving, limit, key, count)
       },
       reload: (policy, cause) => resultOf(this.reload(() => policy ?? this.#parts.readFile(), cause)),
-      metrics: () => this.#metrics.text(this.#responding),
+      metrics: () => this.#metrics.text(),
       ask: (name, args) => Promise.all(this.#serving.map((one) => one.ask('fact', name, args))),
       draining: () => {
         worker.isServing = false

@@ -17,7 +17,7 @@ export class SharedListener {
   #next = 0
   #waiting = new Set<Socket>()
 
-  /** `workers` returns those that respond. */
+  /** `workers` returns those that get connections. */
   constructor(name: ListenerName, workers: () => readonly WorkerProcess[]) {
     this.name = name
     this.#workers = workers

@@ -1,6 +1,7 @@
 // The metrics of all workers as one: counters and histograms are added up, also those of workers that have ended, because
 // a counter must not fall; gauges, and the metrics of processes, get the label `worker`.
-import { ownMetrics } from '../metrics/metric-table.js'
+import { Registry } from 'prom-client'
+import { collectedCounter, collectedGauge } from '../metrics/own-metric.js'
 import type { WorkerProcess } from './worker-process.js'
 
 interface Family {
@@ -14,30 +15,40 @@ interface Family {
 type Families = Map<string, Family>
 
 export class MetricsOfWorkers {
+  #responding: () => readonly WorkerProcess[]
   #last = new Map<number, Families>()
   /** Sums of the workers that have ended. */
   #ended: Families = new Map()
   #restarts = 0
+  #own = new Registry()
+
+  /** `responding` returns the workers that respond. */
+  constructor(responding: () => readonly WorkerProcess[]) {
+    this.#responding = responding
+    this.addOwnTo(this.#own)
+  }
+
+  /** Adds the metrics that no worker has. */
+  addOwnTo(registry: Registry): void {
+    collectedGauge('svc_workers', registry, (workers) => workers.set(this.#responding().length))
+    collectedCounter('svc_worker_restarts_total', registry, (restarts) => restarts.inc(this.#restarts))
+  }
 
   /** The metrics in the text format (version 0.0.4). */
-  async text(workers: readonly WorkerProcess[]): Promise<string> {
-    await Promise.all(workers.map((worker) => this.#read(worker)))
+  async text(): Promise<string> {
+    await Promise.all(this.#responding().map((worker) => this.#read(worker)))
     const all: Families = new Map()
     add(all, this.#ended)
     for (const [worker, families] of this.#last) {
       add(all, families)
       label(all, families, worker)
     }
-    const own = [
-      ...ownFamily('svc_workers', workers.length),
-      ...ownFamily('svc_worker_restarts_total', this.#restarts),
-    ]
     const lines = [...all.values()].flatMap(({ head, samples }) => [
       ...head,
       ...[...samples].map(([sample, value]) => `${sample} ${value}`),
       '',
     ])
-    return [...lines, ...own].join('\n')
+    return [...lines, await this.#own.metrics()].join('\n')
   }
 
   ended(worker: number): void {
@@ -49,21 +60,11 @@ export class MetricsOfWorkers {
     this.#restarts++
   }
 
-  /** Workers that were replaced. */
-  get restarts(): number {
-    return this.#restarts
-  }
-
   /** If it does not respond, what it counted until the last time is kept. */
   async #read(worker: WorkerProcess): Promise<void> {
     const text = await worker.ask('metrics')
     if (text !== null && worker.isServing) this.#last.set(worker.number, familiesIn(text))
   }
-}
-
-function ownFamily(name: 'svc_workers' | 'svc_worker_restarts_total', value: number): string[] {
-  const { help, kind } = ownMetrics[name]
-  return [`# HELP ${name} ${help}`, `# TYPE ${name} ${kind}`, `${name} ${value}`, '']
 }
 
 function familiesIn(text: string): Families {

@@ -28,7 +28,7 @@ const samples = (text: string) => text.split('\n').filter((line) => line !== '' 
 
 describe('the metrics of workers', () => {
   it('add up counters and histograms, and label gauges and what is of a process', async () => {
-    const text = await new MetricsOfWorkers().text([worker(0, textOf(2, 1)), worker(1, textOf(3, 0))])
+    const text = await new MetricsOfWorkers(() => [worker(0, textOf(2, 1)), worker(1, textOf(3, 0))]).text()
     expect(samples(text)).to.deep.equal([
       'svc_calls_total{server="a b",code="OK"} 5',
       'd_bucket{le="+Inf",server="x"} 5',
@@ -44,11 +44,13 @@ describe('the metrics of workers', () => {
   })
 
   it('keep what a worker had counted that has ended, so that no counter falls', async () => {
-    const metrics = new MetricsOfWorkers()
-    await metrics.text([worker(0, textOf(2, 1)), worker(1, textOf(3, 1))])
+    let workers = [worker(0, textOf(2, 1)), worker(1, textOf(3, 1))]
+    const metrics = new MetricsOfWorkers(() => workers)
+    await metrics.text()
     metrics.ended(1)
     metrics.replaced()
-    const text = await metrics.text([worker(0, textOf(4, 1)), worker(1, textOf(1, 1))])
+    workers = [worker(0, textOf(4, 1)), worker(1, textOf(1, 1))]
+    const text = await metrics.text()
     expect(samples(text)).to.include.members([
       'svc_calls_total{server="a b",code="OK"} 8',
       'svc_worker_restarts_total 1',
@@ -56,9 +58,11 @@ describe('the metrics of workers', () => {
   })
 
   it('have the last values of a worker that does not respond', async () => {
-    const metrics = new MetricsOfWorkers()
-    await metrics.text([worker(0, textOf(2, 1))])
-    const text = await metrics.text([worker(0, null)])
+    let workers = [worker(0, textOf(2, 1))]
+    const metrics = new MetricsOfWorkers(() => workers)
+    await metrics.text()
+    workers = [worker(0, null)]
+    const text = await metrics.text()
     expect(samples(text)).to.include('svc_calls_total{server="a b",code="OK"} 2')
   })
 })
