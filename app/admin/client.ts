@@ -33,16 +33,20 @@ export interface IdentifyParts {
   readonly guesses: TokenGuesses
 }
 
+interface Identified {
+  readonly message: IncomingMessage
+  readonly operation: Pick<Operation, 'by'>
+  readonly exchange: AdminExchange
+  /** Gets a client whose request may still be refused. */
+  readonly known: ((client: Reviewer) => void) | undefined
+}
+
 /**
- * Resolves to the client of the token, else of the console's cookie, as the operation allows. `known` gets a client whose
- * request may still be refused. Rejects with `Refusal`.
+ * Resolves to the client of the token, else of the console's cookie, as the operation allows. Rejects with `Refusal`.
  */
 export async function clientOf(
-  message: IncomingMessage,
-  { by }: Pick<Operation, 'by'>,
-  exchange: AdminExchange,
+  { message, operation: { by }, exchange, known }: Identified,
   { findSession, guesses }: IdentifyParts,
-  known?: (client: Reviewer) => void,
 ): Promise<Reviewer> {
   const { authorization, cookie } = message.headers
   if (authorization !== undefined && by !== 'cookie') return clientOfToken(message, exchange, guesses)

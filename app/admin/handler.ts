@@ -17,7 +17,7 @@ import { errorResponse } from '../http/error-response.js'
 import { requestPath } from '../http/request-errors.js'
 import { type BufferedResponse, noCall, refusalResponse, writeWhole } from '../http/response.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
-import type { AdminAccess, AdminAuthorizer } from '../policy/admin-authorizer.js'
+import { type AdminAccess, type AdminAuthorizer, isReader } from '../policy/admin-authorizer.js'
 import { AccessRecords } from './access-records.js'
 import { bodyRefusal, readJson } from './body.js'
 import { type AdminExchange, clientOf, type RequestSession } from './client.js'
@@ -142,27 +142,23 @@ export class AdminHandler {
         return console.respond(message, {
           ...exchange,
           readJson: () => readJson(message),
-          ask: (identify, asked) => this.#ask('GET', asked, identify, exchange),
-          signIn: (identify, key) => this.#ask('POST', '/api/session', identify, exchange, { key }),
+          ask: (identify, asked) => this.#ask({ method: 'GET', url: asked, identify, exchange }),
+          signIn: (identify, key) =>
+            this.#ask({ method: 'POST', url: '/api/session', identify, exchange, body: { key } }),
         })
       }
       const findSession = async (one: IncomingMessage, now: AdminExchange) =>
         (await this.#parts.console()).sessionOf(one, now)
       const parts = { findSession, guesses: this.#guesses }
-      const identify: Identify = (now, known) => clientOf(message, found.operation, now, parts, known)
+      const identify: Identify = (now, known) =>
+        clientOf({ message, operation: found.operation, exchange: now, known }, parts)
       const { headers } = message
       return this.#run(found, identify, exchange, { headers, unread, readJson: () => readJson(message) })
     })
   }
 
   /** Responds to a request of the console itself. Never rejects. */
-  #ask(
-    method: string,
-    url: string,
-    identify: Identify,
-    exchange: AdminExchange,
-    body: object = {},
-  ): Promise<BufferedResponse> {
+  #ask({ method, url, identify, exchange, body = {} }: OwnRequest): Promise<BufferedResponse> {
     return this.#settled<never>(exchange.traceId, async () => {
       const given = { headers: {}, readJson: async () => body }
       const result = await this.#run(this.#find(method, url), identify, exchange, given)
@@ -267,6 +263,15 @@ export class AdminHandler {
 
 type Identify = (now: AdminExchange, known?: (client: Reviewer) => void) => Promise<Reviewer>
 
+/** A request of the console itself. */
+interface OwnRequest {
+  readonly method: 'GET' | 'POST'
+  readonly url: string
+  readonly identify: Identify
+  readonly exchange: AdminExchange
+  readonly body?: object
+}
+
 interface GivenRequest {
   readonly headers: IncomingHttpHeaders
   /** Why the body could not be read. */
@@ -291,11 +296,12 @@ interface FoundRequest extends FoundOperation {
 
 /** Rejects with `Refusal`. */
 function checkAccess(level: AccessLevel, access: AdminAccess): void {
-  const { operates, readsAll, readsMetrics, readsOutlines, tenant, sets } = access
-  const isReader = readsOutlines || readsAll || tenant !== undefined || sets.size > 0
+  const { operates, readsAll, readsMetrics } = access
   const missing = {
     'signed-in': undefined,
-    reader: isReader ? undefined : 'None of your roles is in admin.roles, and you are in no approval set.',
+    reader: isReader(access)
+      ? undefined
+      : 'None of your roles is in admin.roles, and you are in no approval set.',
     metrics: readsMetrics ? undefined : 'None of your roles in admin.roles may read metrics.',
     auditor: readsAll
       ? undefined

@@ -1,6 +1,7 @@
 // The operations on the session of a client of the admin listener, and on its rights.
 import type { ResponseHeaders } from '@svc/core'
 import { z } from 'zod'
+import { isReader } from '../policy/admin-authorizer.js'
 import type { AdminConsole } from './handler.js'
 import { type Operation, type OperationRequest, operation, PlainResponse } from './operation.js'
 
@@ -11,6 +12,7 @@ const sessionSchema = z.object({
   roles: z.array(z.string()).readonly(),
   votes: z.enum(['person', 'admin_token', 'none']).describe('The kind of voter that the client is.'),
   may: z.object({
+    read: z.boolean().describe('Read at all: your part of what the gateway has, and its events.'),
     read_metrics: z.boolean(),
     read_outlines: z.boolean().describe('Every escalation, without the input of its call.'),
     read_calls: z.boolean().describe('Calls and records: of every tenant, or of your own.'),
@@ -108,6 +110,7 @@ export function sessionOf({
 }: Pick<OperationRequest, 'client' | 'access' | 'authorizer'>): SessionJson {
   const { readsMetrics, readsOutlines, readsAll, operates, tenant, sets } = access
   const may = {
+    read: isReader(access),
     read_metrics: readsMetrics,
     read_outlines: readsOutlines,
     read_calls: readsAll || tenant !== undefined,

@@ -1,6 +1,6 @@
 // HTTP client of the admin listener, for the operators' commands. The token is sent in a header only.
 import { setTimeout as delay } from 'node:timers/promises'
-import { isLoopbackHost } from '@svc/core/http'
+import { isLoopbackHost, retryAfterMs } from '@svc/core/http'
 import { HttpClient, type HttpResponse } from '@svc/core/http-client'
 import { isUrl, messageOf } from '@svc/core/json'
 import { isKeyError, KeyReader } from '@svc/core/secret'
@@ -8,7 +8,7 @@ import { isKeyError, KeyReader } from '@svc/core/secret'
 const timeoutMs = 10_000
 /** Requests that the listener did not look at, as wrong tokens of others on this machine were before them, are sent again. */
 const maxTries = 30
-const maxPauseSec = 5
+const maxPauseMs = 5_000
 /** Limit for a response: a page of escalations with long inputs is smaller. */
 const maxBytes = 64 * 1024 * 1024
 
@@ -89,7 +89,8 @@ export class AdminClient {
     try {
       response = await client.send(address, exchange)
       for (let tries = 1; response.status === 429 && tries < maxTries; tries++) {
-        await delay(Math.min(Number(response.headers['retry-after'] ?? 1), maxPauseSec) * 1000)
+        const pauseMs = retryAfterMs(response.headers['retry-after'], Date.now()) ?? 1_000
+        await delay(Math.min(pauseMs, maxPauseMs))
         response = await client.send(address, exchange)
       }
     } catch (cause) {

@@ -1,5 +1,4 @@
 // `svc console`: the pages of the console from this installation, for a gateway elsewhere.
-import { readFile } from 'node:fs/promises'
 import { readWitnessKeys } from '@svc/plugin-audit/tools'
 import { Command } from 'commander'
 import { LocalConsole } from '../console/local-console.js'
@@ -27,9 +26,9 @@ export function consoleCommand(io: CliIo = processIo(), ended: () => Promise<voi
     .option('--witness-keys <file>', 'verifier keys of witnesses, with which the pages check cosignatures')
     .action(async ({ port, witnessKeys: file, ...flags }: ConsoleFlags) => {
       const client = await adminClientOf(flags, process.env)
-      // Read as keys first: a file of anything else is not for a page.
-      if (file !== undefined) await readWitnessKeys(file)
-      const witnessKeys = file === undefined ? undefined : await readFile(file, 'utf8')
+      // Only lines that are keys are for a page.
+      const keys = file === undefined ? undefined : await readWitnessKeys(file)
+      const witnessKeys = keys?.map(({ vkey }) => vkey).join('\n')
       const local = new LocalConsole(client, { witnessKeys })
       const link = await local.listen(port)
       await io.out(

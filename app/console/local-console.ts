@@ -12,7 +12,7 @@ import {
 } from 'node:http'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import { type Clock, hostClock, isRefusal, type MapBounds } from '@svc/core'
+import { type Clock, hostClock, isRefusal, type MapBounds, Refusal, statusOf } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import { MemoryMap } from '@svc/core/store'
 import { fixedHeaders } from '../admin/fixed-headers.js'
@@ -33,10 +33,19 @@ export interface RemoteApi {
   fetch(path: string, init: RequestInit): Promise<Response>
 }
 
+interface Settings {
+  readonly clock?: Clock
+  /** Verifier keys, one a line. */
+  readonly witnessKeys?: string | undefined
+  /** Milliseconds within which the gateway has to begin a response. */
+  readonly limitMs?: number
+}
+
 const json = { 'content-type': 'application/json' }
 const maxBodyBytes = 65_536
 /** Milliseconds after which a response that goes on is passed back only to a session that goes on. */
 const EVERY_MS = 1_000
+const LIMIT_MS = 30_000
 const passedOn = ['accept', 'content-type', 'last-event-id']
 const passedBack = ['content-type', 'content-disposition', 'etag']
 
@@ -46,29 +55,27 @@ export class LocalConsole {
   readonly #server: Server
   readonly #clock: Clock
   readonly #witnessKeys: string | undefined
+  readonly #limitMs: number
   readonly #sessions: Sessions
   /** The ticket in the link, which is used once. */
   #ticket: string | undefined = randomBytes(24).toString('base64url')
   #port = 0
 
-  /** `witnessKeys` are verifier keys, one a line. */
-  constructor(
-    api: RemoteApi,
-    { clock = hostClock, witnessKeys }: { clock?: Clock; witnessKeys?: string | undefined } = {},
-  ) {
+  constructor(api: RemoteApi, { clock = hostClock, witnessKeys, limitMs = LIMIT_MS }: Settings = {}) {
     this.#api = api
     this.#witnessKeys = witnessKeys
+    this.#limitMs = limitMs
     this.#clock = clock
     const map = (bounds: MapBounds) => new MemoryMap(bounds, clock)
     const proofs = new Proofs(clock, map(proofBounds))
     this.#sessions = new Sessions(randomBytes(32), clock, map(endedBounds), proofs)
     this.#server = createServer((message, response) => {
       this.#handle(message, response).catch((error: unknown) => {
-        if (response.headersSent) response.destroy()
-        else if (isRefusal(error)) {
-          const { code, message: text } = error
-          respond(response, 403, `${JSON.stringify({ error: code, message: text })}\n`, json)
-        } else respond(response, 502, `The gateway at ${api.origin} does not respond: ${messageOf(error)}\n`)
+        if (response.headersSent) return void response.destroy()
+        const { status, text } = refused(error)
+        const isApi = message.url?.startsWith('/api/') === true
+        if (isApi) respond(response, status, text, json)
+        else respond(response, status, `${messageOf(error)}\n`)
       })
     })
   }
@@ -114,11 +121,7 @@ export class LocalConsole {
     const body = jsonObjectIn(await readBody(message, maxBodyBytes))
     const key = sessionKeySchema.safeParse(body['key']).data
     if (this.#ticket === undefined || key === undefined || !isEqual(given, this.#ticket)) {
-      const refusal = {
-        error: 'UNAUTHENTICATED',
-        message: 'The link works once; start npx svc-sdk console again.',
-      }
-      return respond(response, 401, `${JSON.stringify(refusal)}\n`, json)
+      throw new Refusal('UNAUTHENTICATED', 'The link works once; start npx svc-sdk console again.')
     }
     importSessionKey(key)
     this.#ticket = undefined
@@ -137,8 +140,9 @@ export class LocalConsole {
     const body = isRead ? new Uint8Array() : new Uint8Array(await readBody(message, maxBodyBytes))
     // A body may end after the session.
     const session = await this.#sessionOf(message)
-    if (session === undefined)
-      return respond(response, 401, 'Open the link that npx svc-sdk console printed; it works once.\n')
+    if (session === undefined) {
+      throw new Refusal('UNAUTHENTICATED', 'Open the link that npx svc-sdk console printed; it works once.')
+    }
     await this.#sessions.checkRequest(message, session, async () => body)
     const path = requestPath(message)
     // The gateway has no session for the token, so only the session here ends or goes on.
@@ -150,18 +154,21 @@ export class LocalConsole {
     })
     const ending = new AbortController()
     const timer = setInterval(async () => {
-      if ((await this.#sessionOf(message)) === undefined) ending.abort()
+      if ((await this.#sessionOf(message)) !== undefined) return
+      ending.abort(new Refusal('UNAUTHENTICATED', 'The session is over.'))
     }, EVERY_MS)
     response.once('close', () => {
       clearInterval(timer)
       ending.abort()
     })
-    const found = await this.#api.fetch(path, {
-      method,
-      headers: Object.fromEntries(given),
-      signal: ending.signal,
-      ...(isRead ? {} : { body }),
-    })
+    const found = await this.#within((silent) =>
+      this.#api.fetch(path, {
+        method,
+        headers: Object.fromEntries(given),
+        signal: AbortSignal.any([ending.signal, silent]),
+        ...(isRead ? {} : { body }),
+      }),
+    )
     response.writeHead(found.status, {
       ...Object.fromEntries(
         passedBack.flatMap((name) =>
@@ -174,6 +181,23 @@ export class LocalConsole {
     response.flushHeaders()
     if (found.body === null) return void response.end()
     await pipeline(Readable.fromWeb(found.body as Parameters<typeof Readable.fromWeb>[0]), response)
+  }
+
+  /** Rejects with `Refusal`, also if the gateway does not respond; what begins in time may go on. */
+  async #within<T>(ask: (silent: AbortSignal) => Promise<T>): Promise<T> {
+    const silence = new AbortController()
+    const timer = setTimeout(() => silence.abort(), this.#limitMs)
+    try {
+      return await ask(silence.signal)
+    } catch (cause) {
+      if (isRefusal(cause)) throw cause
+      const how = silence.signal.aborted
+        ? `has not responded within ${this.#limitMs / 1000} seconds`
+        : `does not respond: ${messageOf(cause)}`
+      throw new Refusal('UPSTREAM_UNREACHABLE', `The gateway at ${this.#api.origin} ${how}.`, { cause })
+    } finally {
+      clearTimeout(timer)
+    }
   }
 
   /** The cookie after a request that ends or keeps the session; undefined after another. */
@@ -189,10 +213,11 @@ export class LocalConsole {
   ): Promise<void> {
     // The path of a built module: it is compiled apart, as it also runs in browsers.
     const pages: Pages = await import(new URL('../console/ui/page.js', import.meta.url).href)
-    const ask = async (path: string) => {
-      const found = await this.#api.fetch(path, {})
-      return { status: found.status, text: await found.text() }
-    }
+    const ask = (path: string) =>
+      this.#within(async (signal) => {
+        const found = await this.#api.fetch(path, { signal })
+        return { status: found.status, text: await found.text() }
+      })
     const session = await this.#sessionOf(message)
     const shown = session && (await ask('/api/session'))
     const { status, html } = await pages.render({
@@ -206,10 +231,16 @@ export class LocalConsole {
       assets: this.#assets,
       servedFor: this.#api.origin,
       witnessKeys: this.#witnessKeys,
-      ask,
+      ask: (path) => ask(path).catch(refused),
     })
     respond(response, status, html, pageHeaders(this.#assets))
   }
+}
+
+/** The response of the API for an error. */
+function refused(error: unknown): { status: number; text: string } {
+  const { code, message } = isRefusal(error) ? error : new Refusal('INTERNAL', messageOf(error))
+  return { status: statusOf(code), text: `${JSON.stringify({ error: code, message })}\n` }
 }
 
 function respond(

@@ -89,6 +89,11 @@ export interface AdminAccess {
   readonly sets: ReadonlySet<string>
 }
 
+/** Whether the client may read at all: what its roles and sets let it see of the gateway. */
+export function isReader({ readsOutlines, readsAll, tenant, sets }: AdminAccess): boolean {
+  return readsOutlines || readsAll || tenant !== undefined || sets.size > 0
+}
+
 /** Time for which a token is cached, so that requests with wrong tokens cause no disk reads. */
 const cacheMs = 1000
 const minLength = 16

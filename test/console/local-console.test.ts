@@ -1,4 +1,7 @@
+import { execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
 import { join } from 'node:path'
 import { COSIGNATURE_TYPE } from '@svc/plugin-audit/internal/log/tree/note'
 import { formatVkey } from '@svc/plugin-audit/internal/log/tree/vkey'
@@ -6,6 +9,7 @@ import { expect } from 'chai'
 import { AdminClient } from 'svc-sdk/internal/cli/admin-client'
 import { consoleCommand } from 'svc-sdk/internal/cli/console'
 import { LocalConsole } from 'svc-sdk/internal/console/local-console'
+import { listenOn } from 'svc-sdk/internal/http/listen'
 import { FakeClock } from 'svc-sdk/testing'
 import { adminToken, ask, localConsoles, startAdminRig } from '../app/admin/rig.js'
 import { signerOf } from '../support/audit-log.js'
@@ -124,6 +128,30 @@ describe('svc console', () => {
     expect((await running).code).to.equal(0)
   })
 
+  it('reads the keys of witnesses once, and gives its pages the keys alone', async () => {
+    using home = new TemporaryDir()
+    const [token, keys, pipe] = [join(home.path, 'token'), join(home.path, 'keys'), join(home.path, 'pipe')]
+    const key = formatVkey('w.example/1', COSIGNATURE_TYPE, signerOf(5).publicKey)
+    writeFileSync(token, adminToken)
+    writeFileSync(keys, `# ours\n${key}\n`)
+    execFileSync('mkfifo', [pipe])
+    // A second reader would find nothing.
+    const writer = spawn('sh', ['-c', 'cat "$0" > "$1"; : > "$1"', keys, pipe], { stdio: 'ignore' })
+    const printed: string[] = []
+    let page = ''
+    const { code } = await runCommand(
+      (io) =>
+        consoleCommand({ ...io, out: async (text) => void printed.push(text) }, async () => {
+          const [link = ''] = /http:\S+/.exec(printed.join()) ?? []
+          page = await (await fetch(link)).text()
+        }),
+      [...connecting('http://127.0.0.1:1', token), '--witness-keys', pipe],
+    )
+    writer.kill()
+    expect(code).to.equal(0)
+    expect(page).to.include(`"witnessKeys":"${key}"`)
+  })
+
   it('gives its pages no file that does not have keys of witnesses', async () => {
     using home = new TemporaryDir()
     const [token, keys] = [join(home.path, 'token'), join(home.path, 'keys')]
@@ -143,14 +171,24 @@ describe('svc console', () => {
 describe('a session of svc console', () => {
   const MINUTE = 60_000
 
-  async function open() {
+  async function open(limitMs?: number) {
     const rig = await startAdminRig()
+    const silent = createServer(() => undefined)
+    const address = await listenOn(silent, { host: '127.0.0.1', port: 0 })
+    let isSilent = false
     const client = await AdminClient.open(
       { url: rig.adminUrl, tokenRef: 'env:SVC_ADMIN' },
       { SVC_ADMIN: adminToken },
     )
     const clock = new FakeClock(Date.now())
-    const local = new LocalConsole(client, { clock })
+    const local = new LocalConsole(
+      {
+        origin: client.origin,
+        fetch: (path, init) =>
+          isSilent ? fetch(`http://127.0.0.1:${address}${path}`, init) : client.fetch(path, init),
+      },
+      { clock, ...(limitMs === undefined ? {} : { limitMs }) },
+    )
     const { origin, hash } = new URL(await local.listen(0))
     localConsoles.add(origin)
     const statusOf = async (cookie: string) =>
@@ -160,10 +198,21 @@ describe('a session of svc console', () => {
       origin,
       ticket: hash.slice(1),
       statusOf,
+      get: async (path: string, cookie = '') => {
+        const { status, text } = await ask(origin, path, { headers: { cookie } })
+        return [status, text.startsWith('{') ? JSON.parse(text).error : text]
+      },
+      /** The gateway takes requests, and responds to none. Resolves when it has one. */
+      async fallSilent() {
+        isSilent = true
+        await once(silent, 'request')
+      },
       keep: (session: SessionClient, headers = {}) =>
         sendChange(origin, session, '/api/session/activity', { headers, claims: { at: clock.now() } }),
       async [Symbol.asyncDispose]() {
         await local.close()
+        silent.closeAllConnections()
+        silent.close()
         await rig[Symbol.asyncDispose]()
       },
     }
@@ -201,6 +250,52 @@ describe('a session of svc console', () => {
       if (minutes === 25) expect(await statusOf(session.cookie), 'the first cookie').to.equal(401)
     }
     expect(await statusOf(cookie)).to.equal(401)
+  })
+
+  it('is refused with the status of each error, and the gateway’s own', async () => {
+    await using console = await open()
+    const { clock, origin, ticket, get } = console
+    const begin = async (body: string) => {
+      const headers = { authorization: `Bearer ${ticket}` }
+      const { status, json } = await ask(origin, '/api/session', { method: 'POST', headers, body })
+      return [status, json['error']]
+    }
+    const { jwk } = newSessionKey()
+    expect(await begin('{')).to.deep.equal([400, 'BAD_REQUEST'])
+    expect(await begin(JSON.stringify({ key: { ...jwk, x: jwk.y } }))).to.deep.equal([400, 'BAD_REQUEST'])
+    expect(await begin('x'.repeat(70_000))).to.deep.equal([413, 'PAYLOAD_TOO_LARGE'])
+    expect(await begin('{}')).to.deep.equal([401, 'UNAUTHENTICATED'])
+    const session = await beginSession(origin, ticket)
+    expect(await get('/api/nothing', session.cookie)).to.deep.equal([404, 'TARGET_NOT_FOUND'])
+    expect((await console.keep(session, { 'x-svc-proof': '' })).json['error']).to.equal('TOOL_NOT_ALLOWED')
+    clock.advance(31 * MINUTE)
+    expect(await get('/api/records', session.cookie)).to.deep.equal([401, 'UNAUTHENTICATED'])
+    expect((await console.keep(session)).status).to.equal(401)
+  })
+
+  it('that ends while the gateway is silent is refused as ended', async () => {
+    await using console = await open()
+    const { cookie } = await beginSession(console.origin, console.ticket)
+    const silence = console.fallSilent()
+    const reading = console.get('/api/records', cookie)
+    await silence
+    console.clock.advance(31 * MINUTE)
+    expect(await reading).to.deep.equal([401, 'UNAUTHENTICATED'])
+  })
+
+  it('gets a plain message from a page and from the API if the gateway is silent', async () => {
+    await using console = await open(50)
+    void console.fallSilent()
+    const begun = await ask(console.origin, '/api/session', {
+      method: 'POST',
+      headers: { authorization: `Bearer ${console.ticket}` },
+      body: JSON.stringify({ key: newSessionKey().jwk }),
+    })
+    const cookie = cookieOf(begun)
+    expect(await console.get('/api/records', cookie)).to.deep.equal([502, 'UPSTREAM_UNREACHABLE'])
+    const [status, text] = await console.get('/console/log', cookie)
+    expect(status).to.equal(502)
+    expect(text).to.match(/^The gateway at http:\/\/\S+ has not responded within 0.05 seconds\.\n$/)
   })
 
   it('refuses secrets of other characters as wrong ones', async () => {

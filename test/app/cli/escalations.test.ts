@@ -311,6 +311,20 @@ describe('svc escalations, at the address of another server,', () => {
     expect([code, server.calls.length]).to.deep.equal([0, 3])
   })
 
+  it('sends a request again at the time that the listener names as a date', async () => {
+    const at = 1_000 * Math.ceil(Date.now() / 1_000 + 1)
+    let calledAt = 0
+    respond = (response) => {
+      calledAt = Date.now()
+      if (server.calls.length > 1) return response.end('{"escalations":[],"more":false}')
+      const headers = { 'retry-after': new Date(at).toUTCString() }
+      return response.writeHead(429, headers).end('{"error":"RATE_LIMITED","message":"later"}')
+    }
+    const { code } = await run(['list'], env())
+    expect([code, server.calls.length]).to.deep.equal([0, 2])
+    expect(calledAt).to.be.at.least(at - 5)
+  })
+
   it('does not show an input if its hash does not match', async () => {
     respond = (response) => response.setHeader('etag', `"${'0'.repeat(64)}"`).end('{"amount":5}')
     const { out, err, code } = await run(['show', 'E1', '--input'], env())

@@ -151,16 +151,11 @@ async function stateOfSession(): Promise<'lost' | 'ended' | 'refused'> {
     if (response.status === 403) return 'refused'
     if (!response.ok) return 'lost'
     const session: SessionJson = await response.json()
-    return isReader(session) ? 'lost' : 'refused'
+    return session.may.read ? 'lost' : 'refused'
   } catch {
     // The gateway cannot be reached, and may come back.
     return 'lost'
   }
-}
-
-/** As the gateway decides who may watch. */
-function isReader({ may, approval_sets: sets }: SessionJson): boolean {
-  return may.read_outlines || may.read_calls || sets.length > 0
 }
 
 /** Listens while the component is there. Its functions may differ from one rendering to the next. */

@@ -8,7 +8,7 @@ export const logView = defineView({
   id: 'log',
   title: 'Log',
   Icon: LogIcon,
-  isFor: ({ may, approval_sets: sets }) => may.read_outlines || may.read_calls || sets.length > 0,
+  isFor: ({ may }) => may.read,
   load: loadLog,
   View: Log,
 })

@@ -33,9 +33,9 @@ export function vkeyOf(origin: string, publicKey: Uint8Array): string {
   throw new AuditError('bad_config', `${origin} is not the origin of a log, such as audit.example.com/prod`)
 }
 
-/** Reads the verifier keys of witnesses. @throws as `readKeyLines`, and {SignerKeyError} if a key stands twice. */
-export async function readWitnessKeys(path: string): Promise<NamedKey[]> {
-  const keys = await readKeyLines(path, parseWitnessKey)
+/** Reads the verifier keys of witnesses, each with its text. @throws as `readKeyLines`, and {SignerKeyError} if a key stands twice. */
+export async function readWitnessKeys(path: string): Promise<(NamedKey & { readonly vkey: string })[]> {
+  const keys = await readKeyLines(path, (vkey) => ({ ...parseWitnessKey(vkey), vkey }))
   if (new Set(keys.map(({ key }) => key.keyId)).size === keys.length) return keys
   throw new SignerKeyError('key_malformed', `${path} holds a key twice`)
 }
