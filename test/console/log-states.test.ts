@@ -99,4 +99,35 @@ describe('the view of a log with a witness, a removed day, a cut one and receive
     await row.getByText('the cosignature does not fit').waitFor()
     await panel.getByText('NOT PROVEN').waitFor()
   })
+
+  for (const [storage, script] of [
+    ['is refused', `Object.defineProperty(window, 'localStorage', { get() { throw new Error('refused') } })`],
+    ['is full', `Storage.prototype.setItem = () => { throw new DOMException('full', 'QuotaExceededError') }`],
+  ] as const) {
+    it(`goes on with keys in memory if the storage of the browser ${storage}, and says that they are not kept`, async () => {
+      const page = await rig.page('/console/log?tool=refund')
+      const panel = page.locator('.verify')
+      while ((await page.locator('.log-records tbody a').count()) === 0) await page.reload()
+      await page.evaluate(`localStorage.setItem('svc-witness-keys', '# none')`)
+      await page.context().addInitScript(script)
+      await page.locator('.log-records tbody a').first().click()
+      await panel.getByText('The browser does not store the head').waitFor()
+      await panel.getByText('Keys of witnesses').click()
+      await panel.getByLabel(/^Verifier keys/).fill(witness.vkey)
+      await panel.getByRole('button', { name: 'Keep these keys' }).click()
+      await panel.getByText('They are used until you leave this page').waitFor()
+      await panel
+        .locator('li', { hasText: 'Witness a.example/w' })
+        .getByText(/^cosigned at /)
+        .waitFor()
+      expect(await accessibilityViolations(page)).to.deep.equal([])
+      await page.keyboard.press('?')
+      const help = page.getByRole('dialog', { name: 'Keys' })
+      await help.getByRole('checkbox').uncheck()
+      await help.getByText('until you leave this page: the browser does not store the choice.').waitFor()
+      await help.getByRole('button', { name: 'Close' }).click()
+      await page.keyboard.press('?')
+      expect(await help.isVisible()).to.equal(false)
+    })
+  }
 })

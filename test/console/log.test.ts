@@ -106,7 +106,10 @@ describe('the view of the log', () => {
     const panel = page.locator('.verify')
     await panel.getByText('Proven', { exact: true }).waitFor()
     expect(await panel.textContent()).to.include('Checked by code from this gateway')
-    expect(await panel.textContent()).to.include('this browser keeps it from now on')
+    expect(await panel.textContent()).to.include('This browser keeps the head from now on.')
+    expect(await panel.locator('li', { hasText: 'Inclusion' }).textContent()).to.match(
+      /^correctInclusionleaf \d+ of \d+$/,
+    )
     await screenshot(page, 'verify')
     expect(await accessibilityViolations(page)).to.deep.equal([])
     await page.reload()

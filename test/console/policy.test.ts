@@ -151,7 +151,12 @@ describe('the policy in the console', () => {
   it('says which calls the shadow policy would decide otherwise', async () => {
     const file = join(home.path, 'next.yaml')
     const stricter = { ...policy().rules[0], require: 'args.amount <= 50', name: 'all-refunds' }
-    writeFileSync(file, JSON.stringify({ ...policy(), rules: [stricter] }))
+    const [, , reads] = policy().rules
+    const waiting = { ...reads, name: 'whole-customers-wait', then: 'escalate' }
+    const admin = { ...policy().admin, roles: { reviewer: ['support-lead'] } }
+    const { entitlements } = policy()
+    entitlements.tenants.acme.allowlist.push('mail/send')
+    writeFileSync(file, JSON.stringify({ ...policy(), admin, entitlements, rules: [stricter, waiting] }))
     await using rig = await startConsole(browser, {
       ...day,
       policyYaml: JSON.stringify({ ...policy(), shadow: { policy: file, max_share: 1 } }),
@@ -159,14 +164,22 @@ describe('the policy in the console', () => {
     const headers = { authorization: `Bearer ${adminToken}` }
     const shadow = async () => (await ask(rig.origin, '/api/policy/shadow', { headers })).json
     await until(async () => (await shadow())['error'] !== 'the shadow policy is being loaded')
-    for (const amount of [40, 60, 70])
-      expect((await rig.gateway.invoke('/mcp/billing/refund_payment@1.2.0', { amount })).status).to.equal(200)
-    await until(async () => (await shadow())['judged'] === 3)
+    for (const [tool, args, status] of [
+      ['billing/refund_payment', { amount: 40 }, 200],
+      ['billing/refund_payment', { amount: 60 }, 200],
+      ['billing/refund_payment', { amount: 70 }, 200],
+      ['mail/send', { to: 'li@other.example' }, 403],
+      ['crm/find_customer', { fields: 'all' }, 200],
+    ] as const)
+      expect((await rig.gateway.invoke(`/mcp/${tool}@1.2.0`, args)).status).to.equal(status)
+    await until(async () => (await shadow())['judged'] === 5)
     const page = await rig.page('/console/policy/shadow')
-    await page.getByText(/next\.yaml judged 3 of 3 calls\.$/).waitFor()
+    await page.getByText(/^next\.yaml judged 5 of 5 calls\.$/).waitFor()
     const rows = page.getByRole('table', { name: 'What it would decide otherwise' }).locator('tbody tr')
-    expect(await rows.allTextContents()).to.deep.equal([
+    expect(await rows.allTextContents()).to.have.members([
       'mcp://billing/refund_payment@1.2.0allowdenyrule:all-refunds2',
+      'mcp://crm/find_customer@1.2.0allowescalaterule:whole-customers-wait1',
+      'mcp://mail/send@1.2.0denyallowtool_not_in_allowlist1',
     ])
     expect(await accessibilityViolations(page)).to.deep.equal([])
     await screenshot(page, 'policy-shadow')

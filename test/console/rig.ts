@@ -94,6 +94,7 @@ const documented = [
   'passkey',
   'policy',
   'policy-access',
+  'policy-shadow',
   'policy-switch',
   'policy-try',
   'server',

@@ -182,6 +182,7 @@ interface HelpProps {
 
 function Help({ dialog, state: { session, times } }: HelpProps): JSX.Element {
   const [areOff, setOff] = useState(false)
+  const [isStored, setStored] = useState(true)
   useEffect(() => setOff(areKeysOff()), [])
   return (
     <dialog ref={dialog} class="help" aria-labelledby="help-title">
@@ -202,12 +203,13 @@ function Help({ dialog, state: { session, times } }: HelpProps): JSX.Element {
             type="checkbox"
             checked={!areOff}
             onChange={({ currentTarget: { checked } }) => {
-              turnKeys(checked)
+              setStored(turnKeys(checked))
               setOff(!checked)
             }}
           />{' '}
           Keys without Ctrl are on
         </label>
+        {!isStored && ' until you leave this page: the browser does not store the choice.'}
       </p>
       {times !== undefined && (
         <p class="hint">

@@ -242,7 +242,11 @@ function useSelection(initial: ApprovalsData): Selection {
   const keep = useCallback(async () => {
     if (wanted.current !== undefined) history.replaceState(null, '', urlOf(wanted.current))
     await reload()
-    afterPaint(() => document.activeElement === document.body && focus('#approval-title'))
+    afterPaint(() => {
+      if (document.activeElement !== document.body) return
+      scrollTo(0, 0)
+      focus('#approval-title')
+    })
   }, [reload])
   return { ...state, error, isChosen, show, select, leave, reload, keep }
 }

@@ -1,5 +1,6 @@
 // Keys without a modifier, which work unless the user is typing, or has turned them off (WCAG 2.2, 2.1.4).
 import { useEffect, useRef } from 'preact/hooks'
+import { storedValue, storeValue } from './storage.js'
 
 type Keys = Readonly<Record<string, () => void>>
 
@@ -13,12 +14,12 @@ function isWriting(target: EventTarget | null): boolean {
 const OFF = 'svc-keys-off'
 
 export function areKeysOff(): boolean {
-  return localStorage.getItem(OFF) !== null
+  return storedValue(OFF) !== null
 }
 
-export function turnKeys(isOn: boolean): void {
-  if (isOn) localStorage.removeItem(OFF)
-  else localStorage.setItem(OFF, '')
+/** False if the choice is lost when the page is left. */
+export function turnKeys(isOn: boolean): boolean {
+  return storeValue(OFF, isOn ? null : '')
 }
 
 /** `keys` by `KeyboardEvent.key`. */

@@ -1,6 +1,7 @@
 // Records, the newest first. A row opens the record, where it is verified.
 import type { JSX } from 'preact'
 import type { RecordJson, RecordsJson } from '../../../log/log-json.js'
+import { milliseconds } from '../kit/call-list.js'
 import { CallDecisionBadge } from '../kit/decision.js'
 import { type Column, Table } from '../kit/table.js'
 import { Time } from '../kit/time.js'
@@ -72,7 +73,11 @@ const columns: readonly Column<RecordJson>[] = [
       <Untrusted text={recordMember(record, 'error') ?? recordMember(record, 'status') ?? ''} cut={60} />
     ),
   },
-  { name: 'ms', class: 'number', cell: ({ record }) => inMilliseconds(recordMember(record, 'latency_ms')) },
+  {
+    name: 'ms',
+    class: 'number',
+    cell: ({ record }) => (isEvent(record) ? '' : milliseconds(Number(recordMember(record, 'latency_ms')))),
+  },
   { name: 'Leaf', cell: ({ leaf }) => <Leaf leaf={leaf} /> },
 ]
 
@@ -95,11 +100,6 @@ function nameOfCalled(record: RecordJson['record']): string {
     (recordMember(record, name) ?? '').replace(/(?<=.)@[^@]*$/, ''),
   )
   return isEvent(record) ? tool : `${server}/${tool}`
-}
-
-function inMilliseconds(text: string | undefined): string {
-  const ms = Number(text)
-  return ms < 10 ? String(Number(ms.toFixed(1))) : Math.round(ms).toLocaleString('en')
 }
 
 function Leaf({ leaf }: { readonly leaf: number | null }): JSX.Element {

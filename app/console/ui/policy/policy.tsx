@@ -69,8 +69,8 @@ function Shadow({ shadow }: Pick<PolicyData, 'shadow'>): JSX.Element {
   return (
     <div class="panel">
       <p class="lead">
-        <span class="mono">
-          <Untrusted text={policy} cut={120} />
+        <span class="mono" title={policy}>
+          <Untrusted text={policy.split('/').at(-1) ?? policy} cut={120} />
         </span>{' '}
         judged {judged.toLocaleString('en')} of {of.toLocaleString('en')} calls
         {failed > 0 && <>, {failed.toLocaleString('en')} of them with an error</>}.

@@ -1,5 +1,6 @@
 // Keeps in this browser what verifies records: the head and the keys of each log, so that it recognizes one that was
 // replaced, and the keys of witnesses that the reader has entered.
+import { storedNames, storedValue, storeValue } from '../kit/storage.js'
 
 export interface KeptHead {
   readonly origin: string
@@ -15,9 +16,8 @@ export interface KeptHead {
 const prefix = 'svc-head:'
 const witnesses = 'svc-witness-keys'
 
-/** Heads that this page has seen, because a browser may refuse to store them. */
+/** Heads that this page has seen: another page may store an older one, or remove them. */
 const inMemory = new Map<string, KeptHead>()
-let enteredKeys = ''
 
 /** The newest head that was kept of the log. */
 export function keptHead(origin: string): KeptHead | undefined {
@@ -28,7 +28,7 @@ export function keptHead(origin: string): KeptHead | undefined {
 
 function storedHead(origin: string): KeptHead | undefined {
   try {
-    const value: unknown = JSON.parse(ifAllowed(() => localStorage.getItem(prefix + origin)) ?? 'null')
+    const value: unknown = JSON.parse(storedValue(prefix + origin) ?? 'null')
     return isKeptHead(value) && value.origin === origin ? value : undefined
   } catch (error) {
     if (error instanceof SyntaxError) return undefined
@@ -38,34 +38,23 @@ function storedHead(origin: string): KeptHead | undefined {
 
 /** Names of the logs of which the browser keeps a head, for this address. */
 export function keptOrigins(): string[] {
-  const names = ifAllowed(() => Object.keys(localStorage)) ?? []
-  return names.flatMap((name) => (name.startsWith(prefix) ? [name.slice(prefix.length)] : []))
+  return storedNames().flatMap((name) => (name.startsWith(prefix) ? [name.slice(prefix.length)] : []))
 }
 
-/** Keeps a head that continues the one that was kept. */
-export function keepHead(head: KeptHead): void {
+/** Keeps a head that continues the one that was kept; false if it is lost when the page is left. */
+export function keepHead(head: KeptHead): boolean {
   inMemory.set(head.origin, head)
-  ifAllowed(() => localStorage.setItem(prefix + head.origin, JSON.stringify(head)))
+  return storeValue(prefix + head.origin, JSON.stringify(head))
 }
 
 /** Verifier keys of witnesses, one a line. */
 export function keptWitnessKeys(): string {
-  return ifAllowed(() => localStorage.getItem(witnesses)) ?? enteredKeys
+  return storedValue(witnesses) ?? ''
 }
 
-export function keepWitnessKeys(lines: string): void {
-  enteredKeys = lines
-  ifAllowed(() => localStorage.setItem(witnesses, lines))
-}
-
-/** Undefined if the browser does not let this page store. */
-function ifAllowed<T>(use: () => T): T | undefined {
-  try {
-    return use()
-  } catch (error) {
-    if (error instanceof DOMException) return undefined
-    throw error
-  }
+/** False if they are lost when the page is left. */
+export function keepWitnessKeys(lines: string): boolean {
+  return storeValue(witnesses, lines)
 }
 
 function isKeptHead(value: unknown): value is KeptHead {

@@ -115,6 +115,9 @@ export function VerifyPanel({ leaf: given, at: time, findLeaf }: VerifyPanelProp
           </>
         )}
         .{' '}
+        {found?.isStored === true && found.kept === undefined && 'This browser keeps the head from now on. '}
+        {found?.isStored === false &&
+          'The browser does not store the head, which is kept until you leave this page. '}
         {servedFor === undefined && (
           <>
             A gateway that lies could send other code: <code>npx svc-sdk console --admin URL</code> serves

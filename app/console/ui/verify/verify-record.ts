@@ -27,6 +27,8 @@ export interface VerifiedRecord {
   readonly unknown: readonly string[]
   /** The head before this verification; undefined for the first one. */
   readonly kept: KeptHead | undefined
+  /** Whether the browser has stored the head of this verification; undefined if it is not kept. */
+  readonly isStored?: boolean
 }
 
 interface ShownRecord {
@@ -51,7 +53,7 @@ export async function verifyRecord(
     if (given?.sealed === false && (kept === undefined || kept.size <= leaf)) return undefined
     const result = missingResult(given, log, shown.day)
     const rows = [
-      { name: `Leaf ${leaf}`, result },
+      { name: 'Inclusion', result },
       { name: 'Kept head', result: await historyOf(kept, log) },
     ]
     return { state: stateOf(rows), origin: kept?.origin, rows, unknown: [], kept }
@@ -73,7 +75,7 @@ export async function verifyRecord(
       : { state: 'failed', reason: `the gateway gave the proof of leaf ${proof.leaf}` }
   const decisive: VerifiedRow[] = [
     { name: 'Signature', result: checked.signature },
-    { name: `Leaf ${leaf} of ${checkpoint.size}`, result: place },
+    { name: 'Inclusion', result: place },
     { name: 'Checkpoint', result: checked.checkpoint },
     ...(checked.vote === undefined ? [] : [{ name: 'Vote', result: checked.vote }]),
     {
@@ -89,10 +91,8 @@ export async function verifyRecord(
   const cosigned = witnessRows(checkpoint, checked.cosignatures)
   // A witness may be late with the newest checkpoint; a wrong cosignature is one that somebody made up.
   const state = stateOf([...decisive, ...cosigned.filter(({ result }) => result.state === 'failed')])
-  if (state === 'ok') {
-    const since = kept?.since ?? new Date().toISOString()
-    keepHead({ ...headIn(checkpoint.text), origin: checkpoint.origin, keys, since })
-  }
+  const since = kept?.since ?? new Date().toISOString()
+  const head = { ...headIn(checkpoint.text), origin: checkpoint.origin, keys, since }
   const newKeys = stated.filter((line) => !isKnown(line))
   return {
     state,
@@ -100,6 +100,7 @@ export async function verifyRecord(
     rows: [...decisive, ...cosigned],
     unknown: isOther ? [...newKeys, checkpoint.origin] : newKeys,
     kept,
+    ...(state === 'ok' ? { isStored: keepHead(head) } : {}),
   }
 }
 
@@ -205,7 +206,7 @@ async function historyOf(
     return { state: 'failed', reason: 'the log has another checkpoint of the same size than the proof' }
   }
   if (kept !== undefined) return checkAppendOnly(kept, newest, consistency)
-  return { state: 'ok', detail: 'the first one: this browser keeps it from now on' }
+  return { state: 'ok', detail: 'the first one that this browser sees' }
 }
 
 /** A row for each witness whose key the reader has, and for each other name, which is only a claim of the checkpoint. */

@@ -9,12 +9,13 @@ export function WitnessKeys({ onKept }: { onKept(): void }): JSX.Element {
   const { witnessKeys } = usePage()
   const [text, setText] = useState('')
   const [wrong, setWrong] = useState<number | undefined>()
+  const [isStored, setStored] = useState(true)
   useEffect(() => setText(keptWitnessKeys()), [])
   const keep = async () => {
     const line = await wrongLineOf(text)
     setWrong(line)
     if (line !== undefined) return
-    keepWitnessKeys(text.trim())
+    setStored(keepWitnessKeys(text.trim()))
     onKept()
   }
   return (
@@ -39,6 +40,9 @@ export function WitnessKeys({ onKept }: { onKept(): void }): JSX.Element {
           onInput={({ currentTarget }) => setText(currentTarget.value)}
         />
         {wrong !== undefined && <p role="alert">Line {wrong} is not the verifier key of a witness.</p>}
+        {!isStored && (
+          <p role="alert">They are used until you leave this page: the browser does not store them.</p>
+        )}
         <button type="submit">Keep these keys</button>
       </form>
     </details>

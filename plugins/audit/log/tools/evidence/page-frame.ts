@@ -138,7 +138,7 @@ The operator writes the keys, with the leaves that each may sign, by
 <code>npx svc-sdk audit verify DIR --write-keys FILE</code>.</p></details>
 <h2>What this file has</h2>
 <table id="summary"></table>
-<p>Checked is also that each record is of the selection, and is here once. The numbers of what is not here, and who made
+<p>It is also checked that each record is of the selection and is here once. The numbers of what is not here, and who made
 the file and when, are statements of its maker: no signature covers them.</p>
 <h2>Records</h2>
 <ol id="records"></ol>
