@@ -1,6 +1,7 @@
 // Records docs/session.svg: runs the quick start's commands against its example, and animates what the terminal showed.
 // Waiting times are compressed; addresses are those of the quick start, whichever ports were free.
 import { spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
 import { cp, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -24,7 +25,10 @@ const steps = (id = '') => [
   ],
   ['', `npx svc-sdk escalations approve ${id} ${admin}`],
   ['the same call again', `call refund_payment '{"invoice":"INV-1001","amount":420,"reason":"twice"}'`],
-  ['each call is a signed record', 'npx svc-sdk audit show .svc/audit --format table | cut -c 1-103'],
+  [
+    'each call is a signed record, those of the example agent too',
+    'npx svc-sdk audit show .svc/audit --format table | cut -c 1-103',
+  ],
   ['', 'npx svc-sdk audit verify .svc/audit --keys .svc/signing.key'],
 ]
 
@@ -78,6 +82,7 @@ async function record(home) {
     return shown
   } finally {
     example.kill()
+    await once(example, 'exit')
   }
 }
 
