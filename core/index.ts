@@ -158,7 +158,7 @@ export {
   verdict,
 } from './call/slots.js'
 export type { ToolAnnotations } from './call/tool-annotations.js'
-export { withinLimit, withTimeout } from './call/within-limit.js'
+export { TimeoutError, withinLimit, withTimeout } from './call/within-limit.js'
 export { checkUsable, type DoctorCheck } from './doctor/check.js'
 export { clockSkew, describeSkew } from './doctor/check-clock.js'
 export { checkServer } from './doctor/check-server.js'

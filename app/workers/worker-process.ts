@@ -1,7 +1,7 @@
 // One worker as the main process has it: a process, the calls to it, and its end.
 import { type ChildProcess, fork } from 'node:child_process'
 import type { Socket } from 'node:net'
-import { withinLimit } from '@svc/core'
+import { TimeoutError, withinLimit } from '@svc/core'
 import type { Calls } from '@svc/core/thread'
 import type { ListenerName } from '../gateway/worker-link.js'
 import { Liveness } from './liveness.js'
@@ -151,17 +151,11 @@ export class WorkerProcess {
     ...args: Parameters<WorkerMethods[Name]>
   ): Promise<Awaited<ReturnType<WorkerMethods[Name]>> | null> {
     if (!this.isResponding) return null
-    let timer: NodeJS.Timeout | undefined
-    const late = new Promise<null>((resolve) => {
-      timer = setTimeout(() => resolve(null), responseMs)
-    })
     try {
-      return await Promise.race([this.calls.call(name, ...args), late])
+      return await this.call(responseMs, name, ...args)
     } catch (error) {
-      if (this.isServing) throw error
+      if (this.isServing && !(error instanceof TimeoutError)) throw error
       return null
-    } finally {
-      clearTimeout(timer)
     }
   }
 

@@ -4,7 +4,13 @@ import { type Abortable, abortable } from './abort.js'
 /** Milliseconds for a settle handler, and for the release of a hold: the record of the call must not wait forever. */
 const ENDING_MS = 10_000
 
-/** The result of `work`; rejects if it has not ended after `ms` milliseconds, and then goes on without it. */
+/** The error of work that goes on after its time limit. */
+export class TimeoutError extends Error {
+  override readonly name = 'TimeoutError'
+  readonly code = 'TIMEOUT'
+}
+
+/** The result of `work`; rejects with `TimeoutError` if it has not ended after `ms` milliseconds, and then goes on without it. */
 export function withinLimit<T>(name: string, work: PromiseLike<T> | T, ms = ENDING_MS): Promise<T> {
   return ms === Number.POSITIVE_INFINITY ? Promise.resolve(work) : raced(name, work, ms)
 }
@@ -12,7 +18,7 @@ export function withinLimit<T>(name: string, work: PromiseLike<T> | T, ms = ENDI
 async function raced<T>(name: string, work: PromiseLike<T> | T, ms: number): Promise<T> {
   let timer: NodeJS.Timeout | undefined
   const limit = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`${name} had not ended after ${ms} ms`)), ms)
+    timer = setTimeout(() => reject(new TimeoutError(`${name} had not ended after ${ms} ms`)), ms)
   })
   try {
     return await Promise.race([work, limit])

@@ -1,0 +1,31 @@
+import { expect } from 'chai'
+import { WorkerProcess } from 'svc-sdk/internal/workers/worker-process'
+
+describe('a fact that a worker is asked for', () => {
+  let worker: WorkerProcess
+
+  beforeEach(async () => {
+    worker = new WorkerProcess(new URL('./failing-worker.js', import.meta.url), 0, {
+      methodsFor: () => ({}) as never,
+      onLiveness: () => undefined,
+      onHung: () => undefined,
+    })
+    await worker.start({ count: 1, policy: '', options: {}, output: {}, commandsPath: '' })
+  })
+
+  afterEach(async () => {
+    worker.kill()
+    await worker.ended
+  })
+
+  it('is null if it does not respond in time', async () => {
+    process.kill(worker.pid ?? 0, 'SIGSTOP')
+    expect(worker.isResponding).to.equal(true)
+    expect(await worker.ask('fact', 'healthParts', [])).to.equal(null)
+  })
+
+  it('rejects with the error of a worker that cannot return it', async () => {
+    const failure = await worker.ask('fact', 'unknown' as never, []).catch((error: Error) => error)
+    expect(failure).to.be.instanceOf(Error)
+  })
+})
