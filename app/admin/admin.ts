@@ -3,6 +3,7 @@ import { resolve, tokens } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import type { KeyReader } from '@svc/core/secret'
 import type { DependencyContainer } from 'tsyringe'
+import type { CreateUseLimit } from '../budget/use-limit.js'
 import { AllowedHosts } from '../http/allowed-hosts.js'
 import { type ConnectionSource, HttpServer } from '../http/server.js'
 import { type GatewayMetrics, gatewayMetrics } from '../metrics/gateway-metrics.js'
@@ -42,6 +43,7 @@ interface WatchedGateway {
 }
 
 interface AdminLink {
+  readonly createLimit: CreateUseLimit
   connections(listener: 'admin'): ConnectionSource
   /** The metrics of all workers in the text format. */
   metrics(): Promise<string>
@@ -55,7 +57,7 @@ export class Admin {
   #server: HttpServer | undefined
   #handler: AdminHandler | undefined
   #certificates: Certificates | undefined
-  #connections: ConnectionSource | undefined
+  #link: AdminLink | undefined
 
   constructor(config: AdminConfig, container: DependencyContainer, watched: WatchedGateway) {
     const metrics = resolve(container, gatewayMetrics)
@@ -77,7 +79,7 @@ export class Admin {
       operations,
       console: watched.console,
     }
-    this.#connections = watched.link?.connections('admin')
+    this.#link = watched.link
   }
 
   /** Resolves to its URL. Rejects if the address is in use or not of this machine, or the certificate is not valid. */
@@ -89,6 +91,7 @@ export class Admin {
     this.#handler = handler
     // The hosts that count after a reload has removed the admin section.
     const initialHosts = new AllowedHosts(this.#config)
+    const link = this.#link
     this.#server = new HttpServer(
       { ...limits, host, port },
       (message, response) => handler.handle(message, response),
@@ -97,7 +100,9 @@ export class Admin {
         allowsHost: (name) => (activePolicy().authorizer?.hosts ?? initialHosts).has(name),
         hostsKey: 'admin.allowedHosts',
         certificates: this.#certificates,
-        connections: this.#connections,
+        connections: link?.connections('admin'),
+        // Apart from those of calls, which have the same names.
+        createLimit: link && ((name, max) => link.createLimit(`admin ${name}`, max)),
       },
     )
     return (await this.#server.listen()).url

@@ -75,6 +75,7 @@ export class HttpServer {
   #connections: Connections
   #checkTimer: NodeJS.Timeout | undefined
   #onResponse: (this: ServerResponse) => void
+  #admit: (socket: Socket) => MaybePromise<boolean>
 
   constructor(limits: ServerLimits, handler: Handler, logger: Logger, parts: ServerParts = {}) {
     this.#limits = { ...defaultLimits, ...limits }
@@ -92,35 +93,17 @@ export class HttpServer {
       tls === undefined
         ? createServer(options)
         : createTlsServer({ ...options, ...tls, handshakeTimeout: limits.headersTimeoutMs })
-    // Node counts only the connections that it accepts itself.
     if (parts.connections === undefined) this.#server.maxConnections = this.#limits.maxConnections
     // One more than the limit is parsed, so that the excess is seen: node drops further headers silently.
     this.#server.maxHeadersCount = this.#limits.maxHeaders + 1
     this.#server.timeout = this.#limits.writeTimeoutMs
+    this.#admit = this.#createAdmission()
     this.#listenToServer(tls === undefined ? 'connection' : 'secureConnection')
   }
 
   #listenToServer(connected: 'connection' | 'secureConnection'): void {
     const server = this.#server as Server
-    const { createLimit = limitInProcess, isProxy = () => false } = this.#parts
-    const { maxConnections, maxConnectionsPerAddress } = this.#limits
-    const byAddress = new AddressConnections(
-      createLimit('connections of an address', maxConnectionsPerAddress),
-      isProxy,
-    )
-    server.on('connection', (socket: Socket) => {
-      void after(byAddress.admit(socket), (isAdmitted) => {
-        if (!isAdmitted) this.#closeConnection(socket, 'its address has too many connections')
-      })
-    })
-    if (this.#parts.connections !== undefined) {
-      const all = createLimit('connections', maxConnections)
-      server.on('connection', (socket: Socket) => {
-        void after(takeWhileOpen(all, '', socket), (isAdmitted) => {
-          if (!isAdmitted) this.#closeConnection(socket, 'there are too many connections')
-        })
-      })
-    }
+    if (this.#parts.connections === undefined) server.on('connection', this.#admit)
     // Node has closed it, as there are `maxConnections`.
     server.on('drop', () => this.#parts.meter?.count('svc_http_connections_closed_total'))
     server.on(connected, (socket: Socket) => socket.once('close', () => this.#connections.delete(socket)))
@@ -153,6 +136,38 @@ export class HttpServer {
       if (!this.#connections.isBusy(socket)) socket.destroy()
       else if (socket.writableLength > 0)
         this.#closeConnection(socket, 'the client does not read its response')
+    })
+  }
+
+  /** Returns whether a connection may be served; one that may not is closed. Limits that workers share are asked for first. */
+  #createAdmission(): (socket: Socket) => MaybePromise<boolean> {
+    const { connections, createLimit = limitInProcess, isProxy = () => false } = this.#parts
+    const { maxConnections, maxConnectionsPerAddress } = this.#limits
+    const byAddress = new AddressConnections(
+      createLimit('connections of an address', maxConnectionsPerAddress),
+      isProxy,
+    )
+    // Node counts those that it accepts itself.
+    const all = connections && createLimit('connections', maxConnections)
+    const admit = (socket: Socket, isAdmitted: boolean, reason: string): boolean => {
+      if (!isAdmitted) this.#closeConnection(socket, reason)
+      return isAdmitted
+    }
+    return (socket) =>
+      after(byAddress.admit(socket), (isAdmitted) => {
+        if (!admit(socket, isAdmitted, 'its address has too many connections')) return false
+        if (all === undefined) return true
+        return after(takeWhileOpen(all, '', socket), (isTaken) =>
+          admit(socket, isTaken, 'there are too many connections'),
+        )
+      })
+  }
+
+  #serveAdmitted(socket: Socket): void {
+    // Its server is to handle errors, and does not have it yet.
+    socket.on('error', () => socket.destroy())
+    void after(this.#admit(socket), (isAdmitted) => {
+      if (isAdmitted && !socket.destroyed) this.#server.emit('connection', socket)
     })
   }
 
@@ -216,7 +231,7 @@ export class HttpServer {
     // Node sets up its time limits for connections when a server begins to listen.
     if (connections !== undefined) this.#server.emit('listening')
     const port = connections === undefined ? await listenOn(this.#server, this.#limits) : this.#limits.port
-    connections?.open((socket) => this.#server.emit('connection', socket))
+    connections?.open((socket) => this.#serveAdmitted(socket))
     certificates?.watch((context) => (this.#server as TlsServer).setSecureContext(context))
     this.#checkTimer = setInterval(() => this.#closeSlow(), checkIntervalMs).unref()
     return { port, url: listenerUrl(this.#limits.host, port, certificates !== undefined) }
