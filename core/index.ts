@@ -91,7 +91,7 @@ export {
   type ResponseStream,
   type Sent,
 } from './call/outcome.js'
-export { personKeyOf, principalKeyOf } from './call/principal.js'
+export { callerNameOf, personKeyOf, principalKeyOf } from './call/principal.js'
 export type { Hold } from './call/progress.js'
 export {
   isUnrecorded,

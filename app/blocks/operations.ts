@@ -1,5 +1,5 @@
 // The operations on blocks of the admin listener. Each step takes effect first, and then gets a record and a notice.
-import { type GatewayEvent, type Notices, Refusal, type Reviewer, withinLimit } from '@svc/core'
+import { callerNameOf, type GatewayEvent, type Notices, Refusal, type Reviewer, withinLimit } from '@svc/core'
 import { compilePattern, foldName, PatternError } from '@svc/core/match'
 import { z } from 'zod'
 import { type Operation, type OperationRequest, operation } from '../admin/operation.js'
@@ -183,6 +183,5 @@ function checkPattern(kind: Block['kind'], pattern: string): void {
 
 export function operatorName(client: Reviewer): string {
   if (client.kind === 'admin') return 'the admin token'
-  const { user, userId, clientId } = client.identity
-  return user ?? userId ?? clientId ?? 'a user'
+  return callerNameOf(client.identity) ?? 'a user'
 }

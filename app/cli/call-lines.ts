@@ -1,5 +1,5 @@
 // One line for each call, made from its record, at the terminal of a gateway.
-import type { AuditEnvelope } from '@svc/plugin-audit/log'
+import { type AuditEnvelope, callerNameIn } from '@svc/plugin-audit/log'
 import type { StyledText, WriteLine } from './io.js'
 import { clockTime } from './log-lines.js'
 import { formatMilliseconds } from './table.js'
@@ -86,8 +86,8 @@ export function callPieces(record: AuditEnvelope, at: number, further: Further |
   ]
 }
 
-function callerOf({ principal = {} }: AuditEnvelope): string {
-  return principal.user ?? principal.user_id ?? principal.client_id ?? 'no token'
+function callerOf({ principal }: AuditEnvelope): string {
+  return callerNameIn(principal) ?? 'no token'
 }
 
 /** Server and tool without their versions. */

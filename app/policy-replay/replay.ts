@@ -1,6 +1,6 @@
 // Judges recorded calls by a new policy, and by the policies that were in force, and sums up what would change.
 import { isPending } from '@svc/core'
-import type { SignedEnvelope } from '@svc/plugin-audit/log'
+import { callerNameIn, type SignedEnvelope } from '@svc/plugin-audit/log'
 import { type Change, changeOf, isLoss, whyChanged } from './change.js'
 import { decideOn, type InForce } from './decide.js'
 import { type CountedCall, estimateLimits, type LimitEstimate } from './limit-estimate.js'
@@ -213,9 +213,8 @@ function withoutVersion(name: string): string {
 }
 
 /** The tenant and the name of the caller. */
-export function callerName({ tenant, principal = {} }: SignedEnvelope): string {
-  const { user, user_id, client_id } = principal
-  return `${tenant}: ${user ?? client_id ?? user_id ?? 'without a token'}`
+export function callerName({ tenant, principal }: SignedEnvelope): string {
+  return `${tenant}: ${callerNameIn(principal) ?? 'without a token'}`
 }
 
 function increment(counts: Map<string, number>, key: string): void {

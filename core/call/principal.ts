@@ -21,6 +21,15 @@ export function principalKeyOf(caller: Named): string {
   return key
 }
 
+/** The name of a caller: the user, else the service agent; undefined if the token names nobody. */
+export function callerNameOf({
+  user,
+  clientId,
+  userId,
+}: Pick<Named, 'user' | 'clientId' | 'userId'>): string | undefined {
+  return user ?? clientId ?? userId
+}
+
 /** The same for a person at any client; of a service agent, which is its client, it is the principal's key. */
 export function personKeyOf(caller: Named): string {
   if (caller.user === undefined) return principalKeyOf(caller)

@@ -107,6 +107,7 @@ describe('the calls around an escalation', () => {
         server: 'billing',
         tool: 'refund_payment',
         principal: 'bob@example.com',
+        principalKind: 'user',
       },
       ...{ createdAt: start + 101_000, isUsed: true, usedAt: start + 195_000 },
     } as Escalation

@@ -1,4 +1,5 @@
 // A record of the log as one row: what the console shows of a call.
+import { callerNameIn } from '@svc/plugin-audit/log'
 import { z } from 'zod'
 
 const keptSchema = z.record(z.string(), z.union([z.string(), z.number(), z.boolean(), z.null()]))
@@ -10,7 +11,7 @@ export const callRowSchema = z.object({
   at: z.iso.datetime(),
   kind: z.enum(['call', 'event']).describe('A call, or an event of the gateway itself.'),
   tenant: z.string(),
-  caller: z.string().describe('The user, else the client; empty if nobody is known.'),
+  caller: z.string().describe('The user, else the service agent; empty if nobody is known.'),
   agent: z.string().optional().describe('The agent, as the caller names it.'),
   server: z.string(),
   tool: z.string(),
@@ -97,13 +98,12 @@ export function callRowOf(record: ReadRecord, id: string): CallRow {
     findings,
     kept: { values: kept = {} } = {},
   } = record
-  const { user, user_id: userId, client_id: client } = principal
   return {
     id,
     at: record.ts,
     kind: server === gateway && tool.includes('/') ? 'event' : 'call',
     tenant: cut(record.tenant),
-    caller: cut(user ?? userId ?? client ?? ''),
+    caller: cut(callerNameIn(principal) ?? ''),
     ...(typeof agentRef === 'string' ? { agent: cut(agentRef) } : {}),
     server: cut(withoutVersion(server)),
     tool: cut(withoutVersion(tool)),

@@ -111,7 +111,9 @@ class CallLists {
 
   constructor(escalation: Escalation) {
     this.#escalation = escalation
-    this.#parts = [inJson(escalation.principal), inJson(escalation.tool)]
+    const { principal, principalKind, agent, tool } = escalation
+    const caller = principalKind === undefined ? agent : principal
+    this.#parts = [...(caller === undefined ? [] : [caller]), tool].map(inJson)
   }
 
   get areFull(): boolean {
@@ -131,10 +133,17 @@ class CallLists {
   }
 
   #add(row: CallRow): void {
-    const { tenant, principal, server, tool } = this.#escalation
+    const { tenant, server, tool } = this.#escalation
     if (row.kind === 'event' || row.tenant !== tenant) return
-    if (this.byCaller.length < LISTED && row.caller === principal) this.byCaller.push(row)
+    if (this.byCaller.length < LISTED && this.#isByCaller(row)) this.byCaller.push(row)
     if (this.byTool.length < LISTED && row.server === server && row.tool === tool) this.byTool.push(row)
+  }
+
+  /** A caller whose token names nobody is known by the agent that it names. */
+  #isByCaller({ caller, agent }: CallRow): boolean {
+    const { principal, principalKind, agent: named } = this.#escalation
+    if (principalKind !== undefined) return caller === principal
+    return caller === '' && named !== undefined && agent === named
   }
 }
 

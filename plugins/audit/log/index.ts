@@ -1,5 +1,6 @@
 // The audit log as a library: writing, sealing and uploading it. Loads no policy schema, and none of the tools.
 
+export { callerNameIn } from './browser/caller-name.js'
 export type { WitnessConfig } from './cosigning/config.js'
 export type { FileSystem } from './files/file-system.js'
 export { tryLock } from './files/kernel-lock.js'

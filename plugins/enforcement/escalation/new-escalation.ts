@@ -2,6 +2,7 @@
 import {
   type Call,
   type CallRequest,
+  callerNameOf,
   canonicalInput,
   type EscalationRule,
   type Ids,
@@ -41,7 +42,7 @@ export function newEscalation(
   const redacts = call.get(redactor)
   const { agentRef, metadata } = call.agent
   const agentReason = typeof metadata?.['reason'] === 'string' ? metadata['reason'] : undefined
-  const name = caller.user ?? caller.clientId ?? caller.userId
+  const name = callerNameOf(caller)
   const principalKind = caller.user === undefined && caller.clientId !== undefined ? 'client' : 'user'
   const input = canonicalInput(request)
   const shown = showsArguments ? (redacts?.text(input) ?? input) : undefined

@@ -77,7 +77,7 @@ export function Detail({ detail, isOpened, hasPicks, onChange, onVoted }: Detail
             <>
               <History
                 title="Last calls of"
-                name={escalation.principal}
+                name={callerOf(escalation)}
                 calls={context.caller_calls}
                 show="tool"
               />
@@ -207,6 +207,11 @@ interface HistoryProps {
   /** The newest first. */
   readonly calls: readonly CallRow[]
   readonly show: 'tool' | 'caller'
+}
+
+/** The caller as its other calls are listed: by its agent if the token names nobody. */
+function callerOf({ principal, principal_kind: kind, agent }: ApprovalDetail['escalation']): string {
+  return kind === undefined ? (agent ?? principal) : principal
 }
 
 function History({ title, name, calls, show }: HistoryProps): JSX.Element {

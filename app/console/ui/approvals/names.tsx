@@ -13,6 +13,7 @@ interface NamesProps {
 export function Names({ escalation, isCell = false }: NamesProps): JSX.Element {
   const { agent, principal, principal_kind: kind } = escalation
   const hasAgent = agent !== undefined && agent !== principal
+  const isNameless = hasAgent && kind === undefined
   return (
     <>
       {hasAgent && (
@@ -21,13 +22,15 @@ export function Names({ escalation, isCell = false }: NamesProps): JSX.Element {
           <strong title="the agent, as it names itself">
             <Untrusted text={agent} cut={isCell ? 24 : 60} isCell={isCell} />
           </strong>
-          {' for '}
+          {isNameless ? `, no known user${isCell ? '' : ','}` : ' for '}
         </>
       )}
       {kind !== undefined && (hasAgent || isCell ? `${kind} ` : `${kind === 'user' ? 'User' : 'Client'} `)}
-      <strong title="the caller, by its token">
-        <Untrusted text={principal} cut={80} isCell={isCell} />
-      </strong>
+      {!isNameless && (
+        <strong title="the caller, by its token">
+          <Untrusted text={principal} cut={80} isCell={isCell} />
+        </strong>
+      )}
     </>
   )
 }

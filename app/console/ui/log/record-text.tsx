@@ -1,4 +1,5 @@
 // A record in one sentence.
+import { callerNameIn } from '@svc/plugin-audit/browser'
 import type { JSX } from 'preact'
 import type { RecordJson } from '../../../log/log-json.js'
 import { milliseconds } from '../kit/call-list.js'
@@ -20,11 +21,7 @@ export function recordMember(record: unknown, ...names: string[]): string | unde
 }
 
 export function recordCaller(record: StoredRecord): string {
-  const { principal } = record
-  const person =
-    recordMember(principal, 'user') ??
-    recordMember(principal, 'user_id') ??
-    recordMember(principal, 'client_id')
+  const person = callerNameIn(record['principal'])
   const agent = recordMember(record, 'agentRef') ?? recordMember(record, 'nodeId')
   if (agent === undefined) return person ?? ''
   return person === undefined ? agent : `${agent} for ${person}`

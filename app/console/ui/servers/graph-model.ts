@@ -1,8 +1,6 @@
 // The graph of callers and servers: its nodes, the most used first, and the calls between them.
 import type { ServersData } from './load.js'
 
-/** The caller of an escalation whose token names nobody. */
-const NAMELESS = 'nobody known'
 const MAX_CALLERS = 20
 const MAX_SERVERS = 20
 
@@ -55,8 +53,9 @@ export function graphOf({ servers, routes = [], waiting }: ServersData): Graph {
   }
   for (const { tenant, caller, server, allowed, denied, failed } of routes)
     count(tenant, caller, server, { sent: allowed, denied, failed, waiting: 0 })
-  for (const { tenant, principal, server } of waiting)
-    count(tenant, principal === NAMELESS ? '' : principal, server.replace(/(?!^)@[^@]*$/, ''), {
+  // A caller whose token names nobody is counted under the name of its agent, as its other calls are.
+  for (const { tenant, principal, principal_kind: kind, agent = '', server } of waiting)
+    count(tenant, kind === undefined ? agent : principal, server.replace(/(?!^)@[^@]*$/, ''), {
       ...none(),
       waiting: 1,
     })

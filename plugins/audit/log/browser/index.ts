@@ -1,6 +1,7 @@
 // The verifier for browsers: WebCrypto only, no import of Node or of a library. `svc audit bundle` has it in its pages, and
 // the console imports it.
 
+export { callerNameIn } from './caller-name.js'
 export type { CheckResult } from './check-result.js'
 export {
   type CheckedProof,

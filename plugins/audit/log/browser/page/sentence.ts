@@ -1,5 +1,6 @@
 // A record in one sentence.
 
+import { callerNameIn } from '../caller-name.js'
 import { element, untrusted } from './dom.js'
 
 export type ShownRecord = Readonly<Record<string, unknown>>
@@ -60,8 +61,7 @@ function outcomeOf(status: unknown, error: unknown): (Node | string)[] {
 
 function callerOf({ principal, agentRef, nodeId }: ShownRecord): (Node | string)[] | undefined {
   const agent = agentRef ?? nodeId
-  const names = ['user', 'user_id', 'client_id'].map((name) => memberOf(principal, name))
-  const person = names.find((name) => typeof name === 'string')
+  const person = callerNameIn(principal)
   if (typeof agent !== 'string') return person === undefined ? undefined : [untrusted(person)]
   return ['agent ', untrusted(agent), ...(person === undefined ? [] : [' for ', untrusted(person)])]
 }

@@ -13,6 +13,7 @@ const MODULES = [
   '../format/selection',
   '../tree/record-place',
   'bytes',
+  'caller-name',
   'canonical',
   'check-result',
   'tree-walk',

@@ -4,6 +4,7 @@
 import { closeSync, openSync, readSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { RequestKind } from '@svc/core'
+import { callerNameIn } from '../../browser/caller-name.js'
 import { dailyFiles } from '../../files/daily-files.js'
 import { lineBlocksOf, lineStartFrom } from '../../files/lines.js'
 import { isEnvelope, type SignedEnvelope } from '../../format/envelope.js'
@@ -270,8 +271,7 @@ function callsOf({ allowed, denied }: CallCounts): number {
 }
 
 function callerOf({ principal, agentRef, nodeId }: SignedEnvelope): string {
-  const { user, user_id: userId, client_id: clientId } = principal ?? {}
-  return user ?? userId ?? clientId ?? agentRef ?? nodeId ?? ''
+  return callerNameIn(principal) ?? agentRef ?? nodeId ?? ''
 }
 
 /** Splits `<name>@<version>`. */

@@ -1,0 +1,11 @@
+// The name of a record's caller, as every list, count and sentence shows it.
+
+/** A token without a user belongs to a service agent, whose subject may be any identifier. */
+const callerMembers = ['user', 'client_id', 'user_id'] as const
+
+/** Of the member `principal` of a record, which anybody may have written; undefined if it names nobody. */
+export function callerNameIn(principal: unknown): string | undefined {
+  if (typeof principal !== 'object' || principal === null) return undefined
+  const names: Readonly<Record<string, unknown>> = { ...principal }
+  return callerMembers.map((member) => names[member]).find((name) => typeof name === 'string')
+}
