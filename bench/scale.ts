@@ -9,18 +9,19 @@ import { Scene } from './gateway/scene.js'
 import { heading, print, table } from './measure/report.js'
 import { slope } from './measure/statistics.js'
 import { bytesBelow, UploadCounter } from './scale/log-traffic.js'
+import { approvalSections, approveAll, freePort, openSessions } from './scale/operations.js'
 import { MeasuredRedis, type RedisUse } from './scale/redis-traffic.js'
 import { sendAll } from './scale/sender.js'
 
 interface Feature {
   readonly name: string
   readonly limits?: object
-  readonly sections?: (redisUrl: string) => Record<string, unknown>
+  readonly sections?: (redisUrl: string, adminPort: number) => Record<string, unknown>
   /** Whether calls have idempotency keys: all another, or all the same. */
   readonly key?: 'fresh' | 'same'
   readonly mcp?: '2026-07-28' | '2025-11-25'
-  /** No calls: the cost is that of one process for a second. */
-  readonly isIdle?: true
+  /** What happens in place of calls; `idle` is one process for a second. */
+  readonly operation?: 'idle' | 'approval' | 'session'
 }
 
 const daily = { calls_per_day: 1e9 }
@@ -31,7 +32,7 @@ const lease = (redisUrl: string) => ({
 })
 
 const features: readonly Feature[] = [
-  { name: 'idle, a process for 1 s', isIdle: true },
+  { name: 'idle, a process for 1 s', operation: 'idle' },
   { name: 'no limit, no key' },
   { name: 'a daily quota', limits: daily },
   { name: 'a rate', limits: rate },
@@ -42,6 +43,8 @@ const features: readonly Feature[] = [
   { name: 'quota, rate and key', limits: { ...daily, ...rate }, sections: dedupe, key: 'fresh' },
   { name: 'MCP 2026-07-28, both limits', limits: { ...daily, ...rate }, mcp: '2026-07-28' },
   { name: 'MCP 2025-11-25, both limits', limits: { ...daily, ...rate }, mcp: '2025-11-25' },
+  { name: 'an MCP session, opened and ended', operation: 'session' },
+  { name: 'an approval: opened, voted, used', sections: approvalSections, operation: 'approval' },
 ]
 
 interface Cost {
@@ -61,9 +64,17 @@ export async function measureScale(disk: string, quick: boolean): Promise<unknow
   const costs: Cost[] = []
   const seconds = quick ? [2, 4, 8] : [10, 20, 40]
   for (const feature of features)
-    costs.push(await costOf(disk, feature, feature.isIdle === undefined ? steps : seconds))
+    costs.push(await costOf(disk, feature, feature.operation === 'idle' ? seconds : steps))
   table([
-    ['Redis, for one call', 'requests', 'commands', 'bytes in', 'bytes out', 'CPU µs', 'bytes kept'],
+    [
+      'Redis, for one call or operation',
+      'requests',
+      'commands',
+      'bytes in',
+      'bytes out',
+      'CPU µs',
+      'bytes kept',
+    ],
     ...costs.map((cost) => [
       cost.feature,
       cost.requests.toFixed(2),
@@ -91,10 +102,11 @@ const entitlementsOf = (limits: object = {}) => ({
 
 async function costOf(disk: string, feature: Feature, steps: readonly number[]): Promise<Cost> {
   await using redis = await MeasuredRedis.start()
+  const adminPort = await freePort()
   const sections = {
     entitlements: entitlementsOf(feature.limits),
     quotas: { adapter: 'redis', redisUrl: redis.url },
-    ...feature.sections?.(redis.url),
+    ...feature.sections?.(redis.url, adminPort),
   }
   const scene = await Scene.set(disk, sections)
   try {
@@ -103,8 +115,12 @@ async function costOf(disk: string, feature: Feature, steps: readonly number[]):
       feature.mcp === undefined
         ? requestsFor(port, scene.tokens)
         : ((await mcpRequestsFor(port, scene.tokens, 16))[feature.mcp] ?? [])
-    const send = (count: number) =>
-      feature.isIdle === undefined ? sendAll(port, requests, count, feature.key) : after(count * 1000)
+    const send = (count: number): Promise<void> => {
+      if (feature.operation === 'idle') return after(count * 1000)
+      if (feature.operation === 'session') return openSessions(port, scene.tokens, count)
+      if (feature.operation === 'approval') return approveAll(port, adminPort, count)
+      return sendAll(port, requests, count, feature.key)
+    }
     await send(steps[0] ?? 0)
     const counted = await redis.monitored(() => send(steps[0] ?? 0))
     const points: [calls: number, use: RedisUse][] = []

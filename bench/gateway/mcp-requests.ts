@@ -54,7 +54,8 @@ function toolCall(more: object): object {
   }
 }
 
-async function openSession(port: number, token: string): Promise<string> {
+/** Returns its id. */
+export async function openSession(port: number, token: string): Promise<string> {
   const params = { protocolVersion: WITH_SESSION, capabilities: {}, clientInfo: CLIENT }
   const response = await fetch(`http://127.0.0.1:${port}${PATH}`, {
     method: 'POST',
@@ -65,4 +66,11 @@ async function openSession(port: number, token: string): Promise<string> {
   const session = response.headers.get('mcp-session-id')
   if (session === null) throw new Error(`no session was opened: ${response.status} ${text}`)
   return session
+}
+
+export async function endSession(port: number, token: string, session: string): Promise<void> {
+  const headers = { authorization: `Bearer ${token}`, 'mcp-session-id': session }
+  const response = await fetch(`http://127.0.0.1:${port}${PATH}`, { method: 'DELETE', headers })
+  await response.body?.cancel()
+  if (!response.ok) throw new Error(`a session did not end: ${response.status}`)
 }
