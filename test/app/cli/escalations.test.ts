@@ -311,6 +311,24 @@ describe('svc escalations, at the address of another server,', () => {
     expect([code, server.calls.length]).to.deep.equal([0, 3])
   })
 
+  it('goes on to the next page if one has fewer than were asked for', async () => {
+    const next = '2026-01-02T03:04:05.000Z'
+    respond = (response) =>
+      response.end(
+        JSON.stringify({
+          escalations: [],
+          ...(server.calls.length === 1 ? { more: true, next } : { more: false }),
+        }),
+      )
+    const { code, out } = await run(['list', '--limit', '7'], env())
+    expect([code, out]).to.deep.equal([0, 'none that are pending\n'])
+    const asked = server.calls.map(({ path }) => new URL(path, 'http://x').searchParams)
+    expect(asked.map((query) => [query.get('limit'), query.get('after')])).to.deep.equal([
+      ['7', null],
+      ['7', next],
+    ])
+  })
+
   it('sends a request again at the time that the listener names as a date', async () => {
     const at = 1_000 * Math.ceil(Date.now() / 1_000 + 1)
     let calledAt = 0
