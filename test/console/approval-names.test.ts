@@ -53,6 +53,16 @@ describe('names in the view of approvals', () => {
     expect(await page.locator('.ballot').getByText('Hidden characters').count()).to.equal(0)
   })
 
+  it('of a call are the values that its rule reads first, whatever else it has', async () => {
+    const padding = { aa: 1, ab: 2, ac: 3, lines: Array.from({ length: 400 }, (_, line) => `line ${line}`) }
+    const id = await rig.waits('billing/refund_payment', { ...padding, amount: 240 })
+    const page = await rig.pageOf('mia@example.com', `/console/approvals/${id}`)
+    await rowOf(page, id)
+      .getByText(/^amount 240, aa 1, ab 2$/)
+      .waitFor()
+    await page.getByRole('heading', { name: /wants refund_payment, amount 240, aa 1, ab 2$/ }).waitFor()
+  })
+
   it('have in the list all values that the sentence has', async () => {
     const text = 'a long value of forty characters, of all'
     const id = await rig.waits('billing/refund_payment', { amount: 240, aa: text, bb: text })

@@ -49,7 +49,8 @@ describe('the view of approvals', () => {
     await page.getByText('1 hidden character: RLO, reverses the text after it').waitFor()
     await page.getByText(/^14 min \d+ s left, then rejected$/).waitFor()
     await page.getByText('high risk may have side effects, by its name and method').waitFor()
-    await page.locator('.ballot').getByText('Hidden characters: see above').waitFor()
+    await page.locator('#hidden-warning', { hasText: 'Hidden characters: see above' }).waitFor()
+    await page.locator('.approve[aria-describedby=hidden-warning]').waitFor()
     expect(await page.locator('.consequences').textContent()).to.match(
       /Nobody decides\s*rejected at \d\d:\d\d:\d\d UTC\+[12]/,
     )
@@ -94,39 +95,6 @@ describe('the view of approvals', () => {
     await screenshot(page, 'approved')
     expect(page.url()).to.equal(`${rig.origin}/console/approvals/${id}`)
     expect(await accessibilityViolations(page)).to.deep.equal([])
-  })
-
-  it('has the last ten calls of the caller and of the tool, the newest first', async () => {
-    for (let n = 1; n <= 12; n++) await rig.call('billing/refund_payment', { amount: n })
-    const id = await rig.waits('billing/refund_payment', { amount: 240 })
-    const page = await rig.pageOf('mia@example.com', `/console/approvals/${id}`)
-    const lists = page.locator('.call-list')
-    for (const list of await lists.all()) {
-      const shown = await list.locator('tbody tr').allInnerTexts()
-      expect(shown.map((row) => /amount (\d+)/.exec(row)?.[1])).to.deep.equal([
-        '240',
-        '12',
-        '11',
-        '10',
-        '9',
-        '8',
-        '7',
-        '6',
-        '5',
-        '4',
-      ])
-    }
-    expect(await lists.count()).to.equal(2)
-  })
-
-  it('names a call by the values that its rule reads, whatever else it has', async () => {
-    const padding = { aa: 1, ab: 2, ac: 3, lines: Array.from({ length: 400 }, (_, line) => `line ${line}`) }
-    await rig.waits('billing/refund_payment', { ...padding, amount: 240 })
-    const page = await rig.pageOf('mia@example.com', '/console')
-    await rowOf(page, 'refund_payment')
-      .getByText(/^amount 240, aa 1, ab 2$/)
-      .waitFor()
-    await page.getByRole('heading', { name: /wants refund_payment, amount 240, aa 1, ab 2$/ }).waitFor()
   })
 
   it('says that nothing waits, and shows what comes at once', async () => {

@@ -22,6 +22,30 @@ async function contextOf(rig: Payments, id: string): Promise<ContextJson> {
 describe('the context of an escalation', () => {
   const browser = chromiumOfSuite()
 
+  it('has the last ten calls of the caller and of the tool, the newest first', async () => {
+    await using rig = await startPayments(browser)
+    for (let n = 1; n <= 12; n++) await rig.call('billing/refund_payment', { amount: n })
+    const id = await rig.waits('billing/refund_payment', { amount: 240 })
+    const page = await rig.pageOf('mia@example.com', `/console/approvals/${id}`)
+    const lists = page.locator('.call-list')
+    for (const list of await lists.all()) {
+      const shown = await list.locator('tbody tr').allInnerTexts()
+      expect(shown.map((row) => /amount (\d+)/.exec(row)?.[1])).to.deep.equal([
+        '240',
+        '12',
+        '11',
+        '10',
+        '9',
+        '8',
+        '7',
+        '6',
+        '5',
+        '4',
+      ])
+    }
+    expect(await lists.count()).to.equal(2)
+  })
+
   it('has the rule, the reason, the last calls and the outcome, also if the policy hides arguments', async () => {
     await using rig = await startPayments(noBrowser, undefined, ', show_arguments: false')
     await rig.call('billing/get_invoice', { invoice: 'I1' })

@@ -124,7 +124,7 @@ describe('the view of a log with a witness, a removed day, a cut one and receive
       await page.keyboard.press('?')
       const help = page.getByRole('dialog', { name: 'Keys' })
       await help.getByRole('checkbox').uncheck()
-      await help.getByText('until you leave this page: the browser does not store the choice.').waitFor()
+      await help.getByText('this choice ends when you leave the page').waitFor()
       await help.getByRole('button', { name: 'Close' }).click()
       await page.keyboard.press('?')
       expect(await help.isVisible()).to.equal(false)

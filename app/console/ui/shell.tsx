@@ -209,7 +209,7 @@ function Help({ dialog, state: { session, times } }: HelpProps): JSX.Element {
           />{' '}
           Keys without Ctrl are on
         </label>
-        {!isStored && ' until you leave this page: the browser does not store the choice.'}
+        {!isStored && ' (this choice ends when you leave the page: the browser does not store it)'}
       </p>
       {times !== undefined && (
         <p class="hint">

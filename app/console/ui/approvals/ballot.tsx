@@ -87,6 +87,7 @@ export function Ballot({ of, calls, unread, hint, hasHidden, send, children }: B
             type="button"
             class="approve"
             aria-keyshortcuts="a"
+            aria-describedby={hasHidden ? 'hidden-warning' : undefined}
             disabled={!isOpen || wait !== undefined}
             onClick={() => choose('approve')}
           >
@@ -104,7 +105,11 @@ export function Ballot({ of, calls, unread, hint, hasHidden, send, children }: B
           <span class="hint" role="status">
             {wait ?? hint}
           </span>
-          {hasHidden && <span class="warning">Hidden characters: see above</span>}
+          {hasHidden && (
+            <span id="hidden-warning" class="warning">
+              Hidden characters: see above
+            </span>
+          )}
           {children}
           <span class="hint voter">
             You vote as{' '}
