@@ -40,6 +40,13 @@ describe('names in the view of approvals', () => {
         all.filter(({ scrollWidth, clientWidth }) => scrollWidth > clientWidth).length,
     )
     expect(hidden).to.equal(0)
+    const sentences = new Set<string>()
+    for (const id of ids) {
+      await page.goto(`/console/approvals/${id}`)
+      const name = page.locator('.headline strong', { hasText: /…[0-9a-f]{8}….*more characters/ })
+      sentences.add((await name.textContent()) ?? '')
+    }
+    expect(sentences.size).to.equal(5)
   })
 
   it('say whether a user or a client calls', async () => {

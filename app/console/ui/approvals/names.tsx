@@ -20,7 +20,7 @@ export function Names({ escalation, isCell = false }: NamesProps): JSX.Element {
         <>
           {!isCell && 'Agent '}
           <strong title="the agent, as it names itself">
-            <Untrusted text={agent} cut={isCell ? 24 : 60} isCell={isCell} />
+            <Untrusted text={agent} cut={isCell ? 24 : 60} isName isCell={isCell} />
           </strong>
           {isNameless ? `, no known user${isCell ? '' : ','}` : ' for '}
         </>
@@ -28,7 +28,7 @@ export function Names({ escalation, isCell = false }: NamesProps): JSX.Element {
       {kind !== undefined && (hasAgent || isCell ? `${kind} ` : `${kind === 'user' ? 'User' : 'Client'} `)}
       {!isNameless && (
         <strong title="the caller, by its token">
-          <Untrusted text={principal} cut={80} isCell={isCell} />
+          <Untrusted text={principal} cut={80} isName isCell={isCell} />
         </strong>
       )}
     </>
@@ -66,7 +66,7 @@ export function Sentence({ escalation }: SentenceProps): JSX.Element {
       <Names escalation={escalation} /> {status === 'pending' ? 'wants' : 'wanted'}{' '}
       {enrolment === undefined ? (
         <code>
-          <Untrusted text={tool} cut={80} />
+          <Untrusted text={tool} cut={80} isName />
         </code>
       ) : (
         'to register a passkey'

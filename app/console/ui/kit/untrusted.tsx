@@ -47,19 +47,24 @@ export interface UntrustedProps {
   readonly cut?: number
   /** Whether line feeds break lines. */
   readonly isBlock?: boolean
-  /** Whether it is in a row of a table or list, so that it is cut in the middle, and the page of the row has all of it. */
+  /** Whether it is a name, which is cut in the middle. */
+  readonly isName?: boolean
+  /** Whether it is in a row of a table or list, so that it is cut like a name, and the page of the row has all of it. */
   readonly isCell?: boolean
 }
 
-export function Untrusted({ text, cut = CUT, isBlock = false, isCell = false }: UntrustedProps): JSX.Element {
+export function Untrusted(props: UntrustedProps): JSX.Element {
+  const { text, cut = CUT, isBlock = false, isName = false, isCell = false } = props
   const [isWhole, setWhole] = useState(false)
-  const isLong = text.length > cut
-  const shown = isLong && !isWhole ? text.slice(0, cut) : text
-  if (isLong && isCell) return <CutInside text={text} cut={cut} />
+  const isCut = text.length > cut && !isWhole
   return (
     <span class={isBlock ? 'untrusted block' : 'untrusted'}>
-      <bdi>{marked(shown, isBlock)}</bdi>
-      {isLong && !isWhole && (
+      {isCut && (isName || isCell) ? (
+        <CutInside text={text} cut={cut} />
+      ) : (
+        <bdi>{marked(isCut ? text.slice(0, cut) : text, isBlock)}</bdi>
+      )}
+      {isCut && !isCell && (
         <button type="button" class="more" onClick={() => setWhole(true)}>
           … {(text.length - cut).toLocaleString('en')} more characters
         </button>
@@ -82,10 +87,10 @@ function CutInside({ text, cut }: { readonly text: string; readonly cut: number 
   }, [text])
   const end = Math.floor(cut / 4)
   return (
-    <span class="untrusted">
+    <>
       <bdi>{marked(text.slice(0, cut - end - DIGITS), false)}</bdi>…{hash}
       <bdi>{marked(text.slice(-end), false)}</bdi>
-    </span>
+    </>
   )
 }
 
