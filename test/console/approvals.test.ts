@@ -49,6 +49,7 @@ describe('the view of approvals', () => {
     await page.getByText('1 hidden character: RLO, reverses the text after it').waitFor()
     await page.getByText(/^14 min \d+ s left, then rejected$/).waitFor()
     await page.getByText('high risk may have side effects, by its name and method').waitFor()
+    await rowOf(page, 'refund_payment').first().getByText('hidden characters').waitFor()
     await page.locator('#hidden-warning', { hasText: 'Hidden characters: see above' }).waitFor()
     await page.locator('.approve[aria-describedby=hidden-warning]').waitFor()
     expect(await page.locator('.consequences').textContent()).to.match(
@@ -110,7 +111,6 @@ describe('the view of approvals', () => {
     await ready(page)
     const left = rowOf(page, 'refund_payment').locator('.left')
     await left.getByText(/^1[45] min left$/).waitFor()
-    expect(await left.locator('.sr').textContent()).to.equal(' left')
     const colour = () =>
       page.evaluate<string>("getComputedStyle(document.querySelector('.waiting .left')).color")
     const amber = 'rgb(138, 75, 0)'

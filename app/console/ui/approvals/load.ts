@@ -4,6 +4,7 @@ import type { Location } from '../../api.js'
 import type { ContextJson } from '../../calls/operations.js'
 import { type Api, apiRefusalOf } from '../kit/api.js'
 import { sha256Of } from '../kit/sha256.js'
+import { hiddenCharacters } from '../kit/untrusted.js'
 
 type Reads = Pick<Api, 'get' | 'text'>
 
@@ -15,6 +16,8 @@ export interface WaitingRow
   > {
   /** An emergency call that ran, and whose review is open. */
   readonly isReview: boolean
+  /** Whether the input, or as much of it as a list has, contains hidden characters. */
+  readonly hasHidden: boolean
 }
 
 interface Waiting {
@@ -86,9 +89,21 @@ export async function loadWaiting(api: Reads, count: number): Promise<Waiting> {
 }
 
 function rowOf(escalation: EscalationJson): WaitingRow {
-  const { id, tool, principal, principal_kind, agent, reason, expires_at, values, status } = escalation
+  const {
+    id,
+    tool,
+    principal,
+    principal_kind,
+    agent,
+    reason,
+    expires_at,
+    values,
+    status,
+    args = '',
+  } = escalation
   const isReview = status !== 'pending'
-  return { id, tool, principal, principal_kind, agent, reason, expires_at, values, isReview }
+  const hasHidden = hiddenCharacters(args).length > 0
+  return { id, tool, principal, principal_kind, agent, reason, expires_at, values, isReview, hasHidden }
 }
 
 export async function loadDetail(api: Reads, id: string): Promise<ApprovalDetail> {

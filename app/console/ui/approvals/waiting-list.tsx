@@ -95,7 +95,7 @@ class Row extends Component<RowProps> {
 }
 
 function WaitingCall({ waiting, isSelected, isPicked, onSelect, onPick }: RowProps): JSX.Element {
-  const { id, tool, principal, reason, values = [], expires_at: expiresAt, isReview } = waiting
+  const { id, tool, principal, reason, values = [], expires_at: expiresAt, isReview, hasHidden } = waiting
   return (
     <li data-id={id}>
       <label class="pick">
@@ -129,6 +129,7 @@ function WaitingCall({ waiting, isSelected, isPicked, onSelect, onPick }: RowPro
             <Values values={values} />
           </span>
         )}
+        {hasHidden && <span class="warning">hidden characters</span>}
         <span class="why">
           <Untrusted text={ruleOf(reason)} cut={60} isCell />
         </span>
@@ -148,7 +149,7 @@ interface LeftProps {
   readonly until: string
   /** The text after the time, about the decision that follows. */
   readonly then?: string
-  /** Whether it is in a row, where seconds and the word are left out. */
+  /** Whether it is in a row, where seconds are left out. */
   readonly isCell?: boolean
 }
 
@@ -159,9 +160,7 @@ export function Left({ until, then = '', isCell = false }: LeftProps): JSX.Eleme
   return (
     <span class={left < SOON_MS ? 'left soon' : 'left'}>
       {left < SOON_MS ? 'only ' : ''}
-      {countdown(left, isCell)}
-      <span class={isCell ? 'sr' : undefined}> left</span>
-      {then}
+      {countdown(left, isCell)} left{then}
     </span>
   )
 }
