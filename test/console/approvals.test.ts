@@ -91,7 +91,7 @@ describe('the view of approvals', () => {
       .getByText(/^ok, \d+ ms$/)
       .waitFor()
     expect(await page.locator('.steps li').allTextContents()).to.include.members(['approved', 'sent'])
-    expect(await page.locator('#approval-title:focus').count()).to.equal(1)
+    await page.locator('#approval-title:focus').waitFor()
     expect(await page.evaluate<number>('scrollY')).to.equal(0)
     await screenshot(page, 'approved')
     expect(page.url()).to.equal(`${rig.origin}/console/approvals/${id}`)
