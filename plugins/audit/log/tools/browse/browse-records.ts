@@ -7,6 +7,7 @@ import { nodeFileSystem, readExisting, sizeOf } from '../../files/file-system.js
 import { isEnvelope, type SignedEnvelope } from '../../format/envelope.js'
 import { dailyLog } from '../../format/paths.js'
 import { objectIn } from '../../format/stored-record.js'
+import { journalSize } from '../../tree/journal-file.js'
 import { coveredBy, type PlacedRange, placeRanges } from '../../tree/seal-ranges.js'
 import { type CompiledFilter, compileFilter, type LogFilter } from '../read/filter.js'
 import { journalBackwards, journalLineAt } from './journal-search.js'
@@ -46,10 +47,13 @@ export async function browseRecords(
 ): Promise<BrowsedRecords> {
   const compiled = compileFilter(filter)
   const sinceMs = filter.since === undefined ? Number.NEGATIVE_INFINITY : Date.parse(filter.since)
-  const records = before === undefined ? await unsealedRecords(dir, compiled) : []
+  // Of one moment: what is sealed meanwhile would be in both parts.
+  const journalEnd = journalSize(nodeFileSystem, dir)?.end ?? 0
+  const records =
+    before === undefined ? await unsealedRecords(dir, compiled, sealedEnds(dir, journalEnd)) : []
   let left = maxBytes
   // The line that seals the leaf is read too, as it seals those before it.
-  const end = before === undefined ? undefined : journalLineAt(dir, before)?.end
+  const end = before === undefined ? journalEnd : journalLineAt(dir, before)?.end
   for (const line of journalBackwards(dir, end)) {
     if (Date.parse(line.at) < sinceMs - CLOCK_MARGIN_MS) break
     if (line.kind !== 'seal') continue
@@ -156,8 +160,11 @@ function linesIn(dir: string, { day, start, end }: Pick<PlacedRange, 'day' | 'st
   return lines
 }
 
-async function unsealedRecords(dir: string, compiled: CompiledFilter): Promise<BrowsedRecord[]> {
-  const ends = sealedEnds(dir)
+async function unsealedRecords(
+  dir: string,
+  compiled: CompiledFilter,
+  ends: ReadonlyMap<string, number>,
+): Promise<BrowsedRecord[]> {
   const records: BrowsedRecord[] = []
   for (const { name, day } of (await dailyFiles(dir)).reverse()) {
     const end = sizeOf(nodeFileSystem, join(dir, name)) ?? 0
@@ -174,13 +181,13 @@ async function unsealedRecords(dir: string, compiled: CompiledFilter): Promise<B
   return records
 }
 
-/** Sealed bytes of every day, from the newest lines of the journal. */
-export function sealedEnds(dir: string): ReadonlyMap<string, number> {
+/** Sealed bytes of every day, from the newest lines of the journal before its byte `journalEnd`; by default all. */
+export function sealedEnds(dir: string, journalEnd?: number): ReadonlyMap<string, number> {
   const ends = new Map<string, number>()
   const take = (day: string, end: number) => {
     if (!ends.has(day)) ends.set(day, end)
   }
-  for (const line of journalBackwards(dir)) {
+  for (const line of journalBackwards(dir, journalEnd)) {
     if (line.kind === 'fault') take(line.day, line.resume)
     if (line.kind !== 'seal') continue
     for (const [day, , end] of line.ranges.toReversed()) take(day, end)

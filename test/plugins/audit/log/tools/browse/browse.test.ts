@@ -59,6 +59,17 @@ describe('browsing a log', () => {
     }
   })
 
+  it('finds a record once that is sealed while it is read', async () => {
+    const log = new LogBuilder(dir.path)
+    log.record(TODAY)
+    log.seal()
+    log.record(TODAY)
+    const reading = browseRecords(dir.path, {}, { limit: 10 })
+    log.seal()
+    const { records } = await reading
+    expect(records.map(({ leaf }) => leaf)).to.deep.equal([null, 1])
+  })
+
   it('finds the record at each leaf, and none at lines of the journal and in removed days', async () => {
     const log = buildLog(dir.path)
     const { found } = await all(dir.path, {}, 100)
