@@ -37,7 +37,7 @@ type EscalationSearch = Pick<EscalationQuery, 'first' | 'limit'> & Partial<Escal
 
 interface FoundEscalations {
   readonly found: readonly Escalation[]
-  /** The `after` of the next page; undefined if there are no others. */
+  /** The `after` of the next page; undefined after the last one. */
   readonly next: string | undefined
 }
 

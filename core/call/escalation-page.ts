@@ -1,7 +1,7 @@
 // Lists of escalations: which of them, and for whom.
 import type { Escalation, EscalationStatus, ReviewStatus } from './escalation.js'
 
-/** What makes a person a voter: the tenant whose reviewer they are, and the approval sets that they are in. */
+/** A person is a voter by the tenant whose reviewer they are, and by the approval sets that they are in. */
 export interface VoterGroups {
   readonly tenant: string | undefined
   readonly sets: readonly string[]
@@ -38,7 +38,7 @@ export interface EscalationPageFilter extends EscalationFilter {
   readonly voters?: VoterGroups
   /** Entries after which the search stops, matches or not. Those of its last millisecond are read to the end. */
   readonly maxRead: number
-  /** Where the search of the page before stopped. */
+  /** The search of the page before stopped there. */
   readonly readUpTo?: number | undefined
 }
 

@@ -73,7 +73,7 @@ export function isSideEffecting(
   )
 }
 
-/** What decides `isSideEffecting` for a tool. */
+/** Returns what decides `isSideEffecting` for a tool. */
 export function sideEffectSource(
   { reference, readings }: Pick<CallRequest, 'reference' | 'readings'>,
   { policy, annotations }: SideEffectKnowledge = {},

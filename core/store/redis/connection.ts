@@ -156,7 +156,7 @@ function needsLoading(error: Error | null | undefined): boolean {
   return /^(NOSCRIPT|MOVED|ASK) /.test(error?.message ?? '')
 }
 
-/** Why the first node of a cluster does not respond; undefined if it does, or says nothing within half a second. */
+/** Why the first node of a cluster does not respond; undefined if it does. It has half a second. */
 async function nodeError(options: RedisConnectionOptions): Promise<string | undefined> {
   const { first, common } = settingsOf(options, 500)
   const node = new Redis({ ...common, ...first, lazyConnect: true, retryStrategy: null })
@@ -164,8 +164,10 @@ async function nodeError(options: RedisConnectionOptions): Promise<string | unde
   node.on('error', (error: unknown) => {
     reason ??= safeMessage(error)
   })
-  // What it rejects with says less than the event.
-  await node.connect().catch(() => undefined)
+  // The event comes first, and says more.
+  await node.connect().catch((error: unknown) => {
+    reason ??= safeMessage(error)
+  })
   node.disconnect()
   return reason
 }

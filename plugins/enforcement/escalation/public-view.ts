@@ -53,7 +53,7 @@ function secondSet({ step, rule }: StoredEscalation): Pick<Escalation, 'secondSe
   return step === 'second_set' && rule.secondSet !== undefined ? { secondSetId: rule.secondSet.setId } : {}
 }
 
-/** What says who votes on it. */
+/** These members say who votes on it. */
 export function votersView(value: StoredEscalation) {
   const { tenant, rule } = value
   return {

@@ -43,7 +43,7 @@ interface Listing {
   readonly which?: EntryPage
   /** The id of the escalation before the first. */
   readonly after?: string | undefined
-  /** Where the search before stopped. */
+  /** The search before stopped there. */
   readonly readUpTo?: number | undefined
 }
 

@@ -78,7 +78,7 @@ export class VotingService implements EscalationService {
     return this.#lists.of(JSON.stringify(filter), { read, keptMs: () => maxAgeMs })
   }
 
-  /** Drops the pages that are no longer returned again. */
+  /** Drops the pages that have expired. */
   dropExpired(): void {
     this.#lists.dropExpired()
   }

@@ -1,6 +1,7 @@
 import { expect } from 'chai'
-import { WorkerProcess } from 'svc-sdk/internal/workers/worker-process'
+import type { WorkerProcess } from 'svc-sdk/internal/workers/worker-process'
 import { until } from '../../support/redis.js'
+import { startWorker } from './started-worker.js'
 
 const cause = { by: 'test' }
 const discarded = 'the reload was discarded'
@@ -9,12 +10,9 @@ describe('a worker that prepares a reload', () => {
   let worker: WorkerProcess
 
   beforeEach(async () => {
-    worker = new WorkerProcess(new URL('./preparing-worker.js', import.meta.url), 0, {
-      methodsFor: () => ({ draining: () => undefined }) as never,
-      onLiveness: () => undefined,
-      onHung: () => undefined,
+    worker = await startWorker(new URL('./preparing-worker.js', import.meta.url), {
+      draining: () => undefined,
     })
-    await worker.start({ count: 1, policy: '', options: {}, output: {}, commandsPath: '' })
   })
 
   afterEach(async () => {

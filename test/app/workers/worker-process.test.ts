@@ -1,16 +1,12 @@
 import { expect } from 'chai'
-import { WorkerProcess } from 'svc-sdk/internal/workers/worker-process'
+import type { WorkerProcess } from 'svc-sdk/internal/workers/worker-process'
+import { startWorker } from './started-worker.js'
 
 describe('a fact that a worker is asked for', () => {
   let worker: WorkerProcess
 
   beforeEach(async () => {
-    worker = new WorkerProcess(new URL('./failing-worker.js', import.meta.url), 0, {
-      methodsFor: () => ({}) as never,
-      onLiveness: () => undefined,
-      onHung: () => undefined,
-    })
-    await worker.start({ count: 1, policy: '', options: {}, output: {}, commandsPath: '' })
+    worker = await startWorker(new URL('./failing-worker.js', import.meta.url))
   })
 
   afterEach(async () => {

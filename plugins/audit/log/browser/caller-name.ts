@@ -3,7 +3,7 @@
 /** A token without a user belongs to a service agent, whose subject may be any identifier. */
 const callerMembers = ['user', 'client_id', 'user_id'] as const
 
-/** Of the member `principal` of a record, which anybody may have written; undefined if it names nobody. */
+/** Reads the member `principal` of a record, which anybody may have written; undefined if it names nobody. */
 export function callerNameIn(principal: unknown): string | undefined {
   if (typeof principal !== 'object' || principal === null) return undefined
   const names: Readonly<Record<string, unknown>> = { ...principal }

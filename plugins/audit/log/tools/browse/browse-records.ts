@@ -47,7 +47,7 @@ export async function browseRecords(
 ): Promise<BrowsedRecords> {
   const compiled = compileFilter(filter)
   const sinceMs = filter.since === undefined ? Number.NEGATIVE_INFINITY : Date.parse(filter.since)
-  // Of one moment: what is sealed meanwhile would be in both parts.
+  // Both parts are of one moment: a record that is sealed meanwhile would be in both.
   const journalEnd = journalSize(nodeFileSystem, dir)?.end ?? 0
   const records =
     before === undefined ? await unsealedRecords(dir, compiled, sealedEnds(dir, journalEnd)) : []
