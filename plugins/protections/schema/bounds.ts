@@ -23,8 +23,15 @@ const inPlace: ReadonlySet<string> = new Set([
   ...['allOf', 'anyOf', 'oneOf', 'not', 'if', 'then', 'else', 'dependentSchemas', 'dependencies'],
 ])
 
-/** Members that move the base of references, or point elsewhere than `$ref` does. */
-const refused = ['$dynamicRef', '$recursiveRef', '$anchor', '$dynamicAnchor', '$recursiveAnchor']
+/**
+ * Members that move the base of references, or point elsewhere than `$ref` does; and those that no dialect of JSON Schema has
+ * and the validator gives a meaning of its own: `$async` makes its result a promise, `$data` takes the value of a keyword from
+ * the arguments.
+ */
+const refused = [
+  ...['$dynamicRef', '$recursiveRef', '$anchor', '$dynamicAnchor', '$recursiveAnchor'],
+  ...['$async', '$data'],
+]
 
 /** Why the schema is not compiled; undefined for one that is. */
 export function schemaProblem(schema: JsonObject): string | undefined {
@@ -72,8 +79,9 @@ class References {
   #problemOf(schema: JsonObject): string | undefined {
     const { $ref, $id } = schema
     if ($id !== undefined && schema !== this.#root) return '$id changes the base of its references'
-    const other = refused.find((name) => schema[name] !== undefined)
+    const other = refused.find((name) => Object.hasOwn(schema, name))
     if (other !== undefined) return `${other} is not supported`
+    if (hasDataReference(schema)) return 'a keyword refers to the arguments by $data'
     if ($ref !== undefined && this.#target($ref) === undefined)
       return 'a $ref does not point to a schema within the document'
     const branches = this.#branchesOf(schema)
@@ -109,6 +117,14 @@ class References {
     }
     return isJsonObject(at) || typeof at === 'boolean' ? at : undefined
   }
+}
+
+/** Members of an object of schemas by name are names, whatever they are. */
+function hasDataReference(schema: JsonObject): boolean {
+  return Object.entries(schema).some(
+    ([keyword, value]) =>
+      isJsonObject(value) && Object.hasOwn(value, '$data') && !isOne(keywords.named, keyword),
+  )
 }
 
 /** The name in a part of a JSON pointer (RFC 6901) in a fragment; undefined for a wrong escape. */

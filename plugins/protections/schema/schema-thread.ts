@@ -1,6 +1,8 @@
 // Validates values by the schemas of servers in one thread, one after the other. Each step has a time limit; past it the
 // thread is ended, and another one serves the next value. Users of the thread take turns, and one who needs much of its time
-// waits until it is free of him: his values are not checked for a minute.
+// waits until it is free of him: his values are not checked for a minute. A schema runs first with an empty object; what ends
+// the thread runs again alone in a new one, and is charged only if it ends that too: a schema to its server, a value to its user.
+import type { Worker } from 'node:worker_threads'
 import { type Clock, withinLimit } from '@svc/core'
 import { type JsonObject, type JsonValue, messageOf, sha256Hex } from '@svc/core/json'
 import { BoundedMap } from '@svc/core/store'
@@ -42,6 +44,28 @@ export type SchemaResult =
 
 const fits: SchemaResult = { kind: 'fits' }
 
+/** Who causes the work of a check. */
+export interface SchemaUser {
+  readonly caller: string
+  /** Whose schema it is. */
+  readonly server: string
+}
+
+/** A step after which there is no thread: it died, or was ended because the step took too long. */
+class ThreadEnded {
+  constructor(
+    readonly by: 'death' | 'limit',
+    readonly reason: string,
+  ) {}
+}
+
+/** The end of a thread, and whether the schema alone was the cause. */
+interface EndedBy {
+  readonly kind: 'ended'
+  readonly ended: ThreadEnded
+  readonly isSchema: boolean
+}
+
 interface Spent {
   readonly until: number
   ms: number
@@ -49,25 +73,30 @@ interface Spent {
 
 export class SchemaThread {
   #clock: Pick<Clock, 'monotonic'>
+  #startWorker: typeof startSchemaWorker
   #thread: Thread<SchemaMethods> | undefined
   /** The waiting checks by user; the first user is the next. */
   #waiting = new Map<string, (() => Promise<void>)[]>()
   #running: Promise<void> | undefined
   #spent = new BoundedMap<string, Spent>(maxUsers)
   #unusable = new BoundedMap<string, string>(maxRefused)
+  /** Schemas that have run with an empty object. */
+  #tried = new BoundedMap<string, true>(maxRefused)
 
-  constructor(clock: Pick<Clock, 'monotonic'>) {
+  constructor(clock: Pick<Clock, 'monotonic'>, startValidator = startSchemaWorker) {
     this.#clock = clock
+    this.#startWorker = startValidator
   }
 
-  /** `user` is who causes the work: a caller at a server. Never rejects for what a schema or a value is. */
-  check(schema: DigestedSchema, value: JsonValue, user: string): Promise<SchemaResult> {
+  /** Never rejects for what a schema or a value is. */
+  check(schema: DigestedSchema, value: JsonValue, user: SchemaUser): Promise<SchemaResult> {
     const known = this.#unusable.get(schema.digest)
     if (known !== undefined) return Promise.resolve({ kind: 'unchecked', reason: known })
+    const key = JSON.stringify([user.caller, user.server])
     return new Promise((resolve, reject) => {
-      const work = (): Promise<void> => this.#check(schema, value, user).then(resolve, reject)
-      const waiting = this.#waiting.get(user)
-      if (waiting === undefined) this.#waiting.set(user, [work])
+      const work = (): Promise<void> => this.#check(schema, value, key, user.server).then(resolve, reject)
+      const waiting = this.#waiting.get(key)
+      if (waiting === undefined) this.#waiting.set(key, [work])
       else waiting.push(work)
       this.#running ??= this.#runAll()
     })
@@ -89,23 +118,53 @@ export class SchemaThread {
     this.#thread = undefined
   }
 
-  async #check(schema: DigestedSchema, value: JsonValue, user: string): Promise<SchemaResult> {
+  async #check(
+    schema: DigestedSchema,
+    value: JsonValue,
+    user: string,
+    server: string,
+  ): Promise<SchemaResult> {
     if (this.#spentBy(user).ms > maxSpentMs)
       return { kind: 'unchecked', reason: 'those of calls before took too long' }
+    if (!this.#tried.has(schema.digest) && this.#spentBy(server).ms > maxSpentMs)
+      return { kind: 'unchecked', reason: 'another schema of the server ended the thread' }
+    const first = await this.#run(schema, value, user)
+    // The schemas of others may have filled its memory.
+    const isDead = first.kind === 'ended' && first.ended.by === 'death'
+    const result = isDead ? await this.#run(schema, value, user) : first
+    if (result.kind !== 'ended') return result
+    const { isSchema, ended } = result
+    this.#spend(isSchema ? server : user, Number.POSITIVE_INFINITY)
+    return isSchema ? this.#refuse(schema, ended.reason) : { kind: 'unchecked', reason: ended.reason }
+  }
+
+  async #run(schema: DigestedSchema, value: JsonValue, user: string): Promise<SchemaResult | EndedBy> {
     const { digest } = schema
     const found = this.#thread === undefined ? 'unknown' : await this.#validate(digest, value, user)
     if (found !== 'unknown') return found
-    const problem = schemaProblem(schema.schema) ?? (await this.#compile(schema, user))
-    if (problem === undefined) {
-      const result = await this.#validate(digest, value, user)
-      return result === 'unknown' ? { kind: 'unchecked', reason: 'the thread has ended' } : result
-    }
-    this.#unusable.set(digest, problem)
-    return { kind: 'unchecked', reason: problem }
+    const problem = schemaProblem(schema.schema)
+    if (problem !== undefined) return this.#refuse(schema, problem)
+    const compiled = await this.#within(compileMs, (thread) => thread.call('compile', digest, schema.schema))
+    if (compiled instanceof ThreadEnded) return { kind: 'ended', ended: compiled, isSchema: true }
+    if (compiled instanceof Error) return this.#refuse(schema, `it is not a schema: ${compiled.message}`)
+    this.#spend(user, compiled)
+    this.#tried.set(digest, true)
+    const result = await this.#validate(digest, value, user)
+    return result === 'unknown' ? { kind: 'unchecked', reason: 'the thread has ended' } : result
   }
 
-  async #validate(digest: string, value: JsonValue, user: string): Promise<SchemaResult | 'unknown'> {
-    const validated = await this.#within(validateMs, user, (thread) => thread.call('validate', digest, value))
+  #refuse({ digest }: DigestedSchema, reason: string): SchemaResult {
+    this.#unusable.set(digest, reason)
+    return { kind: 'unchecked', reason }
+  }
+
+  async #validate(
+    digest: string,
+    value: JsonValue,
+    user: string,
+  ): Promise<SchemaResult | EndedBy | 'unknown'> {
+    const validated = await this.#within(validateMs, (thread) => thread.call('validate', digest, value))
+    if (validated instanceof ThreadEnded) return { kind: 'ended', ended: validated, isSchema: false }
     if (validated instanceof Error) return { kind: 'unchecked', reason: validated.message }
     const { found, ms } = validated
     this.#spend(user, ms)
@@ -114,14 +173,7 @@ export class SchemaThread {
     return found === null ? fits : { kind: 'mismatch', ...found }
   }
 
-  async #compile({ digest, schema }: DigestedSchema, user: string): Promise<string | undefined> {
-    const ms = await this.#within(compileMs, user, (thread) => thread.call('compile', digest, schema))
-    if (ms instanceof Error) return `it is not a schema: ${ms.message}`
-    this.#spend(user, ms)
-    return undefined
-  }
-
-  /** The time that the user's checks took in the current minute. */
+  /** The time that the checks of a user, or of a server's schemas, took in the current minute. */
   #spentBy(user: string): Spent {
     const now = this.#clock.monotonic()
     const known = this.#spent.get(user)
@@ -138,15 +190,12 @@ export class SchemaThread {
   /** The result of a step, or its error; the thread is ended if it takes longer. */
   async #within<T>(
     ms: number,
-    user: string,
     step: (thread: Thread<SchemaMethods>) => Promise<T>,
-  ): Promise<T | Error> {
+  ): Promise<T | Error | ThreadEnded> {
     const thread = await this.#started()
-    const stepping = step(thread).catch((error: Error) => {
-      const hasEnded = this.#thread !== thread
-      if (hasEnded) this.#spend(user, Number.POSITIVE_INFINITY)
-      return error
-    })
+    const stepping = step(thread).catch((error: Error) =>
+      this.#thread === thread ? error : new ThreadEnded('death', error.message),
+    )
     try {
       return await withinLimit('it', stepping, ms)
     } catch (error) {
@@ -154,10 +203,9 @@ export class SchemaThread {
       await new Promise((resolve) => setImmediate(resolve))
       const late = await Promise.race([stepping, undefined])
       if (late !== undefined) return late
-      this.#spend(user, Number.POSITIVE_INFINITY)
       if (this.#thread === thread) this.#thread = undefined
       await thread.close()
-      return new Error(messageOf(error))
+      return new ThreadEnded('limit', messageOf(error))
     }
   }
 
@@ -170,10 +218,13 @@ export class SchemaThread {
   }
 
   #start(): Thread<SchemaMethods> {
-    const worker = startWorker(module, { resourceLimits: { maxOldGenerationSizeMb: maxMemoryMb } })
-    const started = new Thread<SchemaMethods>(worker, {}, () => {
+    const started = new Thread<SchemaMethods>(this.#startWorker(), {}, () => {
       if (this.#thread === started) this.#thread = undefined
     })
     return started
   }
+}
+
+export function startSchemaWorker(): Worker {
+  return startWorker(module, { resourceLimits: { maxOldGenerationSizeMb: maxMemoryMb } })
 }

@@ -1,5 +1,6 @@
 // Compiles schemas, and validates values, in a thread of its own: both may take long for a schema or a value that was made
 // to, and then the thread is ended.
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { canonicalize, type JsonObject, type JsonValue } from '@svc/core/json'
 import { BoundedMap } from '@svc/core/store'
 import { Calls } from '@svc/core/thread'
@@ -17,9 +18,12 @@ export interface Mismatch {
 export interface SchemaMethods {
   /** Its reply tells that the thread has loaded its modules. */
   started(): void
-  /** Compiles the schema, and keeps it under `digest`; returns the milliseconds. Throws if it is not a schema. */
-  compile(digest: string, schema: JsonObject): number
-  validate(digest: string, value: JsonValue): ValidatedValue
+  /**
+   * Compiles the schema, tries it with an empty object, and keeps it under `digest`; resolves to the milliseconds. Rejects if
+   * it is not a schema.
+   */
+  compile(digest: string, schema: JsonObject): Promise<number>
+  validate(digest: string, value: JsonValue): Promise<ValidatedValue>
 }
 
 export interface ValidatedValue {
@@ -109,20 +113,31 @@ const methods: SchemaMethods = {
   started: () => undefined,
   compile(digest, schema) {
     const began = performance.now()
-    compiled.set(digest, compile(schema))
-    return performance.now() - began
+    const validate = compile(schema)
+    foundBy(validate, {})
+    compiled.set(digest, validate)
+    return afterTurn(performance.now() - began)
   },
   validate(digest, value) {
     const began = performance.now()
     const validate = compiled.get(digest)
     const found = validate === undefined ? 'unknown' : foundBy(validate, value)
-    return { found, ms: performance.now() - began }
+    return afterTurn({ found, ms: performance.now() - began })
   },
+}
+
+/** What a step leaves behind, such as a rejected promise, ends the thread before the reply, and so is known to be of this step. */
+async function afterTurn<T>(result: T): Promise<T> {
+  await nextTurn()
+  return result
 }
 
 function foundBy(validate: ValidateFunction, value: JsonValue): ValidatedValue['found'] {
   try {
-    if (validate(value)) return null
+    const passed: unknown = validate(value)
+    if (passed === true) return null
+    // Neither passed nor failed, such as a promise.
+    if (passed !== false) return 'error'
   } catch {
     // The value is too deep for the stack.
     return 'error'

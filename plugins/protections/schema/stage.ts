@@ -17,7 +17,13 @@ import { isJsonObject, parseJsonObject } from '@svc/core/json'
 import { compilePatternMap, type PatternMap } from '@svc/core/match'
 import { BoundedMap } from '@svc/core/store'
 import type { SchemaConfig, SchemaEffect } from './config.js'
-import { type DigestedSchema, digested, type SchemaResult, SchemaThread } from './schema-thread.js'
+import {
+  type DigestedSchema,
+  digested,
+  type SchemaResult,
+  SchemaThread,
+  type SchemaUser,
+} from './schema-thread.js'
 
 export const schemaReasons = ['arguments_invalid', 'arguments_unchecked'] as const
 
@@ -112,7 +118,7 @@ export class SchemaStage implements Stage {
 }
 
 /** Who causes the work of a check. */
-export function userOf(call: Call): string {
+export function userOf(call: Call): SchemaUser {
   const caller = call.get(identity)
-  return JSON.stringify([caller === undefined ? null : principalKeyOf(caller), call.target.server])
+  return { caller: caller === undefined ? '' : principalKeyOf(caller), server: call.target.server }
 }

@@ -117,6 +117,7 @@ describe('arguments under attack', function () {
 
   it('of one caller are checked soon, whatever others send to slow tools', async () => {
     const thread = new SchemaThread({ monotonic: () => performance.now() })
+    const at = (caller: string) => ({ caller, server: 'files' })
     const slow = (title: string): JsonObject => ({
       title,
       properties: { next: { anyOf: [{ $ref: '#' }, { $ref: '#' }] }, end: { type: 'string' } },
@@ -126,17 +127,17 @@ describe('arguments under attack', function () {
     const unique: JsonObject = { properties: { a: { uniqueItems: true } } }
     const hostile: Promise<SchemaResult>[] = []
     for (let tool = 0; tool < 6; tool++) {
-      hostile.push(thread.check(digested(slow(`${tool}`)), deep(40), 'mallory'))
-      hostile.push(thread.check(digested({ ...unique, title: `${tool}` }), large, 'trent'))
+      hostile.push(thread.check(digested(slow(`${tool}`)), deep(40), at('mallory')))
+      hostile.push(thread.check(digested({ ...unique, title: `${tool}` }), large, at('trent')))
     }
     let ended = 0
     for (const one of hostile) one.then(() => ended++)
     const quick: JsonObject = { properties: { a: { type: 'string' } } }
-    expect(await thread.check(digested(quick), { a: 'x' }, 'ada')).to.deep.equal({ kind: 'fits' })
+    expect(await thread.check(digested(quick), { a: 'x' }, at('ada'))).to.deep.equal({ kind: 'fits' })
     expect(ended, 'of 12').to.be.below(4)
     const kinds = (await Promise.all(hostile)).map(({ kind }) => kind)
     expect(kinds.filter((_, i) => i % 2 === 0)).to.deep.equal(Array(6).fill('unchecked'))
-    expect(await thread.check(digested(quick), { a: 'x' }, 'mallory')).to.include({ kind: 'unchecked' })
+    expect(await thread.check(digested(quick), { a: 'x' }, at('mallory'))).to.include({ kind: 'unchecked' })
     await thread.close()
   })
 

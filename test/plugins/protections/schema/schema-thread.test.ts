@@ -1,6 +1,11 @@
 import { readFileSync } from 'node:fs'
+import type { Worker } from 'node:worker_threads'
 import type { JsonObject, JsonValue } from '@svc/core/json'
-import { digested, SchemaThread } from '@svc/plugin-protections/internal/schema/schema-thread'
+import {
+  digested,
+  SchemaThread,
+  startSchemaWorker,
+} from '@svc/plugin-protections/internal/schema/schema-thread'
 import { expect } from 'chai'
 
 const object = (properties: JsonObject, more: JsonObject = {}): JsonObject => ({
@@ -96,6 +101,27 @@ const rows: Readonly<Record<string, Row>> = {
   'a reference to nothing': [{ $ref: '#/$defs/none' }, {}, 'unchecked'],
   'a reference to a prototype': [{ $ref: '#/constructor' }, {}, 'unchecked'],
   'a dynamic reference': [{ $dynamicRef: '#x' }, {}, 'unchecked'],
+  'a result that is a promise': [{ $async: true, type: 'object' }, 1, 'unchecked'],
+  'a result that is a promise, of a member': [object({ a: { $async: true } }), {}, 'unchecked'],
+  'a result that is a promise, behind a reference': [
+    { $ref: '#/x', x: { $async: true, type: 'object' } },
+    1,
+    'unchecked',
+  ],
+  'a mark of asynchronous schemas that is none': [{ $async: false }, {}, 'unchecked'],
+  'a constant from the arguments': [object({ a: { const: { $data: '1/b' } } }), { a: 1, b: 1 }, 'unchecked'],
+  'a limit from the arguments': [object({ a: { maximum: { $data: '1/b' } } }), { a: 1, b: 1 }, 'unchecked'],
+  'a member with the name of such a reference': [
+    object({ $data: { type: 'string' }, $async: { type: 'boolean' } }),
+    { $data: 1 },
+    'mismatch /$data type',
+  ],
+  'a null type as OpenAPI writes it': [
+    object({ a: { type: 'string', nullable: true } }),
+    { a: null },
+    'fits',
+  ],
+  'a keyword that no validator knows, which is not checked': [{ transform: ['trim'] }, {}, 'fits'],
   'a reference to itself': [{ $ref: '#' }, {}, 'unchecked'],
   'a cycle of references': [
     { $ref: '#/$defs/a', $defs: { a: { $ref: '#/$defs/b' }, b: { allOf: [{ $ref: '#/$defs/a' }] } } },
@@ -141,8 +167,13 @@ describe('a schema of a server', function () {
   const thread = new SchemaThread({ monotonic: () => performance.now() })
   after(() => thread.close())
 
-  const check = async (schema: JsonObject, value: JsonValue, user = 'ada'): Promise<string> => {
-    const result = await thread.check(digested(schema), value, user)
+  const check = async (
+    schema: JsonObject,
+    value: JsonValue,
+    caller = 'ada',
+    server = 'git',
+  ): Promise<string> => {
+    const result = await thread.check(digested(schema), value, { caller, server })
     return result.kind === 'mismatch' ? `mismatch ${result.pointer} ${result.keyword}` : result.kind
   }
 
@@ -162,6 +193,57 @@ describe('a schema of a server', function () {
     clearInterval(timer)
     expect(beats.length).to.be.above(10)
     expect(await check(recursive, { end: 'x' })).to.equal('fits')
+  })
+
+  it('that ends the thread without a value is charged to its server, and to no caller', async () => {
+    const endless = object(
+      Object.fromEntries(
+        Array.from({ length: 32 }, (_, i) => [`m${i}`, { pattern: '\\S{1000}'.repeat(200) + i }]),
+      ),
+    )
+    const other = object({ b: { type: 'string' } }, { title: 'other' })
+    const [hostile, honest] = [check(endless, {}, 'ada', 'bad'), check(other, { b: 1 }, 'bob', 'mail')]
+    expect(await hostile).to.equal('unchecked')
+    expect(await honest).to.equal('mismatch /b type')
+    expect(await check(other, { b: 'x' }, 'ada')).to.equal('fits')
+    expect(await check(other, { b: 'x' }, 'bob', 'bad'), 'a schema that has run').to.equal('fits')
+    const next = object({ b: { type: 'string' } }, { title: 'next' })
+    expect(await check(next, { b: 'x' }, 'bob', 'bad'), 'another schema of the server').to.equal('unchecked')
+    expect(await check(next, { b: 'x' }, 'bob', 'mail')).to.equal('fits')
+  })
+
+  it('runs again if its thread dies; what ends the next one too is charged to its server, and to nobody else', async () => {
+    const workers: Worker[] = []
+    let isDying = false
+    const mortal = new SchemaThread({ monotonic: () => performance.now() }, () => {
+      const worker = startSchemaWorker()
+      workers.push(worker)
+      // The first message says that the thread has started.
+      if (isDying) worker.once('message', () => worker.terminate())
+      return worker
+    })
+    const at = (caller: string, server: string) => ({ caller, server })
+    const quick = digested(object({ b: { type: 'string' } }))
+    expect(await mortal.check(quick, { b: 'x' }, at('ada', 'git'))).to.deep.equal({ kind: 'fits' })
+    const slow = mortal.check(digested(recursive), deepValue(14), at('ada', 'git'))
+    await workers[0]?.terminate()
+    expect(await slow).to.include({ kind: 'mismatch' })
+    expect(workers).to.have.lengthOf(2)
+
+    isDying = true
+    await workers[1]?.terminate()
+    expect(await mortal.check(digested({ title: 'a' }), {}, at('ada', 'bad'))).to.include({
+      kind: 'unchecked',
+    })
+    isDying = false
+    expect(await mortal.check(quick, { b: 1 }, at('ada', 'git'))).to.include({ kind: 'mismatch' })
+    expect(await mortal.check(digested({ title: 'b' }), {}, at('bob', 'bad'))).to.include({
+      kind: 'unchecked',
+    })
+    expect(await mortal.check(digested({ title: 'b' }), {}, at('bob', 'mail'))).to.deep.equal({
+      kind: 'fits',
+    })
+    await mortal.close()
   })
 
   it('of a real tool fits its recorded calls, and no others', async () => {
