@@ -260,7 +260,7 @@ class CaseReader {
 
   #checkReason(path: Path, reason: string): void {
     if (isErrorCode(reason) || reason.startsWith('rule:')) return
-    const known = [...knownReasons, ...this.#names.reasons, REPLAY, INSUFFICIENT_SCOPE]
+    const known = [...knownReasons, ...this.#names.reasons, REPLAY, ...tokenReasons]
     if (known.includes(reason)) return
     const meant = nearest(reason, known)
     this.#mistake(
@@ -278,8 +278,8 @@ class CaseReader {
 /** The reason of a call that got the response of an earlier one. */
 export const REPLAY = 'replay'
 
-/** RFC 6750 §3.1, of a token that lacks a scope. */
-const INSUFFICIENT_SCOPE = 'insufficient_scope'
+/** Of a token that lacks a scope (RFC 6750 §3.1), or that is no bearer token whose claims can be read. */
+const tokenReasons = ['insufficient_scope', 'claim_unusable', 'proof_required', 'wrong_token_type']
 
 export interface CalledSubject {
   readonly kind: 'tool' | 'prompt' | 'resource'

@@ -17,7 +17,7 @@ import { metadataUrl, type ResourceMetadata } from '@svc/core/http'
 import { compilePatternMap, type PatternMap } from '@svc/core/match'
 import { type AllowedServers, urlOf } from './audience.js'
 import type { OidcConfig, ScopesConfig } from './config.js'
-import { type Challenge, challenge, quote } from './refusals.js'
+import { type Challenge, challenge, quote, TokenRefusal } from './refusals.js'
 
 /** A caller with a valid token, or one that the embedding program vouches for. */
 interface KnownCaller {
@@ -81,10 +81,13 @@ export class AccessCheck {
   }
 
   /** The refusal of an invalid token, or of a tenant that does not match. */
-  invalidToken(call: Call, { code, message }: Refusal): Denied {
+  invalidToken(call: Call, refusal: Refusal): Denied {
+    const { code, message } = refusal
+    const reason = refusal instanceof TokenRefusal ? refusal.reason : undefined
     const scopes = this.#scopes?.forServers(serversOf(call)) ?? []
     const headers = this.#headers(call, { error: 'invalid_token', description: message, scopes })
-    return denied(code, message, { headers })
+    if (reason === undefined) return denied(code, message, { headers })
+    return denied(code, message, { headers, denial: { level: 'gateway', type: 'authn', reason } })
   }
 
   /** RFC 6750 §3.1: without a token the challenge has no error code. */

@@ -1,8 +1,8 @@
 // Reads the caller's identity from the claims of a verified token. A claim of the wrong type is refused and not
 // interpreted, because a wrong interpretation could grant another caller's permissions.
-import { type Identity, isRefusal, Refusal } from '@svc/core'
+import { type Identity, isRefusal } from '@svc/core'
 import type { OidcConfig } from './config.js'
-import { quote } from './refusals.js'
+import { CacheableRefusal, quote } from './refusals.js'
 
 /** Maximum length of a tenant, user, subject, client, role or node, in UTF-16 units. */
 const maxLength = 256
@@ -13,7 +13,7 @@ type ClaimNames = Pick<
   'tenantClaim' | 'userClaim' | 'rolesClaim' | 'subjectClaim' | 'clientIdClaim' | 'nodeClaim' | 'unitClaim'
 >
 
-/** Throws `Refusal`: `UNAUTHORIZED_TENANT` for the tenant claim, else `UNAUTHENTICATED`. */
+/** @throws {CacheableRefusal} `UNAUTHORIZED_TENANT` if it has no tenant, else `UNAUTHENTICATED` */
 export function identityOf(claims: TokenClaims, names: ClaimNames): Identity {
   const tenant = tenantOf(claims, names.tenantClaim)
   const user = text(claims, names.userClaim)
@@ -24,7 +24,7 @@ export function identityOf(claims: TokenClaims, names: ClaimNames): Identity {
   const client = clientOf(claims, names.clientIdClaim)
   const clientId = user === undefined ? (client ?? subject) : undefined
   if (user === undefined && clientId === undefined && userId === undefined) {
-    throw new Refusal(
+    throw new CacheableRefusal(
       'UNAUTHENTICATED',
       `The token names no caller: it has no ${quote(names.userClaim)} claim, no subject and no client.`,
     )
@@ -46,32 +46,61 @@ export function identityOf(claims: TokenClaims, names: ClaimNames): Identity {
   })
 }
 
-/** The claim of that name, else the value at the dotted path, as in `realm_access.roles`. */
+/** The claim of that name, else the value at the dotted path, as in `realm_access.roles`. @throws {CacheableRefusal} */
 function claim(claims: TokenClaims, name: string): unknown {
-  if (Object.hasOwn(claims, name)) return claims[name]
-  if (!name.includes('.')) return undefined
-  let at: unknown = claims
-  for (const step of name.split('.')) {
-    if (typeof at !== 'object' || at === null || Array.isArray(at) || !Object.hasOwn(at, step))
-      return undefined
-    at = (at as TokenClaims)[step]
+  const [first = name, ...steps] = Object.hasOwn(claims, name) ? [name] : name.split('.')
+  for (const one of new Set([name, first])) refuseIfDistributed(claims, one)
+  let at = Object.hasOwn(claims, first) ? claims[first] : undefined
+  for (const step of steps) {
+    if (at === undefined || at === null) return undefined
+    if (!isObject(at)) throw unusable(first, 'is not an object', `an object with ${quote(step)} is expected`)
+    at = Object.hasOwn(at, step) ? at[step] : undefined
   }
   return at
 }
 
+function isObject(value: unknown): value is TokenClaims {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/** The issuer says where the value is instead of stating it (OpenID Connect Core §5.6.2; Entra ID, if there are many groups). */
+function refuseIfDistributed(claims: TokenClaims, name: string): void {
+  const { _claim_names: names = Object.hasOwn(claims, '_claim_sources') ? undefined : {}, hasgroups } = claims
+  if (!isObject(names))
+    throw unusable(
+      '_claim_names',
+      'names no claims',
+      'so it is unknown which ones the token does not contain',
+    )
+  const isElsewhere =
+    Object.hasOwn(names, name) ||
+    Object.keys(claims).some((key) => key.startsWith(`${name}:src`)) ||
+    (name === 'groups' && hasgroups !== undefined && hasgroups !== false)
+  if (!isElsewhere) return
+  throw unusable(
+    name,
+    'is distributed: its values are not in the token',
+    'let the issuer put them into the token (Entra ID: only the groups assigned to the application, or app roles)',
+  )
+}
+
+/** A refusal, because to go on without the claim could allow more than its value does. */
+function unusable(name: string, what: string, remedy?: string): CacheableRefusal {
+  const then = remedy === undefined ? '' : `; ${remedy}`
+  const message = `The token's ${quote(name)} claim ${what}${then}.`
+  return new CacheableRefusal('UNAUTHENTICATED', message, 'claim_unusable')
+}
+
 function tenantOf(claims: TokenClaims, name: string): string {
-  const value = claim(claims, name)
-  if (value === undefined || value === null) {
-    throw new Refusal(
+  const value = text(claims, name)
+  if (value === undefined) {
+    throw new CacheableRefusal(
       'UNAUTHORIZED_TENANT',
       `The token has no ${quote(name)} claim, so its tenant is unknown.`,
     )
   }
-  const error = typeof value === 'string' && /[/\\]/.test(value) ? 'contains a slash' : errorOf(value)
-  if (error !== undefined) {
-    throw new Refusal('UNAUTHORIZED_TENANT', `The token's tenant, its ${quote(name)} claim, ${error}.`)
-  }
-  return value as string
+  if (/[/\\]/.test(value)) throw unusable(name, 'contains a slash, which no tenant has')
+  return value
 }
 
 /** The client that the token was issued to. */
@@ -84,19 +113,31 @@ function clientOf(claims: TokenClaims, name: string | undefined): string | undef
 function text(claims: TokenClaims, name: string): string | undefined {
   const value = claim(claims, name)
   if (value === undefined || value === null) return undefined
-  const error = errorOf(value)
-  if (error !== undefined) throw new Refusal('UNAUTHENTICATED', `The token's ${quote(name)} claim ${error}.`)
+  const error =
+    errorOf(value) ?? (jsonText.test(String(value)) ? 'is JSON, but a name is expected' : undefined)
+  if (error !== undefined) throw unusable(name, error)
+  const { email_verified: verified = true } = claims
+  if (name === 'email' && verified !== null && String(verified) !== 'true')
+    throw unusable(name, 'is not verified by the issuer (email_verified)', 'verify the address there')
   return value as string
 }
 
+/** Some issuers write a list as text, which would be taken for a name that no rule has. */
+const jsonText = /^\s*[[{"]/
+/** With another separator than the space. A distinguished name (RFC 4514) has commas, after a "=". */
+const separatedText = /^[^=]*[,;]/
+
 function rolesOf(claims: TokenClaims, name: string): string[] {
-  return namesOf(claims, name, 'roles')
+  const value = claim(claims, name)
+  if (typeof value === 'string' && (jsonText.test(value) || separatedText.test(value)))
+    throw unusable(name, 'is a list written as text', 'let the issuer send a list of strings')
+  return namesOf(value, name)
 }
 
 /** Throws `Refusal` if the claim has the wrong type; if no scope is required, such a claim has none. */
 export function scopesOf(claims: TokenClaims, name: string, isRequired: boolean): ReadonlySet<string> {
   try {
-    return new Set(namesOf(claims, name, 'scopes'))
+    return new Set(namesOf(claim(claims, name), name))
   } catch (error) {
     if (isRequired || !isRefusal(error)) throw error
     return new Set()
@@ -109,22 +150,14 @@ export function withScopes(identity: Identity, scopes: ReadonlySet<string>): Ide
 }
 
 /** A list of names, or one string of names separated by spaces, as OAuth's `scope` (RFC 6749 §3.3). */
-function namesOf(claims: TokenClaims, name: string, what: string): string[] {
-  const value = claim(claims, name)
+function namesOf(value: unknown, name: string): string[] {
   if (value === undefined || value === null) return []
-  const list: unknown[] = typeof value === 'string' ? value.split(' ').filter((role) => role !== '') : []
-  if (Array.isArray(value)) list.push(...value)
-  else if (typeof value !== 'string') {
-    throw new Refusal(
-      'UNAUTHENTICATED',
-      `The token's ${quote(name)} claim is neither a list of strings nor a string, so its ${what} are unknown.`,
-    )
-  }
-  for (const [at, role] of list.entries()) {
-    const error = errorOf(role)
-    if (error !== undefined) {
-      throw new Refusal('UNAUTHENTICATED', `The token's ${quote(name)} claim, at index ${at}, ${error}.`)
-    }
+  const list: unknown = typeof value === 'string' ? value.split(' ').filter((one) => one !== '') : value
+  if (!Array.isArray(list))
+    throw unusable(name, 'is neither a list of strings nor a string, so its values are unknown')
+  for (const [at, one] of list.entries()) {
+    const error = errorOf(one)
+    if (error !== undefined) throw unusable(name, `at index ${at} ${error}`)
   }
   return [...new Set(list as string[])]
 }

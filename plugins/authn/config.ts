@@ -116,6 +116,12 @@ const oidcSchema = z
       .default('scope')
       .describe('Claim with the scopes: one string of scopes separated by spaces, or a list of strings.'),
     scopes: scopesSchema.optional(),
+    idTokens: z
+      .enum(['refuse', 'accept'])
+      .default('refuse')
+      .describe(
+        'Whether ID tokens, which are for a client and not for a gateway, count as access tokens; for issuers whose access tokens are not JWTs.',
+      ),
     publicClientId: z
       .string()
       .min(1)

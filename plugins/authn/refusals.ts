@@ -1,5 +1,5 @@
 // Refusals. They name what is wrong with the token or its header, and never quote the token.
-import { Refusal } from '@svc/core'
+import { type ErrorCode, Refusal } from '@svc/core'
 import { bearerTokenIn } from '@svc/core/http'
 import * as errors from 'jose/errors'
 
@@ -7,8 +7,21 @@ export function unauthenticated(message: string): Refusal {
   return new Refusal('UNAUTHENTICATED', message)
 }
 
+/** Why a token is refused that its issuer signed for this gateway. */
+export type TokenReason = 'claim_unusable' | 'proof_required' | 'wrong_token_type'
+
+export class TokenRefusal extends Refusal {
+  constructor(
+    code: ErrorCode,
+    message: string,
+    readonly reason?: TokenReason,
+  ) {
+    super(code, message)
+  }
+}
+
 /** The refusal of a token with a valid signature and unacceptable claims: neither a new key nor time makes it valid. */
-export class CacheableRefusal extends Refusal {}
+export class CacheableRefusal extends TokenRefusal {}
 
 /** Quotes external input for a message: limited in length and on one line. */
 export function quote(value: unknown): string {

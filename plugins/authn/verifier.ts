@@ -11,6 +11,7 @@ import type { KeyCache } from './key-cache.js'
 import type { IssuerKey } from './key-set.js'
 import { CacheableRefusal, quote, refusalOf, unauthenticated } from './refusals.js'
 import type { VerifiedToken } from './token-cache.js'
+import { checkHeaderType, checkTokenType } from './token-type.js'
 
 /** Node's own limit on all headers of a request is 16 KiB. */
 const maxTokenLength = 16 * 1024
@@ -69,14 +70,11 @@ export class TokenVerifier {
   }
 
   #readClaims(payload: JWTPayload): Pick<VerifiedToken, 'identity' | 'scopes'> {
-    const { scopes: required, scopeClaim } = this.#oidc
-    try {
-      const identity = identityOf(payload, this.#oidc)
-      const scopes = scopesOf(payload, scopeClaim, required !== undefined)
-      return { identity: withScopes(identity, scopes), scopes }
-    } catch (error) {
-      throw isRefusal(error) ? new CacheableRefusal(error.code, error.message) : error
-    }
+    const { scopes: required, scopeClaim, idTokens } = this.#oidc
+    checkTokenType(payload, idTokens)
+    const identity = identityOf(payload, this.#oidc)
+    const scopes = scopesOf(payload, scopeClaim, required !== undefined)
+    return { identity: withScopes(identity, scopes), scopes }
   }
 
   #header(token: string): Header {
@@ -87,13 +85,13 @@ export class TokenVerifier {
     if (parts === 5)
       throw unauthenticated('The token is encrypted (JWE); only signed tokens (JWS) are accepted.')
     if (parts !== 3) throw unauthenticated('The token is malformed: it is not a JWT of three parts.')
-    let header: { alg?: unknown; kid?: unknown }
+    let header: { alg?: unknown; kid?: unknown; typ?: unknown }
     try {
       header = decodeProtectedHeader(token)
     } catch {
       throw unauthenticated('The token is malformed: its header is not base64url of a JSON object.')
     }
-    const { alg, kid } = header
+    const { alg, kid, typ } = header
     if (alg === 'none') throw unauthenticated('The token is not signed (alg "none").')
     const accepted = this.#oidc.algorithms.find((algorithm) => algorithm === alg)
     if (accepted === undefined) {
@@ -104,6 +102,7 @@ export class TokenVerifier {
     if (kid !== undefined && typeof kid !== 'string') {
       throw unauthenticated('The token is malformed: the "kid" of its header is not a string.')
     }
+    checkHeaderType(typ)
     return { alg: accepted, kid }
   }
 
