@@ -69,6 +69,8 @@ export async function createSharedServers(
 /** The state of an MCP proxy, shared by all gateways or its own. */
 interface McpMemory {
   readonly state: SharedState
+  /** Annotations that exist before the proxy, as a pipeline may run before its first server. */
+  readonly annotations?: AnnotationCache
   /** Rejects if the key of sessions cannot be read. */
   sessions(): MaybePromise<SessionBinding>
 }
@@ -77,10 +79,10 @@ export function createMcpProxy(
   container: DependencyContainer,
   server: HostConfig['server'],
   servers: McpServers,
-  { state, sessions }: McpMemory,
+  { state, sessions, annotations: given }: McpMemory,
 ): McpProxy {
   const clock = resolve(container, tokens.Clock)
-  const annotations = new AnnotationCache(state, clock)
+  const annotations = given ?? new AnnotationCache(state, clock)
   bindDefault(container, tokens.ToolAnnotations, { useValue: annotations })
   return new McpProxy({
     state,

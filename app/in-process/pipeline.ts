@@ -1,10 +1,12 @@
 // The pipeline without the HTTP server, for programs that call tools themselves.
-import { type Outcome, type Plugin, resolve, tokens } from '@svc/core'
+import { bindDefault, type Outcome, type Plugin, resolve, tokens } from '@svc/core'
 import type { CallControl, Dispatch } from '@svc/core/pipeline'
 import type { DependencyContainer } from 'tsyringe'
 import { GatewayBuilder, withoutListener } from '../gateway/builder.js'
 import type { GatewaySettings, PipelineOptions } from '../gateway/options.js'
 import { Policies } from '../gateway/policies.js'
+import { AnnotationCache } from '../mcp/annotation-cache.js'
+import { SharedState } from '../mcp/shared-state.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
 import { dispatch } from '../upstream/dispatch-slot.js'
 import { limitOutcome } from '../upstream/response-limit.js'
@@ -49,6 +51,10 @@ export class InProcessPipeline implements EmbeddedPipeline {
   onClose: (() => Promise<void>) | undefined
   /** The bindings and the host's part of the policy, for the code that uses this class. */
   readonly builder: GatewayBuilder
+  /** The state of the MCP servers that are governed by this pipeline. */
+  readonly state: SharedState
+  /** The annotations of their tools. */
+  readonly annotations: AnnotationCache
   #policies: Promise<Policies> | undefined
   #running: Policies | undefined
   #closing: Promise<void> | undefined
@@ -56,6 +62,11 @@ export class InProcessPipeline implements EmbeddedPipeline {
   constructor(config: GatewaySettings) {
     this.builder = new GatewayBuilder({ port: 0, targets: {}, ...config }, withoutListener('program'))
     this.container = this.builder.container
+    const { bindings, logger } = this.builder
+    const clock = resolve(bindings, tokens.Clock)
+    this.state = new SharedState(() => undefined, clock, logger)
+    this.annotations = new AnnotationCache(this.state, clock, (server) => addressInProcess(server).href)
+    bindDefault(bindings, tokens.ToolAnnotations, { useValue: this.annotations })
   }
 
   async ready(): Promise<void> {
@@ -116,4 +127,9 @@ export class InProcessPipeline implements EmbeddedPipeline {
       await this.builder.close()
     }
   }
+}
+
+/** The address of a governed MCP server, by its segment in references, before which "~" keeps ".." a name; nothing is sent there. */
+export function addressInProcess(server: string): URL {
+  return new URL(`http://in-process.invalid/~${server}`)
 }

@@ -1,7 +1,7 @@
 // Learns from the tool lists of servers which tools change something. The policy decides whether these annotations count.
 import type { Clock, ToolAnnotations } from '@svc/core'
 import { isJsonObject } from '@svc/core/json'
-import { formatReference } from '@svc/core/match'
+import { formatNameSegment } from '@svc/core/match'
 import { targetOf } from '../upstream/target.js'
 import { LearnedValues } from './learned-values.js'
 import { listedReference } from './references.js'
@@ -25,8 +25,15 @@ export class AnnotationCache implements ToolAnnotations {
   #isUsed = false
   /** `true`, `false` or `none`, by the address of the server and the reference of the tool. */
   #learned: LearnedValues
+  #addressOf: (server: string) => string | undefined
 
-  constructor(state: SharedState, clock: Clock) {
+  /** `addressOf` has the addresses of servers that are not targets, by their segment in references. */
+  constructor(
+    state: SharedState,
+    clock: Clock,
+    addressOf: (server: string) => string | undefined = () => undefined,
+  ) {
+    this.#addressOf = addressOf
     const bounds = { ttlMs: annotationTtlMs, maxEntries: maxTools }
     this.#learned = new LearnedValues(state, 'mcp-annotations', bounds, clock)
   }
@@ -34,10 +41,14 @@ export class AnnotationCache implements ToolAnnotations {
   among(targets: Readonly<Record<string, string>>): (reference: string) => boolean | undefined {
     this.#isUsed = true
     const addresses = new Map(
-      Object.entries(targets).map(([server, target]) => [segmentOf(server), targetOf(target).url.href]),
+      Object.entries(targets).map(([server, target]) => [
+        formatNameSegment(server),
+        targetOf(target).url.href,
+      ]),
     )
     return (reference) => {
-      const address = addresses.get(reference.slice(scheme.length, reference.indexOf('/', scheme.length)))
+      const server = reference.slice(scheme.length, reference.indexOf('/', scheme.length))
+      const address = addresses.get(server) ?? this.#addressOf(server)
       const learned = address === undefined ? undefined : this.#learned.get(address, reference)
       return learned === undefined || learned === 'none' ? undefined : learned === 'true'
     }
@@ -90,9 +101,3 @@ function changesBy(annotations: unknown): boolean | undefined {
 }
 
 const scheme = 'mcp://'
-
-/** The server's segment in references. */
-function segmentOf(server: string): string {
-  const reference = formatReference({ server, tool: 'x', version: '1' })
-  return reference.slice(scheme.length, reference.indexOf('/', scheme.length))
-}

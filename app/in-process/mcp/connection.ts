@@ -15,7 +15,6 @@ import {
 import { isJsonObject, type JsonObject, messageOf } from '@svc/core/json'
 import { CallControl } from '@svc/core/pipeline'
 import type { Attempt } from '../../elicitation/attempt.js'
-import type { HeldCalls } from '../../elicitation/held-calls.js'
 import { agentOf, traceOf } from '../../http/call-headers.js'
 import type { ClientExchange } from '../../http/client-exchange.js'
 import { withTrace } from '../../mcp/call-meta.js'
@@ -24,25 +23,18 @@ import { declaredModes, type ElicitationModes, noModes } from '../../mcp/elicita
 import { rpcErrorResponse } from '../../mcp/encode-refusal.js'
 import { attachExchange, type McpExchange, openExchange } from '../../mcp/exchange.js'
 import type { RequestId } from '../../mcp/message.js'
-import type { McpProxy } from '../../mcp/proxy.js'
 import { UNVERSIONED } from '../../mcp/server-versions.js'
 import { shownEvent } from '../../mcp/shown-messages.js'
 import { LineExchange } from '../../stdio-gateway/line-exchange.js'
 import type { CallContext } from '../governed.js'
 import type { InProcessPipeline } from '../pipeline.js'
 import { trustCaller } from '../tool-call.js'
-import type { Deliveries } from './deliveries.js'
+import type { ServerPipeline } from './server-pipeline.js'
 import type { Interceptor, MessageExtra, RpcMessage, Transport } from './transport.js'
 import { completedForRecord, requestForRecord } from './unjudged.js'
 
-export interface ConnectionParts {
+export interface ConnectionParts extends ServerPipeline {
   readonly pipeline: InProcessPipeline
-  readonly proxy: McpProxy
-  /** Calls that wait for the person at the client. */
-  readonly heldCalls: HeldCalls
-  /** Whether clients are asked at all. */
-  readonly asksClients: boolean
-  readonly deliveries: Deliveries
   /** The server's name in references and records. */
   readonly server: string
   /** The upstream that `deliveries` replace. */
@@ -56,6 +48,7 @@ export interface ConnectionParts {
   readonly recordsOnly: boolean
   /** The caller of a message. */
   contextOf(extra: MessageExtra | undefined): CallContext
+  onClosed(): void
 }
 
 export class GovernedConnection implements Interceptor {
@@ -100,6 +93,7 @@ export class GovernedConnection implements Interceptor {
 
   closed(): void {
     this.#closed.abort()
+    this.#parts.onClosed()
     for (const call of this.#calls) call.abort('CANCELLED', 'The connection closed before the response.')
     this.#waiting.clear()
   }

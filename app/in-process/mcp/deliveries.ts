@@ -15,23 +15,26 @@ import type { RpcMessage } from './transport.js'
 type Deliver = (message: RpcMessage) => Promise<RpcMessage | undefined>
 
 export class Deliveries implements McpServers {
-  #serverInfo: Implementation
+  /** By the address of the server. */
+  #serverInfo = new Map<string, Implementation>()
   /** Deliveries by the abort state of the call, which its requests share. */
   #expected = new WeakMap<Abortable, Deliver>()
 
   /** `serverInfo` is the response to the proxy's own `initialize`. */
-  constructor(serverInfo: Implementation) {
-    this.#serverInfo = serverInfo
+  add({ href }: URL, serverInfo: Implementation): void {
+    this.#serverInfo.set(href, serverInfo)
   }
 
   expect(call: Abortable, deliver: Deliver): void {
     this.#expected.set(call, deliver)
   }
 
-  async send(_target: URL, { message = {}, signal }: McpRequest, onSent: () => void): Promise<McpResponse> {
+  async send({ href }: URL, { message = {}, signal }: McpRequest, onSent: () => void): Promise<McpResponse> {
     const deliver = this.#expected.get(signal)
-    if (deliver === undefined)
-      return toMcpResponse({ jsonrpc: '2.0', id: message['id'], result: { serverInfo: this.#serverInfo } })
+    if (deliver === undefined) {
+      const result = { serverInfo: this.#serverInfo.get(href) }
+      return toMcpResponse({ jsonrpc: '2.0', id: message['id'], result })
+    }
     onSent()
     // The server gets a copy, as it may change the message, and the record is of what was judged.
     const response = await abortable(signal, deliver(structuredClone(message)))

@@ -1,17 +1,13 @@
 // The pipeline in front of the handlers of an MCP server of one's own.
-import { randomBytes } from 'node:crypto'
 import { type Appender, bind, resolve, tokens } from '@svc/core'
+import { formatNameSegment } from '@svc/core/match'
 import type { DependencyContainer } from 'tsyringe'
-import { HeldCalls } from '../../elicitation/held-calls.js'
-import type { PipelineOptions } from '../../gateway/options.js'
-import { createMcpProxy } from '../../gateway/upstreams.js'
+import type { GatewaySettings, PipelineOptions } from '../../gateway/options.js'
 import { UNVERSIONED } from '../../mcp/server-versions.js'
-import { SessionBinding } from '../../mcp/session-binding.js'
-import { SharedState } from '../../mcp/shared-state.js'
 import type { CallContext } from '../governed.js'
-import { InProcessPipeline } from '../pipeline.js'
+import { addressInProcess, type EmbeddedPipeline, InProcessPipeline } from '../pipeline.js'
 import { GovernedConnection } from './connection.js'
-import { Deliveries } from './deliveries.js'
+import { ConfiguredPipeline, serverPipeline } from './server-pipeline.js'
 import { interceptConnections, type McpServerLike, type MessageExtra, serverInfoOf } from './transport.js'
 
 /** Options of `governServer`. */
@@ -29,9 +25,12 @@ export interface GovernServerOptions {
 export interface GovernedServer {
   /** Opens keys, logs and stores. Rejects if one cannot be opened; the server then gets no messages. */
   ready(): Promise<void>
-  /** Puts a new policy in force for the messages that follow. */
+  /** Puts a new policy in force for the messages that follow, of all servers of the pipeline. */
   reload(policy: string | Record<string, unknown>): Promise<void>
-  /** Waits for calls in flight, then closes keys, logs and stores. Does not close the server. */
+  /**
+   * Waits for calls in flight, then closes keys, logs and stores. While another server of an equal configuration has a
+   * connection, they stay open until the last one ends. Closes neither the server nor a pipeline that the program has made.
+   */
   close(): Promise<void>
   readonly container: DependencyContainer
 }
@@ -42,63 +41,93 @@ export interface GovernedServer {
  * as a gateway does it. Tools may be registered before or after. Tools are `mcp://<name>/<tool>@<version>`, with name
  * and version of the server's `serverInfo`.
  *
+ * A program that makes a server for each session or request passes the one pipeline that it has made (`createPipeline`).
+ * Servers with equal configurations share a pipeline; functions in them are equal if they are the same function.
+ *
  * Throws `PolicyError` like `startGatewayServer`.
  */
 export function governServer(
   server: McpServerLike,
-  config: PipelineOptions,
+  pipeline: EmbeddedPipeline | PipelineOptions,
   options: GovernServerOptions = {},
 ): GovernedServer {
-  return interceptServer(server, config, options, false)
+  const named = namedServer(server, options)
+  if ('run' in pipeline) {
+    if (!(pipeline instanceof InProcessPipeline)) throw new TypeError('the pipeline is not of createPipeline')
+    interceptServer(named, pipeline, options, { recordsOnly: false })
+    return handleOf(pipeline, async () => undefined)
+  }
+  const shared = ConfiguredPipeline.of(settingsOf(named, pipeline))
+  interceptServer(named, shared.pipeline, options, {
+    recordsOnly: false,
+    opened: (connection) => shared.opened(connection, server),
+    ended: (connection) => shared.ended(connection),
+  })
+  return handleOf(shared.pipeline, () => shared.close(server))
 }
 
-function interceptServer(
-  server: McpServerLike,
-  config: PipelineOptions,
-  options: GovernServerOptions,
-  recordsOnly: boolean,
-): GovernedServer {
+interface NamedServer {
+  readonly server: McpServerLike
+  readonly name: string
+  readonly version: string | undefined
+  /** The upstream that `deliveries` replace. */
+  readonly upstream: URL
+}
+
+function namedServer(server: McpServerLike, options: GovernServerOptions): NamedServer {
   const info = serverInfoOf(server)
   const name = options.name ?? info.name
   if (name === undefined || name === '') throw new TypeError('the server has no name; pass options.name')
-  const upstream = new URL('http://in-process.invalid/')
-  const pipeline = new InProcessPipeline({ ...config, targets: { [name]: upstream.href } })
-  const { bindings, host } = pipeline.builder
-  const deliveries = new Deliveries({ name, version: info.version ?? '' })
-  const clock = resolve(bindings, tokens.Clock)
-  const sessions = new SessionBinding(randomBytes(32).toString('base64'))
-  const state = new SharedState(() => undefined, clock, pipeline.builder.logger)
-  const proxy = createMcpProxy(bindings, host.server, deliveries, { state, sessions: () => sessions })
-  const { elicit_ms: maxHoldMs, keep_alive_ms: keepAliveMs } = host.server.mcp
-  const heldCalls = new HeldCalls({
-    rounds: proxy.rounds,
-    // A server that is only recorded asks nothing of its clients.
-    maxHoldMs: recordsOnly ? 0 : maxHoldMs,
-    keepAliveMs,
-    activePolicy: () => pipeline.current,
-    draining: () => pipeline.isClosing,
-  })
-  pipeline.onClose = () => heldCalls.close(host.server.drainMs)
+  return { server, name, version: info.version, upstream: addressInProcess(formatNameSegment(name)) }
+}
+
+/** The server is the only target, by which the policy's names are checked. */
+function settingsOf({ name, upstream }: NamedServer, config: PipelineOptions): GatewaySettings {
+  return { ...config, targets: { [name]: upstream.href } }
+}
+
+function handleOf(pipeline: InProcessPipeline, close: () => Promise<void>): GovernedServer {
+  return {
+    ready: () => pipeline.ready(),
+    reload: (policy) => pipeline.reload(policy),
+    close,
+    container: pipeline.container,
+  }
+}
+
+interface Interception {
+  readonly recordsOnly: boolean
+  opened?(connection: GovernedConnection): void
+  ended?(connection: GovernedConnection): void
+}
+
+function interceptServer(
+  { server, name, version, upstream }: NamedServer,
+  pipeline: InProcessPipeline,
+  options: GovernServerOptions,
+  { recordsOnly, opened, ended }: Interception,
+): void {
+  const { bindings, host, logger } = pipeline.builder
+  const shared = serverPipeline(pipeline, recordsOnly)
+  shared.deliveries.add(upstream, { name, version: version ?? '' })
   const contextOf = options.contextOf ?? ((extra) => authenticatedClient(extra, host.tenant))
+  const parts = {
+    ...shared,
+    pipeline,
+    server: name,
+    version: version ?? UNVERSIONED,
+    recordsOnly,
+    upstream,
+    ids: resolve(bindings, tokens.Ids),
+    clock: resolve(bindings, tokens.Clock),
+    logger,
+    contextOf,
+  }
   interceptConnections(server, (send) => {
-    const parts = {
-      pipeline,
-      proxy,
-      heldCalls,
-      asksClients: !recordsOnly && maxHoldMs > 0,
-      deliveries,
-      server: name,
-      version: info.version ?? UNVERSIONED,
-      recordsOnly,
-      upstream,
-      ids: resolve(bindings, tokens.Ids),
-      clock,
-      logger: pipeline.builder.logger,
-      contextOf,
-    }
-    return new GovernedConnection(parts, send)
+    const connection = new GovernedConnection({ ...parts, onClosed: () => ended?.(connection) }, send)
+    opened?.(connection)
+    return connection
   })
-  return pipeline
 }
 
 function authenticatedClient(extra: MessageExtra | undefined, tenant: string): CallContext {
@@ -141,7 +170,10 @@ export function instrument(
     configure: (container) =>
       bind<Appender>(container, tokens.SvcAppender, { useValue: withoutClose(appender) }),
   }
-  return interceptServer(server, config, options, true)
+  const named = namedServer(server, options)
+  const pipeline = new InProcessPipeline(settingsOf(named, config))
+  interceptServer(named, pipeline, options, { recordsOnly: true })
+  return pipeline
 }
 
 /** The appender without its `close`. */

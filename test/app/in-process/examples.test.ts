@@ -1,11 +1,12 @@
 import { execFile, spawn } from 'node:child_process'
-import { cpSync, mkdtempSync, rmSync } from 'node:fs'
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js'
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import { generateKeyFile } from '@svc/plugin-audit/log'
 import { verifyLog } from '@svc/plugin-audit/tools'
 import { expect } from 'chai'
@@ -41,6 +42,30 @@ describe('examples/in-process', () => {
     const refused = await client.callTool({ name: 'erase' }).catch((error: unknown) => error)
     expect(refused).to.have.nested.property('data.denial_reason', 'tool_not_in_allowlist')
     await client.close()
+    await expectLog()
+  })
+
+  it('governs an MCP server for each HTTP request, and counts the calls of all', async () => {
+    const limited = readFileSync(policy, 'utf8').replace('calls_per_day: 1000', 'calls_per_day: 2')
+    writeFileSync(policy, limited)
+    await using server = new PrintingProcess(
+      spawn(process.execPath, [program('mcp-http-server'), policy], {
+        env: { ...process.env, PORT: '0' },
+        stdio: ['ignore', 'pipe', 'inherit'],
+      }),
+    )
+    const url = await server.prints(/^(http:\S+)$/m)
+    const client = new Client({ name: 'test', version: '1' })
+    await client.connect(new StreamableHTTPClientTransport(new URL(url)) as never)
+    expect((await client.listTools()).tools.map(({ name }) => name)).to.deep.equal(['add'])
+    const add = { name: 'add', arguments: { a: 1, b: 2 } }
+    for (let count = 0; count < 2; count++)
+      expect((await client.callTool(add)).content).to.deep.equal([{ type: 'text', text: '3' }])
+    const refused = await client.callTool(add).catch((error: unknown) => error)
+    expect(refused).to.have.nested.property('data.error', 'QUOTA_EXCEEDED')
+    await client.close()
+    server.kill('SIGTERM')
+    await server.exit
     await expectLog()
   })
 

@@ -7,7 +7,7 @@ import { ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js'
 import { McpServer as McpServer2 } from '@modelcontextprotocol/server'
 import { resolve, services } from '@svc/core'
 import { expect } from 'chai'
-import type { PipelineOptions } from 'svc-sdk'
+import { createPipeline, type PipelineOptions } from 'svc-sdk'
 import type { InProcessPipeline } from 'svc-sdk/internal/in-process/pipeline'
 import { governServer, instrument } from 'svc-sdk/mcp'
 import { z } from 'zod'
@@ -72,7 +72,7 @@ for (const version of [1, 2] as const) {
       one.registerTool('refund', { inputSchema: { amount: z.number() } }, refundText)
       const two = new McpServer2(info)
       two.registerTool('refund', { inputSchema: z.object({ amount: z.number() }) }, refundText)
-      const governed = governServer(version === 1 ? one : two, {
+      const pipeline = createPipeline({
         tenant: 'acme',
         quotas: { adapter: 'memory' },
         authn: { allowUnauthenticated: true },
@@ -81,7 +81,8 @@ for (const version of [1, 2] as const) {
         ...recordingTo({ append: async (record) => void records.push(record as Record<string, unknown>) }),
         ...settings,
       })
-      await governed.ready()
+      governServer(version === 1 ? one : two, pipeline)
+      await pipeline.ready()
       const asked: Asked[] = []
       const ask = (request: Asked) => {
         asked.push(request)
@@ -89,7 +90,7 @@ for (const version of [1, 2] as const) {
       }
       const client = await (version === 1 ? connect1(one, ask, declared) : connect2(two, ask, declared))
       return {
-        governed,
+        pipeline,
         client,
         asked,
         records,
@@ -99,13 +100,13 @@ for (const version of [1, 2] as const) {
             ({ message }: Error) => message,
           ),
         vote: (id: string) => {
-          const { current } = governed as unknown as InProcessPipeline
+          const { current } = pipeline as InProcessPipeline
           const { container } = current
           return resolve(container, services.escalations).vote(id, { kind: 'admin' }, { vote: 'approve' })
         },
         async [Symbol.asyncDispose]() {
           await client.close()
-          await governed.close()
+          await pipeline.close()
         },
       }
     }
@@ -140,7 +141,7 @@ for (const version of [1, 2] as const) {
         env: { T: 'x'.repeat(32) },
       }
       await using rig = await start(settings, async ({ url = '' }) => {
-        if (hold) void rig.governed.close()
+        if (hold) void rig.pipeline.close()
         else await rig.vote(url.slice(url.lastIndexOf('/') + 1))
         return { action: 'accept' }
       })

@@ -1,0 +1,100 @@
+// What the governed servers of one pipeline have in common. The SDK makes a server for each session or request, so counts, logs
+// and the state of calls that wait belong to the pipeline, and not to a server.
+import { randomBytes } from 'node:crypto'
+import { isDeepStrictEqual } from 'node:util'
+import { HeldCalls } from '../../elicitation/held-calls.js'
+import type { GatewaySettings } from '../../gateway/options.js'
+import { createMcpProxy } from '../../gateway/upstreams.js'
+import type { McpProxy } from '../../mcp/proxy.js'
+import { SessionBinding } from '../../mcp/session-binding.js'
+import { InProcessPipeline } from '../pipeline.js'
+import { Deliveries } from './deliveries.js'
+
+export interface ServerPipeline {
+  readonly proxy: McpProxy
+  /** Calls that wait for the person at the client. */
+  readonly heldCalls: HeldCalls
+  /** Whether clients are asked at all. */
+  readonly asksClients: boolean
+  readonly deliveries: Deliveries
+}
+
+const ofPipelines = new WeakMap<InProcessPipeline, ServerPipeline>()
+
+/** `recordsOnly`: the servers of the pipeline are only recorded, and ask nothing of their clients. */
+export function serverPipeline(pipeline: InProcessPipeline, recordsOnly: boolean): ServerPipeline {
+  const known = ofPipelines.get(pipeline)
+  if (known !== undefined) return known
+  const { state, annotations, builder } = pipeline
+  const { server } = builder.host
+  const deliveries = new Deliveries()
+  const sessions = new SessionBinding(randomBytes(32).toString('base64'))
+  const memory = { state, annotations, sessions: () => sessions }
+  const proxy = createMcpProxy(builder.bindings, server, deliveries, memory)
+  const maxHoldMs = recordsOnly ? 0 : server.mcp.elicit_ms
+  const heldCalls = new HeldCalls({
+    rounds: proxy.rounds,
+    maxHoldMs,
+    keepAliveMs: server.mcp.keep_alive_ms,
+    activePolicy: () => pipeline.current,
+    draining: () => pipeline.isClosing,
+  })
+  pipeline.onClose = () => heldCalls.close(server.drainMs)
+  const parts = { proxy, heldCalls, asksClients: maxHoldMs > 0, deliveries }
+  ofPipelines.set(pipeline, parts)
+  return parts
+}
+
+/** The pipelines of equal configurations, as a program may write its configuration once for each server. */
+const configured = new Set<ConfiguredPipeline>()
+
+/** A pipeline that the servers of one configuration share. */
+export class ConfiguredPipeline {
+  readonly pipeline: InProcessPipeline
+  #config: GatewaySettings
+  /** The server of each open connection. */
+  #connections = new Map<object, object>()
+  /** Whether the program has closed one of the servers. */
+  #isReleased = false
+
+  /** The open pipeline of an equal configuration, else another. Throws `PolicyError`. */
+  static of(config: GatewaySettings): ConfiguredPipeline {
+    for (const known of configured) if (isDeepStrictEqual(known.#config, config)) return known
+    const created = new ConfiguredPipeline(config)
+    configured.add(created)
+    return created
+  }
+
+  private constructor(config: GatewaySettings) {
+    this.#config = config
+    this.pipeline = new InProcessPipeline(config)
+  }
+
+  opened(connection: object, server: object): void {
+    this.#connections.set(connection, server)
+  }
+
+  ended(connection: object): void {
+    this.#connections.delete(connection)
+    if (this.#isReleased) this.#closeUnused().catch((err: unknown) => this.#logFailure(err))
+  }
+
+  /** Closes the pipeline, but while another server has a connection: then with the last one. */
+  async close(server: object): Promise<void> {
+    for (const [connection, its] of this.#connections) {
+      if (its === server) this.#connections.delete(connection)
+    }
+    this.#isReleased = true
+    await this.#closeUnused()
+  }
+
+  async #closeUnused(): Promise<void> {
+    if (this.#connections.size > 0) return
+    configured.delete(this)
+    await this.pipeline.close()
+  }
+
+  #logFailure(err: unknown): void {
+    this.pipeline.builder.logger.error({ err }, 'the pipeline of governed servers could not be closed')
+  }
+}
