@@ -29,8 +29,7 @@ const optional = [
   { program: 'haproxy', package: 'haproxy' },
   { program: 'prometheus', package: 'prometheus' },
   { program: 'chromium', package: 'chromium' },
-  // With it comes rsyslog.
-  { program: '/usr/sbin/rsyslogd', package: 'rsyslog-openssl' },
+  { program: '/usr/sbin/rsyslogd', package: 'rsyslog' },
 ]
 
 // Any output of `--version` counts, as openssl 3.0 does not know the option.

@@ -2,18 +2,43 @@
 
 import { visibleInLine } from '@svc/core/json'
 import type { SignedEnvelope } from '@svc/plugin-audit/log'
-import { followLog, type LogFilter, readLog, toEcs, toOcsf } from '@svc/plugin-audit/tools'
+import {
+  followLog,
+  type LogFilter,
+  type MissingRecords,
+  readLog,
+  toEcs,
+  toOcsf,
+} from '@svc/plugin-audit/tools'
 import type { CliIo } from './io.js'
 import { formatMilliseconds, table } from './table.js'
 
-export const formats = ['ndjson', 'table', 'ocsf', 'ecs'] as const
+export const formats = ['json', 'table', 'ocsf', 'ecs'] as const
 type Format = (typeof formats)[number]
 
 export interface ShowOptions extends LogFilter {
   format?: Format
   follow?: boolean
+  /** The first leaf that `follow` prints. */
+  from?: number
   /** Prints what decided each call in place of the records. */
   explain?: boolean
+}
+
+/** When `--follow` looks again, and whether it ends. */
+export interface FollowEnd {
+  /** Resolves to false at the end. */
+  more(): Promise<boolean>
+  readonly isEnded: boolean
+}
+
+/** A record to print; without one, a sealed line that is not a record. */
+interface ShownRecord {
+  readonly record: SignedEnvelope | undefined
+  /** Why it is not verified. */
+  readonly failure: string | undefined
+  /** Known under `--follow`. */
+  readonly leaf?: number
 }
 
 const headings = ['TIME', 'DECISION', 'STATUS', 'MS', 'TENANT', 'SERVER', 'TOOL', 'WHY', 'TRACE']
@@ -22,44 +47,100 @@ const headings = ['TIME', 'DECISION', 'STATUS', 'MS', 'TENANT', 'SERVER', 'TOOL'
 const growing = [24, 8, 6, 8, 12, 20, 24, 24, 32]
 
 const FOLLOW_EVERY_MS = 250
+const NOT_VERIFIED = 1
 
-/** `more` says when to look again under `--follow`; by default every 250 milliseconds, without end. */
-export async function show(dir: string, options: ShowOptions, io: CliIo, more = waitMoment): Promise<void> {
-  const { format = 'ndjson', follow = false, explain = false, ...filter } = options
+/** The exit status says whether a record that was printed, or had to be, is not verified. */
+export async function show(dir: string, options: ShowOptions, io: CliIo, end?: FollowEnd): Promise<void> {
+  const { format = 'json', follow = false, explain = false, from, ...filter } = options
+  if (from !== undefined && !follow) throw new Error('--from is the leaf at which --follow resumes')
   // Imported here, because it loads the reader of policies.
   const explainer = explain ? new (await import('../explain/explainer.js')).Explainer(dir) : undefined
+  const report = (message: string) => {
+    io.exit(NOT_VERIFIED)
+    io.err(`${message} (npx svc-sdk audit verify says more)\n`)
+  }
+  const records = follow
+    ? followed(dir, filter, from, { io, report, end: end ?? untilSignal() })
+    : stored(dir, filter, { io, report })
+  const rows = [headings]
+  const isWhole = format === 'table' && !follow
+  if (format === 'table' && follow) await io.out(growingRow(headings))
+  for await (const shown of records) {
+    const { record, failure } = shown
+    if (explainer !== undefined) {
+      if (record !== undefined) await io.out(`${explainer.linesOf(record, failure).join('\n')}\n`)
+    } else if (isWhole) rows.push(row(shown))
+    else await io.out(lineOf(format, shown))
+  }
+  if (isWhole) await io.out(table(rows, [3]))
+}
+
+interface Reporting {
+  readonly io: CliIo
+  report(message: string): void
+}
+
+async function* stored(
+  dir: string,
+  filter: LogFilter,
+  { io, report }: Reporting,
+): AsyncGenerator<ShownRecord> {
   let failure: string | undefined
   const reading = {
     ...badLines(io),
     onUnverified: ({ file, line, kind }: { file: string; line: number; kind: string }) => {
       failure = kind
-      io.err(`${file}:${line}: ${kind} (npx svc-sdk audit verify says more)\n`)
+      report(`${file}:${line}: ${kind}`)
     },
   }
-  const records = follow ? followLog(dir, filter, { ...reading, more }) : readLog(dir, filter, reading)
-  const rows = [headings]
-  const isWhole = format === 'table' && !follow
-  if (format === 'table' && follow) await io.out(growingRow(headings))
-  for await (const record of records) {
-    const mark = failure
+  for await (const record of readLog(dir, filter, reading)) {
+    const shown = { record, failure }
     failure = undefined
-    if (explainer !== undefined) await io.out(`${explainer.linesOf(record, mark).join('\n')}\n`)
-    else if (isWhole) rows.push(row(record, mark))
-    else await io.out(lineOf(format, record, mark))
+    yield shown
   }
-  if (isWhole) await io.out(table(rows, [3]))
 }
 
-function lineOf(format: Format, record: SignedEnvelope, mark: string | undefined): string {
+async function* followed(
+  dir: string,
+  filter: LogFilter,
+  from: number | undefined,
+  { io, report, end }: Reporting & { readonly end: FollowEnd },
+): AsyncGenerator<ShownRecord> {
+  const reading = {
+    from,
+    more: () => end.more(),
+    onBadJournal: (offset: number) => report(`audit.journal: the line before byte ${offset}: bad_journal`),
+    onMissing: ({ day, leaf, isRemoved }: MissingRecords) => {
+      if (isRemoved) io.err(`${day}: removed by retention, left out\n`)
+      else report(`${day}: sealed records from leaf ${leaf} on are missing`)
+    },
+  }
+  for await (const one of followLog(dir, filter, reading)) {
+    if (one.failure !== undefined) report(`${one.day}: leaf ${one.leaf}: ${one.failure}`)
+    yield one
+    if (end.isEnded) return
+  }
+}
+
+function lineOf(format: Format, shown: ShownRecord): string {
+  const { record, failure, leaf } = shown
+  if (format === 'table') return growingRow(row(shown))
+  const marks = {
+    ...(leaf === undefined ? {} : { leaf }),
+    ...(leaf === undefined && failure === undefined ? {} : { verified: failure === undefined }),
+  }
+  if (record === undefined) return `${JSON.stringify({ ...marks, failure })}\n`
+  return `${JSON.stringify(converted(format, record, marks))}\n`
+}
+
+function converted(format: Exclude<Format, 'table'>, record: SignedEnvelope, marks: object): object {
   switch (format) {
-    case 'table':
-      return growingRow(row(record, mark))
     case 'ocsf':
-      return `${JSON.stringify(toOcsf(record))}\n`
+      return toOcsf(record, marks)
     case 'ecs':
-      return `${JSON.stringify(toEcs(record))}\n`
-    case 'ndjson':
-      return `${JSON.stringify(record)}\n`
+      return { ...toEcs(record), ...marks }
+    case 'json':
+      return { ...record, ...marks }
   }
 }
 
@@ -75,9 +156,9 @@ export function reasonsOf({ error, findings }: SignedEnvelope): string[] {
   return [...(error === undefined ? [] : [error]), ...(findings ?? []).map(({ reason }) => reason)]
 }
 
-/** @param mark why the record cannot be trusted. */
-function row(record: SignedEnvelope, mark: string | undefined): string[] {
-  const why = [...(mark === undefined ? [] : [mark.toUpperCase()]), ...reasonsOf(record)]
+function row({ record, failure }: ShownRecord): string[] {
+  const mark = failure === undefined ? [] : [failure.toUpperCase()]
+  if (record === undefined) return ['', '', '', '', '', '', '', ...mark]
   return [
     record.ts,
     record.policy.decision,
@@ -86,13 +167,28 @@ function row(record: SignedEnvelope, mark: string | undefined): string[] {
     record.tenant,
     record.server,
     record.tool,
-    why.join(' '),
+    [...mark, ...reasonsOf(record)].join(' '),
     record.trace_id,
   ].map(visibleInLine)
 }
 
-function waitMoment(): Promise<boolean> {
-  return new Promise((resolve) => setTimeout(resolve, FOLLOW_EVERY_MS, true))
+/** Looks again every 250 milliseconds, until SIGTERM or SIGINT. */
+function untilSignal(): FollowEnd {
+  let isEnded = false
+  const ended = new Promise<false>((resolve) => {
+    const end = () => {
+      isEnded = true
+      resolve(false)
+    }
+    for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, end)
+  })
+  const moment = () => new Promise<true>((resolve) => setTimeout(resolve, FOLLOW_EVERY_MS, true))
+  return {
+    more: () => Promise.race([moment(), ended]),
+    get isEnded() {
+      return isEnded
+    },
+  }
 }
 
 /** Reports lines that are not records on standard error and skips them. */

@@ -164,7 +164,7 @@ function reading(io: CliIo): Command[] {
     .option('--limit <n>', 'at most this number of records, from the first on', wholeNumber(1))
     .option('--last <n>', 'at most this number of records, the last ones', wholeNumber(1))
     .addOption(
-      new Option('--format <format>', 'what is printed for each record').choices(formats).default('ndjson'),
+      new Option('--format <format>', 'what is printed for each record').choices(formats).default('json'),
     )
     .addOption(
       new Option(
@@ -172,7 +172,18 @@ function reading(io: CliIo): Command[] {
         'print what decided each call, with the text of the policy that was in force',
       ).conflicts(['format', 'trace']),
     )
-    .option('--follow', 'print records as they are appended, until interrupted')
+    .addOption(
+      new Option('--follow', 'print each record once, when it is sealed, until interrupted').conflicts([
+        'last',
+        'limit',
+        'trace',
+      ]),
+    )
+    .option(
+      '--from <leaf>',
+      'resume --follow at this leaf: one after the last that was printed',
+      wholeNumber(0),
+    )
     .action(
       async (given: string[], { trace, policy, ...options }: ShowOptions & LogPlace & { trace?: string }) => {
         const [first, ...more] = given
@@ -196,7 +207,10 @@ function reading(io: CliIo): Command[] {
     .action(async (dir: string | undefined, place: LogPlace) => vkey(await logOf(dir, place.policy), io))
 
   return [
-    withManual(showing, { example: '.svc/audit --format table --last 20' }),
+    withManual(showing, {
+      example: '.svc/audit --format table --last 20',
+      verdicts: ['the records are verified', 'a record is not, or is missing'],
+    }),
     withManual(counting, { example: '.svc/audit --since 2026-10-01' }),
     withManual(keys, { example: '.svc/audit' }),
   ]

@@ -129,17 +129,6 @@ export const logSchema = z.object({
     pending_bytes: count.describe('Bytes of records that are not on disk yet.'),
   }),
   upload: z.object({ state: z.string(), pending_bytes: count, lag_ms: z.number().optional() }).optional(),
-  exports: z
-    .array(
-      z.object({
-        receiver: z.string(),
-        state: z.string(),
-        pending_bytes: count,
-        lag_ms: z.number(),
-        error: z.string().optional(),
-      }),
-    )
-    .readonly(),
   at: z.iso.datetime().describe('The time of the gateway.'),
 })
 

@@ -213,8 +213,8 @@ type AppenderHealth = ReturnType<NonNullable<Appender['status']>>
 function writingOf(
   status: Partial<AppenderHealth> | undefined,
   now: number,
-): Pick<LogJson, 'writing' | 'upload' | 'exports'> {
-  const { writable = true, warning, pendingBytes = 0, upload, exports = [] } = status ?? {}
+): Pick<LogJson, 'writing' | 'upload'> {
+  const { writable = true, warning, pendingBytes = 0, upload } = status ?? {}
   return {
     writing: { writable, pending_bytes: pendingBytes, ...(warning === undefined ? {} : { warning }) },
     ...(upload === undefined
@@ -226,8 +226,5 @@ function writingOf(
             ...(upload.pendingSince === undefined ? {} : { lag_ms: Math.max(0, now - upload.pendingSince) }),
           },
         }),
-    exports: exports.map(({ receiver, state, pendingBytes: pending_bytes, lagMs: lag_ms, error }) => {
-      return { receiver, state, pending_bytes, lag_ms, ...(error === undefined ? {} : { error }) }
-    }),
   }
 }

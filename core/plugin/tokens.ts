@@ -93,13 +93,6 @@ interface AppenderHealth {
   pendingBytes?: number
   /** `pendingSince` in milliseconds since the epoch. */
   upload?: { readonly state: string; readonly pendingBytes: number; readonly pendingSince?: number }
-  exports?: readonly {
-    readonly receiver: string
-    readonly state: string
-    readonly pendingBytes: number
-    readonly lagMs: number
-    readonly error?: string
-  }[]
 }
 
 /** The writer of audit records as stages use it; the class is in `svc-sdk/audit`. */

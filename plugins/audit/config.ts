@@ -1,6 +1,5 @@
 // The `audit` section.
 import { z } from 'zod'
-import { exportSchema } from './export-config.js'
 import { witnessError } from './log/cosigning/config.js'
 import type { AuditEnvelope } from './log/format/envelope.js'
 import { isDay, isOrigin } from './log/tree/journal-line.js'
@@ -157,7 +156,6 @@ export const auditSchema = z
       .default('side_effects')
       .describe('Which calls have their intent on disk before they are sent.'),
     presign: presignSchema.optional().describe('Uploads the log to a control plane; absent: no upload.'),
-    export: exportSchema,
     raw_payloads: z
       .boolean()
       .default(false)
@@ -184,9 +182,8 @@ export const auditSchema = z
     if (audit.log?.witnesses !== undefined && !audit.checkpoints) {
       refuse('checkpoints', 'log.witnesses cosign checkpoints; leave them on')
     }
-    for (const key of ['presign', 'export'] as const) {
-      if (audit[key] === undefined || audit.append === undefined) continue
-      refuse(key, `${key} is for the built-in writer; leave it out, or leave out audit.append`)
+    if (audit.presign !== undefined && audit.append !== undefined) {
+      refuse('presign', 'presign is for the built-in writer; leave it out, or leave out audit.append')
     }
   })
   .describe('The signed record of every call.')

@@ -3,9 +3,6 @@ import { checkServer, checkUsable, type DoctorCheck, type PluginContext } from '
 import { messageOf } from '@svc/core/json'
 import { checkDirectory } from '@svc/core/store'
 import type { AuditConfig } from './config.js'
-import { exportsOf } from './export-config.js'
-import type { ExportConfig } from './log/export/config.js'
-import { openReceiver } from './log/export/receiver.js'
 import { openSigner } from './log/keys/open-signer.js'
 import { ControlPlane } from './log/upload/control-plane.js'
 import { isOidcToken, type PresignConfig } from './log/upload/presign.js'
@@ -13,8 +10,6 @@ import { ownerPrefix } from './log/upload/source.js'
 import { storedObjects } from './log/upload/stored-objects.js'
 import { type LogSource, logDirectory } from './open-log.js'
 import { keyError } from './signer-key.js'
-
-const DOCTOR_MS = 5_000
 
 export async function checkLog(
   config: AuditConfig,
@@ -30,18 +25,7 @@ export async function checkLog(
     ...(keyRef === undefined ? [] : [await checkSigner(keyRef, context)]),
     ...(await checkDirectory('the log in', logDirectory(config, context), config.minFreeMb)),
     ...(presign === undefined ? [] : await checkUpload(presign)),
-    ...(await Promise.all(exportsOf(config.export, context).map(checkReceiver))),
   ]
-}
-
-/** Sends no records: that takes the connection, the certificates, and the credentials where the receiver checks them. */
-async function checkReceiver({ receiver, secrets }: ExportConfig): Promise<DoctorCheck> {
-  const hint = 'check audit.export: the address, the certificates, and what the receiver itself logs'
-  return checkUsable(`the receiver ${receiver.name} of audit.export`, hint, async () => {
-    const limited = { ...receiver, timeoutMs: Math.min(receiver.timeoutMs, DOCTOR_MS) }
-    const opened = await openReceiver(limited, async () => (await secrets?.()) ?? {})
-    await opened.send([], new AbortController().signal)
-  })
 }
 
 async function checkSigner(keyRef: string, { baseDir }: PluginContext): Promise<DoctorCheck> {

@@ -53,22 +53,5 @@ export const metrics: Readonly<Record<string, MetricEntry>> = {
   },
   svc_audit_upload_bytes_total: { kind: 'counter', help: 'Uploaded bytes of the log.' },
   svc_audit_upload_objects_total: { kind: 'counter', help: 'Uploaded objects.' },
-  svc_audit_export_pending_bytes: {
-    kind: 'gauge',
-    help: 'Bytes of the log that receivers of `audit.export` do not have yet, summed over them.',
-  },
-  svc_audit_export_lag_seconds: {
-    kind: 'gauge',
-    help: 'Age of the oldest record that a receiver of `audit.export` does not have yet.',
-  },
-  svc_audit_export_records_total: { kind: 'counter', help: 'Records that receivers have taken.' },
-  svc_audit_export_failures_total: {
-    kind: 'counter',
-    help: 'Failed attempts to send records to a receiver.',
-  },
-  svc_audit_export_gap_bytes_total: {
-    kind: 'counter',
-    help: 'Bytes of the log that a receiver never gets; the log has a record of each gap.',
-  },
   svc_audit_upload_failures_total: { kind: 'counter', help: 'Failed upload attempts.' },
 }

@@ -4,7 +4,6 @@ import { resolve as resolvePath } from 'node:path'
 import {
   type Appender,
   hostOf,
-  type Ids,
   type Lease,
   type PluginContext,
   resolve,
@@ -15,17 +14,12 @@ import {
 import { sha256Hex } from '@svc/core/json'
 import { literalSecret } from '@svc/core/policy'
 import type { AuditConfig } from './config.js'
-import { exportsOf } from './export-config.js'
 import { IntentTracker } from './intent/tracker.js'
-import { describeGap } from './log/export/exporter.js'
-import type { ExportGap } from './log/export/host.js'
 import { nodeFileSystem } from './log/files/file-system.js'
 import { keepPolicy } from './log/files/kept-policies.js'
-import type { AuditEnvelope } from './log/format/envelope.js'
 import { type OpenedSigner, openSigner } from './log/keys/open-signer.js'
 import { SvcAppender } from './log/writer/appender.js'
 import { LogNotices } from './log-notices.js'
-import { eventRecordOf, type RecordContext, recordContextOf } from './record.js'
 import { missingSigner } from './signer-key.js'
 
 /** The parts of an open log. */
@@ -165,7 +159,6 @@ function acquireLog(config: AuditConfig, context: PluginContext, signers: LogSig
   const { retentionDays, checkpointIntervalMs: intervalMs, hold, threads, presign, log } = config
   const checkpoints = config.checkpoints ? { intervalMs } : (false as const)
   const minFreeBytes = config.minFreeMb * 1_048_576
-  const exports = exportsOf(config.export, context)
   const { workers: processes } = hostOf(context.container)
   const settings = {
     dir,
@@ -181,9 +174,8 @@ function acquireLog(config: AuditConfig, context: PluginContext, signers: LogSig
   const logger = resolve(context.container, tokens.Logger)
   const clock = resolve(context.container, tokens.Clock)
   const meter = resolve(context.container, tokens.Meter)
-  const ids = resolve(context.container, tokens.Ids)
   // The upload key is secret and must not appear in resource names.
-  const identity = { ...settings, presign: sha256Hex(JSON.stringify(presign ?? null)), export: config.export }
+  const identity = { ...settings, presign: sha256Hex(JSON.stringify(presign ?? null)) }
   return context.resources.acquire(
     JSON.stringify(['audit.log', identity, keyId, retiringSigner?.keyId ?? null]),
     () => {
@@ -192,10 +184,8 @@ function acquireLog(config: AuditConfig, context: PluginContext, signers: LogSig
         logger.error({ err }, 'the audit log has an error in the background')
         notices.error(err)
       }
-      const recordGap = (gap: ExportGap) =>
-        appender.append(gapRecordOf({ ...recordContextOf(config, context), keyId }, gap, clock.now(), ids))
-      const ports = { logger, clock, meter, onAsyncError, onExportGap: recordGap }
-      const named = { ...settings, exports, writer: config.gatewayName }
+      const ports = { logger, clock, meter, onAsyncError }
+      const named = { ...settings, writer: config.gatewayName }
       const appender = new SvcAppender({ config: named, signer, retiringSigner, ...ports })
       notices.start(() => appender.status())
       const closeSigners = signers.take()
@@ -212,21 +202,6 @@ function acquireLog(config: AuditConfig, context: PluginContext, signers: LogSig
       }
       return { value: { appender, intents, signer, notices }, close }
     },
-  )
-}
-
-/** States in the log that a receiver will not get records, so that it shows in every copy of the log. */
-function gapRecordOf(recordContext: RecordContext, gap: ExportGap, now: number, ids: Ids): AuditEnvelope {
-  return eventRecordOf(
-    recordContext,
-    {
-      name: 'export/gap',
-      traceId: ids.traceId(),
-      decision: 'allow',
-      error: 'EXPORT_GAP',
-      findings: [{ reason: 'export_gap', stage: 'audit', effect: 'reported', detail: describeGap(gap) }],
-    },
-    { ts: new Date(now).toISOString(), spanId: ids.spanId() },
   )
 }
 

@@ -62,7 +62,7 @@ export const auditPlugin = definePlugin({
         key: 'append',
         bind: (append) => (typeof append === 'function' ? { append } : undefined),
       },
-      selectedBy: [['append'], ['signer'], ['presign'], ['export']],
+      selectedBy: [['append'], ['signer'], ['presign']],
     },
   ],
 

@@ -28,6 +28,8 @@ const elsewhere: Readonly<Record<string, string>> = {
     'test/app/ap2-page.test.ts',
   'docs/audit.md: npx svc-sdk audit bundle $LOG --tenant acme --since 2026-11-01 --until 2026-12-01 --estimate':
     'test/app/cli/audit-evidence.test.ts',
+  'docs/collectors.md: npx svc-sdk audit show /var/lib/svc/audit --follow --format ocsf --from 0 | vector --config /etc/vector/stdin.yaml':
+    'test/app/cli/audit-show.test.ts',
   'docs/compliance.md: npx svc-sdk audit report /var/lib/svc/audit --from 2026-10-01 --to 2026-10-31 --keys audit-keys \\':
     'test/app/cli/audit-report.test.ts',
   "docs/idempotency.md: curl -i localhost:8787/mcp/shop/buy@1.0.0 -H 'content-type: application/json' -H 'idempotency-key: 5f0c1c9e' -d '{\"item\":7}'":

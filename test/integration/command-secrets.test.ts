@@ -2,7 +2,6 @@
 // program notes which of them it was asked for.
 import { randomBytes } from 'node:crypto'
 import { readFileSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:https'
 import { join } from 'node:path'
 import { connect } from 'node:tls'
 import { expect } from 'chai'
@@ -11,7 +10,6 @@ import type { GatewaySettings } from 'svc-sdk'
 import { Agent, fetch as undiciFetch } from 'undici'
 import { type Certificate, TestAuthority } from '../support/certificates.js'
 import { startTestGateway } from '../support/gateway.js'
-import { listenOnLoopback } from '../support/loopback.js'
 import { scriptedTarget, until } from '../support/stdio-target.js'
 import { temporaryDir } from '../support/temporary-dir.js'
 import { startUpstream } from '../support/upstream.js'
@@ -53,14 +51,13 @@ class Vault {
 describe('a gateway whose secrets are all printed by commands', () => {
   const home = temporaryDir()
 
-  it('serves, signs, exports and starts servers with them, takes up new ones, and prints none', async () => {
+  it('serves, signs and starts servers with them, takes up new ones, and prints none', async () => {
     const vault = new Vault(home.path)
     const authority = new TestAuthority(home.path)
     const random = () => randomBytes(24).toString('hex')
     const certificates = {
       server: authority.server('server'),
       admin: authority.server('admin'),
-      export: authority.client('exporter'),
     }
     const pem = ([name, { key, cert }]: [string, Certificate]) => [
       [`${name}-key`, key],
@@ -69,11 +66,9 @@ describe('a gateway whose secrets are all printed by commands', () => {
     const secrets: Record<string, string> = {
       'server-ca': authority.root.cert,
       'admin-ca': authority.root.cert,
-      'export-ca': authority.root.cert,
       session: random(),
       token: random(),
       hook: `whsec_${randomBytes(32).toString('base64')}`,
-      siem: `Bearer ${random()}`,
       pseudonyms: random(),
       runtime: random(),
       broker: random(),
@@ -81,21 +76,6 @@ describe('a gateway whose secrets are all printed by commands', () => {
       ...Object.fromEntries(Object.entries(certificates).flatMap(pem)),
     }
     for (const [name, secret] of Object.entries(secrets)) vault.set(name, secret)
-    const authorizations: unknown[] = []
-    const siem = createServer(
-      {
-        key: certificates.server.key,
-        cert: certificates.server.cert,
-        ca: authority.root.cert,
-        requestCert: true,
-      },
-      (message, response) => {
-        authorizations.push(message.headers.authorization)
-        response.setHeader('content-type', 'application/json')
-        message.resume().once('end', () => response.end('{}'))
-      },
-    )
-    await using siemAddress = await listenOnLoopback(siem)
     await using upstream = await startUpstream()
     await using hook = await startWebhook()
     await using runtime = await startUpstream(({ body }, response) => {
@@ -123,16 +103,6 @@ describe('a gateway whose secrets are all printed by commands', () => {
         gatewayVersion: '1.0.0',
         dir: join(dir, 'audit'),
         signer: { keyRef: `file://${join(dir, 'key')}` },
-        export: [
-          {
-            type: 'otlp',
-            url: siemAddress.url.replace('http:', 'https:'),
-            authorization: 'command:siem',
-            ca: 'command:export-ca',
-            cert: 'command:export-cert',
-            key: 'command:export-key',
-          },
-        ],
       },
       privacy: { redact_identities: true, key_ref: 'command:pseudonyms' },
       brokers: {
@@ -165,7 +135,6 @@ describe('a gateway whose secrets are all printed by commands', () => {
     const child = await (await post('/mcp/local/env@1')).text()
     expect(child).to.contain(secrets['child'])
     expect(await adminStatus(secrets['token'] ?? '')).to.equal(200)
-    await until(() => authorizations.includes(secrets['siem']))
     await gateway.handle.reload({})
     await hook.until(1)
     const [notice] = hook.deliveries
@@ -207,7 +176,6 @@ describe('a gateway whose secrets are all printed by commands', () => {
       'admin.tokenRef',
       'notices[].secretRef',
       'secrets',
-      ...['authorization', 'ca', 'cert', 'key'].map((one) => `export[].${one}`),
       'key_ref',
       'enforcement.remote.apiKeyRef',
       '<name>.key_refs',

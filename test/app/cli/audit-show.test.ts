@@ -1,11 +1,11 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { SvcAppender } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
-import { show } from 'svc-sdk/internal/cli/audit-show'
-import { appenderIn, envelope, signer } from '../../plugins/audit/log/writer/records.js'
+import { type ShowOptions, show } from 'svc-sdk/internal/cli/audit-show'
+import { appenderIn, DAY, envelope, signer } from '../../plugins/audit/log/writer/records.js'
 import { endWithRunner } from '../../support/child-lifetime.js'
 import { svc } from '../../support/svc.js'
 
@@ -80,7 +80,7 @@ describe('svc audit', () => {
           told += piece
         })
         const [code] = await once(child, 'close')
-        expect(code).to.equal(1)
+        expect(code).to.equal(2)
         expect(told).to.include('accepted: ')
       }
       await Promise.all([refused(['--decision', 'maybe']), refused(['--status', 'denied'])])
@@ -100,27 +100,106 @@ describe('svc audit', () => {
       expect([ocsf.length, ecs.length]).to.deep.equal([3, 3])
     })
 
-    it('prints appended records under --follow, as a growing table', async () => {
-      let out = ''
+    /** Prints what is sealed by then, and after each append. */
+    async function followed(options: ShowOptions, ...appended: string[]) {
+      const seen = { out: '', err: '', code: 0 }
       const io = {
         out: async (text: string) => {
-          out += text
+          seen.out += text
         },
-        err: (text: string) => expect.fail(text),
-        exit: () => undefined,
+        err: (text: string) => {
+          seen.err += text
+        },
+        exit: (code: number) => {
+          seen.code = code
+        },
       }
-      const rounds = [true, false]
       const more = async (): Promise<boolean> => {
-        const appender = new SvcAppender({ config: { dir: dir.path, retentionDays: 9999 }, signer })
-        await appender.append(envelope({ tool: 'late@1.0.0' }))
+        const tool = appended.shift()
+        if (tool === undefined) return false
+        const appender = appenderIn(dir.path)
+        await appender.append(envelope({ tool }))
         await appender.close()
-        return rounds.shift() ?? false
+        return true
       }
-      await show(dir.path, { format: 'table', follow: true }, io, more)
-      const lines = out.trim().split('\n')
+      await show(dir.path, { ...options, follow: true }, io, { more, isEnded: false })
+      return { ...seen, lines: seen.out.trim().split('\n') }
+    }
+
+    it('prints each record once under --follow, when it is sealed, as a growing table', async () => {
+      const { lines, err, code } = await followed({ format: 'table' }, 'late@1.0.0')
       expect(lines).to.have.length(5)
       expect(lines[0]).to.match(/^TIME /)
       expect(lines[4]).to.include('late@1.0.0')
+      expect([err, code]).to.deep.equal(['', 0])
+    })
+
+    for (const [format, marksOf] of [
+      ['json', (line) => line],
+      ['ecs', (line) => line],
+      ['ocsf', ({ unmapped }) => unmapped],
+    ] as ['json' | 'ecs' | 'ocsf', (line: Record<string, object>) => object][]) {
+      it(`prints under --follow the leaf and the check of each record as ${format}, and resumes at a leaf`, async () => {
+        const marks = async (options: ShowOptions) =>
+          (await followed({ format, ...options })).lines.map((line) => marksOf(JSON.parse(line)))
+        const all = await marks({})
+        for (const [at, leaf] of [1, 2, 3].entries()) expect(all[at]).to.include({ leaf, verified: true })
+        expect(all).to.have.length(3)
+        expect(await marks({ from: 3 })).to.deep.equal(all.slice(2))
+      })
+    }
+
+    it('prints a record whose signature fails with "verified": false, and exits with 1', async () => {
+      tamper()
+      const { lines, err, code } = await followed({})
+      expect(lines.map((line) => JSON.parse(line).verified)).to.deep.equal([true, false, true])
+      expect(err).to.equal(`${DAY}: leaf 2: bad_signature (npx svc-sdk audit verify says more)\n`)
+      expect(code).to.equal(1)
+      const whole = await audit('show', dir.path)
+      expect(whole.out.split('\n').map((line) => line.includes('"verified":false'))).to.deep.equal([
+        false,
+        true,
+        false,
+        false,
+      ])
+      expect(whole.code).to.equal(1)
+    })
+
+    it('prints a sealed line that is not a record as its leaf, and exits with 1 if records are missing', async () => {
+      const lines = readFileSync(join(dir.path, file), 'utf8').split('\n')
+      const [first = '', second = ''] = lines
+      writeFileSync(join(dir.path, file), `${'-'.repeat(first.length)}\n${second}\n`)
+      const seen = await followed({})
+      expect(seen.lines[0]).to.equal('{"leaf":1,"verified":false,"failure":"not_json"}')
+      expect(seen.err).to.include(`${DAY}: sealed records from leaf 3 on are missing`)
+      expect(seen.code).to.equal(1)
+      rmSync(join(dir.path, file))
+      expect(await followed({})).to.include({ out: '', code: 1 })
+    })
+
+    it('ends --follow by SIGTERM with the status of what it printed', async () => {
+      tamper()
+      const args = [svc, 'audit', 'show', dir.path, '--follow', '--from', '2']
+      const child = endWithRunner(spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'ignore'] }))
+      let out = ''
+      for await (const piece of child.stdout) {
+        out += piece
+        if (out.split('\n').length === 3) child.kill('SIGTERM')
+      }
+      const [code] = child.exitCode === null ? await once(child, 'exit') : [child.exitCode]
+      expect(
+        out
+          .trim()
+          .split('\n')
+          .map((line) => JSON.parse(line).leaf),
+      ).to.deep.equal([2, 3])
+      expect(code).to.equal(1)
+    })
+
+    it('refuses --from without --follow, and --follow with an end', async () => {
+      expect(await audit('show', dir.path, '--from', '2')).to.include({ code: 2, out: '' })
+      for (const end of ['--limit', '--last'])
+        expect((await audit('show', dir.path, '--follow', end, '2')).code, end).to.equal(2)
     })
 
     it('names a line that is not a record, and continues', async () => {

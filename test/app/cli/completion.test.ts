@@ -16,7 +16,7 @@ const commands = completedCommands(await programFor())
 const rows: [line: string, offered: string[]][] = [
   ['svc au', ['audit']],
   ['svc-sdk audit sh', ['show']],
-  ['svc audit show --format ', ['ecs', 'ndjson', 'ocsf', 'table']],
+  ['svc audit show --format ', ['ecs', 'json', 'ocsf', 'table']],
   ['svc policy explain p.yaml --expect e', ['escalate']],
   ['svc policy check pol', ['policy.yaml']],
   ['svc gateway --policy pol', ['policy.yaml']],

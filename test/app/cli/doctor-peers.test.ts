@@ -1,12 +1,9 @@
-import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'
-import { RawReceiver } from '../../plugins/audit/log/export/receivers.js'
 import { startBucket } from '../../support/bucket.js'
 import { addKey, startControlPlane } from '../../support/control-plane.js'
 import { TestIssuer } from '../../support/issuer.js'
 import { startOAuthProvider } from '../../support/oauth-provider.js'
-import { OtlpReceiver } from '../../support/otlp-receiver.js'
 import { scriptedTarget } from '../../support/stdio-target.js'
 import { startTokenEndpoint } from '../../support/token-endpoint.js'
 import { startUpstream } from '../../support/upstream.js'
@@ -127,32 +124,6 @@ describe('svc doctor, about the peers of a gateway,', () => {
     expect(last?.message).to.contain('401')
     expect(JSON.stringify(found)).not.to.contain('hunter2')
     expect(bucket.keys).to.deep.equal([])
-  })
-
-  it('connects to the receivers of records, and sends none', async () => {
-    await using collector = await OtlpReceiver.start()
-    await using syslog = await RawReceiver.start()
-    const file = join(rig.home, 'out.ndjson')
-    const audit = {
-      gatewayName: 'edge',
-      gatewayVersion: '1',
-      minFreeMb: 0,
-      signer: { keyRef: 'file://audit.key' },
-      export: [
-        { type: 'otlp', url: `${collector.url}/v1/logs` },
-        { type: 'syslog', url: `tcp://127.0.0.1:${syslog.port}` },
-        { type: 'file', path: file },
-      ],
-    }
-    expect((await rig.about('audit', { audit })).slice(-3)).to.deep.equal(
-      ['otlp', 'syslog', 'file'].map((name) => `ok the receiver ${name} of audit.export can be used`),
-    )
-    expect([collector.logs, collector.mistakes, syslog.messages]).to.deep.equal([[], [], []])
-    expect(existsSync(file)).to.equal(false)
-    collector.status = 401
-    expect((await rig.about('audit', { audit })).slice(-3)[0]).to.match(
-      /^error the receiver otlp of audit.export cannot be used: .* responded with 401$/,
-    )
   })
 
   it('requests no token from a token endpoint', async () => {

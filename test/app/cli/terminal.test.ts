@@ -160,13 +160,7 @@ describe('the output of a command', () => {
     'i',
   ]
   const commands: readonly (readonly string[])[] = [
-    ...['ndjson', 'table', 'ecs', 'ocsf'].map((format) => [
-      'audit',
-      'show',
-      inDir('log'),
-      '--format',
-      format,
-    ]),
+    ...['json', 'table', 'ecs', 'ocsf'].map((format) => ['audit', 'show', inDir('log'), '--format', format]),
     ['audit', 'show', inDir('log'), '--trace', envelope().trace_id],
     ['audit', 'show', word],
     ['audit', 'stats', inDir('log')],

@@ -33,7 +33,6 @@ const uploads = [
   'svc_audit_upload_oldest_pending_seconds',
   'svc_audit_upload_last_success_timestamp_seconds',
 ]
-const exports = ['svc_audit_export_pending_bytes', 'svc_audit_export_lag_seconds']
 const others = ['svc_runtime_circuit_open', 'svc_escalation_reviews_open', 'svc_notices_pending']
 /** Gauges of whatever log is in force. */
 const ofLog = ['svc_audit_seal_lag_seconds', 'svc_audit_disk_free_bytes']
@@ -82,7 +81,6 @@ async function withGauges(timers: SinonFakeTimers, test: (raised: Raised) => Pro
       ...identity,
       checkpointIntervalMs: 500,
       presign: uploading,
-      export: [{ type: 'syslog', name: 'siem', url: `tcp://${unused}` }],
       ...audit,
     },
     notices: [{ url: `http://${unused}/`, events: ['escalation.emergency'] }],
@@ -127,7 +125,7 @@ async function withGauges(timers: SinonFakeTimers, test: (raised: Raised) => Pro
   await timers.tickAsync(5_000)
   await until(async () => {
     const raised = await gauges()
-    return [...uploads, ...exports, ...others, ...ofLog].every((name) => raised.includes(name))
+    return [...uploads, ...others, ...ofLog].every((name) => raised.includes(name))
   })
   await test({ rig, dir: own.dir, policy, call, gauges })
 }
@@ -144,7 +142,7 @@ describe('gauges', () => {
     const declared = all.flatMap((table) =>
       Object.entries(table).flatMap(([name, { kind }]) => (kind === 'gauge' ? [name] : [])),
     )
-    expect([...computed, ...uploads, ...exports, ...others, ...ofLog, ...ofRedis]).to.have.members(declared)
+    expect([...computed, ...uploads, ...others, ...ofLog, ...ofRedis]).to.have.members(declared)
   })
 
   const cases: readonly {
@@ -154,7 +152,7 @@ describe('gauges', () => {
   }[] = [
     {
       title: 'end with the section that sets them',
-      gone: [...uploads, ...exports, ...others],
+      gone: [...uploads, ...others],
       change: ({ rig }) => rig.gateway.handle.reload({}),
     },
     {
@@ -167,11 +165,11 @@ describe('gauges', () => {
     },
     {
       title: 'are not set by a process while another one has the locks of the log',
-      gone: [...uploads, ...exports, 'svc_audit_seal_lag_seconds'],
+      gone: [...uploads, 'svc_audit_seal_lag_seconds'],
       change: async ({ rig, dir, policy, call }) => {
         const { handle } = rig.gateway
         await handle.reload(policy({ audit: { dir: join(dir, '..', 'other') } }))
-        for (const name of ['upload', 'export', 'seal']) {
+        for (const name of ['upload', 'seal']) {
           const lock = new HeldLock(join(dir, `.svc-${name}-lock`), nodeFileSystem)
           await until(async () => lock.acquire())
           after(() => lock.release())
@@ -201,6 +199,6 @@ describe('gauges', () => {
       const endpoint = `http://127.0.0.1:${await freePort()}/`
       const quotas = { adapter: 'redis', redisUrl: `redis://127.0.0.1:${await freePort()}` }
       await rejectionOf(rig.gateway.handle.reload({ ...policy({ endpoint }), quotas }))
-      expect(await gauges()).to.include.members([...uploads, ...exports, ...others])
+      expect(await gauges()).to.include.members([...uploads, ...others])
     }))
 })

@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { Agent, request } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -187,27 +187,22 @@ ${sections}`,
     await ended(gateway)
   })
 
-  it('uploads and exports in one process, each byte and each record once', async () => {
+  it('uploads in one process, each byte once', async () => {
     await using bucket = await startBucket()
     const key = addKey(join(home, 'keys.json'), { ...owner, clientName: 'gw' })
     await using plane = await startControlPlane(bucket, join(home, 'keys.json'))
     const presign = `presign: { apiBaseUrl: "${plane.url}", auditKey: Bearer ${key}, intervalMs: 50 }`
-    const exported = join(home, 'exported.ndjson')
-    const extra = `${presign}, export: [{ type: file, path: "${exported}", format: record }]`
     write()
-    writeFileSync(policy, readFileSync(policy, 'utf8').replace('audit: {', `audit: { ${extra},`))
+    writeFileSync(policy, readFileSync(policy, 'utf8').replace('audit: {', `audit: { ${presign},`))
     await using gateway = start()
     const { url } = await started(gateway)
     const inBucket = () => bucket.keys.filter((name) => name.includes('/ingest/'))
-    const linesOf = (file: string) => (existsSync(file) ? readFileSync(file, 'utf8').trim().split('\n') : [])
     for (let round = 1; round <= 3; round++) {
       for (let i = 0; i < 2; i++) expect(await call(url)).to.equal(200)
-      await until(async () => inBucket().length >= round && linesOf(exported).length >= 2 * round, 60_000)
+      await until(async () => inBucket().length >= round, 60_000)
     }
     await ended(gateway)
     const log = join(home, '.svc', 'audit')
-    const shown = (await runSvc('audit', 'show', log, '--tool', 'read', '--format', 'ndjson')).out
-    expect(linesOf(exported).toSorted()).to.deep.equal(shown.trim().split('\n').toSorted())
     const uploaded = await Promise.all(inBucket().map((name) => bucket.read(name)))
     const stored = readdirSync(log).filter((name) => /^audit-[\d-]+\.ndjson$/.test(name))
     const kept = stored.map((name) => readFileSync(join(log, name), 'utf8')).join('')
@@ -273,7 +268,7 @@ ${sections}`,
       '--tool',
       'read',
       '--format',
-      'ndjson',
+      'json',
     )
     for (const line of out.trim().split('\n'))
       digests.add((JSON.parse(line) as { policy_sha256: string }).policy_sha256)

@@ -122,7 +122,7 @@ export class KilledWorkers implements AsyncDisposable {
     const log = this.#file('.svc/audit')
     const { out, code } = await runSvc('audit', 'verify', log, '--json')
     expect(code, out).to.equal(0)
-    const shown = await runSvc('audit', 'show', log, '--tool', 'read', '--format', 'ndjson')
+    const shown = await runSvc('audit', 'show', log, '--tool', 'read', '--format', 'json')
     const lines = shown.out.trim().split('\n')
     const records = lines.map((line) => (JSON.parse(line) as { trace_id: string }).trace_id)
     const kept = new Set(records)

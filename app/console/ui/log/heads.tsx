@@ -10,7 +10,7 @@ import { Untrusted } from '../kit/untrusted.js'
 const LATE_MS = 3_600_000
 
 export function Heads({ log }: { readonly log: LogJson }): JSX.Element {
-  const { origin, head, cosigned, sealed_at: sealedAt, writing, upload, exports } = log
+  const { origin, head, cosigned, sealed_at: sealedAt, writing, upload } = log
   return (
     <dl class="log-facts panel">
       <Fact name="Log">{origin === null ? 'without a journal' : <Untrusted text={origin} cut={120} />}</Fact>
@@ -42,17 +42,6 @@ export function Heads({ log }: { readonly log: LogJson }): JSX.Element {
           {upload.state}, <Waiting bytes={upload.pending_bytes} ms={upload.lag_ms ?? 0} />
         </Fact>
       )}
-      {exports.map(({ receiver, state, pending_bytes: bytes, lag_ms: ms, error }) => (
-        <Fact key={receiver} name={`Export to ${receiver}`}>
-          {state}, <Waiting bytes={bytes} ms={ms} />
-          {error !== undefined && (
-            <span class="bad">
-              {' '}
-              <Untrusted text={error} />
-            </span>
-          )}
-        </Fact>
-      ))}
     </dl>
   )
 }

@@ -31,9 +31,6 @@ export type AuditErrorCode =
   | 'upload_rejected'
   | 'upload_file'
   | 'upload_state'
-  | 'export_failed'
-  | 'export_refused'
-  | 'export_gap'
 
 export class AuditError extends Error {
   readonly code: AuditErrorCode

@@ -16,7 +16,8 @@ const disposition = { allowed: 1, blocked: 2 } as const
 const reads =
   /^(?:resources\/(?:read|list|templates\/list)|prompts\/(?:get|list)|tools\/list|completion\/complete)$/
 
-export function toOcsf(record: SignedEnvelope): Record<string, unknown> {
+/** @param marks further members of `unmapped`. */
+export function toOcsf(record: SignedEnvelope, marks: object = {}): Record<string, unknown> {
   const isDenied = record.policy.decision === 'deny'
   const isOk = record.status === 'ok'
   const isRead = record.mcp_method !== undefined && reads.test(record.mcp_method)
@@ -74,6 +75,7 @@ export function toOcsf(record: SignedEnvelope): Record<string, unknown> {
       output_sha256: record.output_sha256 ?? null,
       agent_ref: record.agentRef ?? null,
       sig: record.sig,
+      ...marks,
     },
   }
 }

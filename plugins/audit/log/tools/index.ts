@@ -21,6 +21,7 @@ export {
   estimateEvidence,
   evidenceOf,
   fetchLog,
+  followLog,
   logStats,
   proveRecord,
   proveRecords,
@@ -36,9 +37,10 @@ export { checkProof, checkProofs, type ProofJudgement } from './prove/check-proo
 export type { Consistency } from './prove/consistency.js'
 export { Activity, type ActivityCounts } from './read/activity.js'
 export { isReadableBy, type LogFilter } from './read/filter.js'
+export type { FollowOptions, MissingRecords, SealedRecord } from './read/follow-log.js'
 export type { LogStats, ToolStats } from './read/log-stats.js'
 export { recordedKind } from './read/outcome.js'
-export { followLog, readLog } from './read/read-log.js'
+export { readLog } from './read/read-log.js'
 export type { TimelineBucket } from './read/timeline.js'
 export type { TraceNode } from './read/trace-tree.js'
 export type { AuditReport, AuditReportOptions } from './report/audit-report.js'

@@ -25,6 +25,10 @@ export const fetchLog = onDemand(async () => (await import('./fetch/fetch-log.js
 export const auditReport = onDemand(async () => (await import('./report/audit-report.js')).auditReport)
 export const traceTree = onDemand(async () => (await import('./read/trace-tree.js')).traceTree)
 
+export async function* followLog(...given: Parameters<typeof import('./read/follow-log.js').followLog>) {
+  yield* (await import('./read/follow-log.js')).followLog(...given)
+}
+
 /** The objects that a control plane lists of the owner of its key. The caller closes the source. */
 export const controlPlaneSource = async (
   ...given: ConstructorParameters<typeof import('./fetch/object-source.js').ControlPlaneSource>

@@ -1,14 +1,14 @@
-// The offset of each file up to which it is uploaded, in `.svc-presign-state.json`, or exported, in a file for each
-// receiver; signed. The file is replaced by a rename, so a crash leaves the old state or the new one. Only the holder of
-// the lock of the upload, or of the exports, writes it.
+// The offset of each file up to which it is uploaded, in `.svc-presign-state.json`; signed. The file is replaced by a
+// rename, so a crash leaves the old state or the new one. Only the holder of the lock of the upload writes it.
 
 import { readFileSync, renameSync } from 'node:fs'
-import { basename, join } from 'node:path'
+import { join } from 'node:path'
 import { isJsonObject, type JsonObject, messageOf, parseJsonObject } from '@svc/core/json'
 import { nodeFileSystem, replaceFile } from '../files/file-system.js'
 import { systemCode } from '../format/errors.js'
 import { UploadError } from './error.js'
 
+const FILE = '.svc-presign-state.json'
 const VERSION = 1
 
 interface Progress {
@@ -31,12 +31,10 @@ export interface StateKey {
 
 interface StateParts {
   readonly dir: string
-  /** The name of the file; default that of the upload. */
-  readonly file?: string
   readonly key: StateKey
   readonly now: () => number
-  /** SHA-256 of the URL of the control plane, hex; absent for an export. */
-  readonly controlPlane?: string
+  /** SHA-256 of the URL of the control plane, hex. */
+  readonly controlPlane: string
 }
 
 interface Content {
@@ -80,7 +78,7 @@ export class UploadState {
     }
     const stored = parse(text, path)
     if (stored === undefined) return new UploadState(parts, undefined, 'damaged')
-    const isOwn = stored.signed['file'] === basename(path)
+    const isOwn = stored.signed['file'] === FILE
     if (!isOwn || !(await key.isSigned(stored.signed))) return new UploadState(parts, undefined, 'untrusted')
     return new UploadState(parts, stored.content)
   }
@@ -160,8 +158,8 @@ export class UploadState {
       // A copy, because the state may change while it is signed.
       const state = {
         version: VERSION,
-        // The positions of another receiver, in the place of this file, would say that records were sent.
-        file: basename(this.path),
+        // Another document that the log's key has signed must not pass for this one.
+        file: FILE,
         files: Object.fromEntries([...this.#files].map(([path, progress]) => [path, { ...progress }])),
         ...(this.#listedBy === undefined ? {} : { listed_by: this.#listedBy }),
       }
@@ -180,8 +178,8 @@ export class UploadState {
   }
 }
 
-function pathOf({ dir, file = '.svc-presign-state.json' }: StateParts): string {
-  return join(dir, file)
+function pathOf({ dir }: StateParts): string {
+  return join(dir, FILE)
 }
 
 interface StoredState {
@@ -199,7 +197,7 @@ function parse(text: string, path: string): StoredState | undefined {
     throw new UploadError(
       'upload_state',
       `${path} has version ${version}, this release knows version ${VERSION}: nothing is sent; use the ` +
-        'release that wrote it, or move it away: an upload compares the files here with the store, an export begins anew',
+        'release that wrote it, or move it away: an upload compares the files here with the store',
     )
   }
   if (version !== VERSION || !isJsonObject(files)) return undefined

@@ -2,8 +2,6 @@
 
 import { resolve as resolvePath } from 'node:path'
 import { canonicalize, messageOf } from '@svc/core/json'
-import { exportWarning } from '../export/export-status.js'
-import { Exporter } from '../export/exporter.js'
 import { nodeFileSystem } from '../files/file-system.js'
 import { LogFile } from '../files/log-file.js'
 import { checkEnvelope, recordDefaults, withDefaults } from '../format/check-envelope.js'
@@ -52,7 +50,6 @@ export class SvcAppender {
   readonly #disk: DiskMonitor
   readonly #unwatch: readonly ((() => void) | undefined)[]
   readonly #uploader: Uploader | undefined
-  readonly #exporter: Exporter | undefined
   #closing: Promise<void> | undefined
   #probe: NodeJS.Timeout | undefined
 
@@ -112,7 +109,6 @@ export class SvcAppender {
     const onOpen = () => {
       void this.#disk.start()
       this.#uploader?.start()
-      this.#exporter?.start()
     }
     const { random = Math.random } = options
     const services = { port, clock, logger, meter, random, onAsyncError, onOpen }
@@ -133,18 +129,11 @@ export class SvcAppender {
       isSealed: config.checkpoints !== false,
     })
     const sender = { dir, clock, meter, random, onAsyncError, log: this.#directory, signer }
-    const { presign, exports = [], retentionDays } = config
+    const { presign, retentionDays } = config
     if (presign !== undefined) {
       this.#uploader = new Uploader({ ...sender, config: presign, retentionDays, limits })
     }
-    if (exports.length > 0) {
-      const { onExportGap: onGap = () => Promise.resolve() } = options
-      this.#exporter = new Exporter({ ...sender, exports, onGap })
-    }
-    this.#status.onDurable = (bytes, day) => {
-      this.#uploader?.bytesAppended(bytes, day)
-      this.#exporter?.bytesAppended(bytes)
-    }
+    this.#status.onDurable = (bytes, day) => this.#uploader?.bytesAppended(bytes, day)
   }
 
   /** Opens the directory before the first record. Rejects with the reason when it cannot be used. */
@@ -183,13 +172,13 @@ export class SvcAppender {
 
   /**
    * Resolves when all records appended before the call are on disk, the per-agent files are complete and synced,
-   * and one attempt to upload and to export has ended. Rejects when one of those records could not be written; the result of the
+   * and one attempt to upload has ended. Rejects when one of those records could not be written; the result of the
    * upload is in `status()` and goes to `onAsyncError`.
    */
   async flush(): Promise<void> {
     const failures = await this.#written()
     await this.#directory.opened?.agentLogs.idle()
-    await Promise.all([this.#uploader?.flush(), this.#exporter?.flush()])
+    await this.#uploader?.flush()
     if (failures.length > 0) throw failures[0]
   }
 
@@ -218,15 +207,12 @@ export class SvcAppender {
     const upload = this.#uploader?.status()
     const unsealed = sealing?.error && `new records are not sealed: ${sealing.error.message}`
     const late = upload && uploadWarning(upload)
-    const exports = this.#exporter?.status()
-    const unexported = exports && exportWarning(exports)
-    const warning = joined([disk, unsealed, cosigning?.warning, late, unexported])
+    const warning = joined([disk, unsealed, cosigning?.warning, late])
     if (warning !== '') status.warning = warning
     if (freeBytes !== undefined) status.freeBytes = freeBytes
     if (sealing !== undefined) status.sealing = sealing
     if (cosigning !== undefined) status.cosigning = cosigning
     if (upload !== undefined) status.upload = upload
-    if (exports !== undefined) status.exports = exports
     return status
   }
 
@@ -292,9 +278,7 @@ export class SvcAppender {
     this.#disk.stop()
     this.#queues.close()
     await this.#thread?.close()
-    await this.#directory.close(async () => {
-      await Promise.all([this.#uploader?.close(), this.#exporter?.close()])
-    })
+    await this.#directory.close(async () => this.#uploader?.close())
   }
 }
 

@@ -3,8 +3,6 @@
 import { availableParallelism } from 'node:os'
 import type { Clock, Logger, Meter, Signer } from '@svc/core'
 import { type WitnessConfig, witnessError } from '../cosigning/config.js'
-import type { ExportConfig } from '../export/config.js'
-import type { ExportGap } from '../export/host.js'
 import type { FileSystem } from '../files/file-system.js'
 import type { LegalHold } from '../format/day.js'
 import { AuditError } from '../format/errors.js'
@@ -22,8 +20,6 @@ export interface AppenderConfig {
   /** The disk counts as low below this many free bytes; default 512 MiB, 0: never. */
   minFreeBytes?: number
   presign?: PresignConfig | undefined
-  /** Receivers of the records. */
-  exports?: readonly ExportConfig[]
   /**
    * How often new records are sealed by a signed checkpoint, ms; default 10 000. False: never, and missing records are
    * not detected, as with a signer without a public key.
@@ -74,10 +70,8 @@ export interface AppenderOptions {
   meter?: Meter
   /** Random numbers for the jitter between attempts to upload and to get cosignatures. Default `Math.random`. */
   random?: () => number
-  /** Called with errors outside of `append`: agent logs, retention, sealing, upload, exports. Default: the logger. */
+  /** Called with errors outside of `append`: agent logs, retention, sealing, upload. Default: the logger. */
   onAsyncError?: (error: Error) => void
-  /** Called with what no receiver will get; default: `onAsyncError` alone. */
-  onExportGap?: (gap: ExportGap) => Promise<void>
   limits?: Partial<AppenderLimits>
   /** Starts the signing thread; for tests. */
   startSigningWorker?: StartWorker

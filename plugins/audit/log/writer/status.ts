@@ -1,7 +1,6 @@
 // The appender's status: counters, and whether the log can be written.
 
 import type { CosigningStatus } from '../cosigning/cosigning.js'
-import type { ExportStatus } from '../export/export-status.js'
 import type { AuditError } from '../format/errors.js'
 import type { SealingStatus } from '../seal/sealer.js'
 import type { UploadStatus } from '../upload/upload-status.js'
@@ -24,7 +23,7 @@ export interface AppenderStatus {
   signedByThread: number
   /** Free space of the log's disk at the last check. */
   freeBytes?: number
-  /** A problem that needs an operator while the log is writable: low disk space, failing seals, witnesses, a late upload or export. */
+  /** A problem that needs an operator while the log is writable: low disk space, failing seals, witnesses, a late upload. */
   warning?: string
   /** Set only with checkpoints. */
   sealing?: SealingStatus
@@ -32,8 +31,6 @@ export interface AppenderStatus {
   cosigning?: CosigningStatus
   /** Set only with `config.presign`. */
   upload?: UploadStatus
-  /** Set only with `config.exports`. */
-  exports?: ExportStatus[]
 }
 
 export class StatusTracker {

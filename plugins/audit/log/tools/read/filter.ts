@@ -90,7 +90,7 @@ export function compileFilter(filter: LogFilter): CompiledFilter {
 }
 
 /** Events about the gateway and its operators. They name what was read, blocked or changed of any tenant. */
-const ofOperators = /^(?:admin|blocks|export|policy)\//
+const ofOperators = /^(?:admin|blocks|policy)\//
 
 /** Whether the reviewers of the tenant may read the record. */
 export function isReadableBy(

@@ -86,8 +86,8 @@ class LogReader {
   static async open(dir: string, filter: LogFilter, options: ReadOptions): Promise<LogReader> {
     if (options.onUnverified === undefined) return new LogReader(dir, filter, options, undefined)
     // Loaded here, because most readers do not need it.
-    const { recordCheck } = await import('./record-check.js')
-    return new LogReader(dir, filter, options, await recordCheck(dir))
+    const check = await (await import('./record-check.js')).RecordCheck.open(dir)
+    return new LogReader(dir, filter, options, check.keys.ids.length === 0 ? undefined : check)
   }
 
   async files(): Promise<DailyFile[]> {
@@ -109,48 +109,10 @@ class LogReader {
 
   /** The record, after its signature was checked, if that was requested. */
   async checked({ record, bytes, day, place }: Match): Promise<SignedEnvelope> {
-    const kind = bytes === undefined ? undefined : await this.check?.(bytes, day)
+    const kind = bytes === undefined ? undefined : await this.check?.failureOf(bytes, day)
     if (kind !== undefined) this.options.onUnverified?.({ ...place, kind })
     return record
   }
-}
-
-export interface FollowOptions extends ReadOptions {
-  /** Resolves when the files should be read again: true to continue, false to end. */
-  more(): Promise<boolean>
-}
-
-/** The position after the last whole line; an incomplete last line may still be written. */
-interface Position {
-  offset: number
-  line: number
-}
-
-/**
- * Like `readLog`, then continues with appended records until `more` resolves to false. `limit` does not apply.
- *
- * @throws {AuditError} as `readLog`.
- */
-export async function* followLog(
-  dir: string,
-  filter: LogFilter,
-  options: FollowOptions,
-): AsyncGenerator<SignedEnvelope, void, void> {
-  const reader = await LogReader.open(dir, filter, options)
-  const positions = new Map<string, Position>()
-  do {
-    for (const { name, day } of await reader.files()) {
-      const place = positions.get(name) ?? { offset: 0, line: 0 }
-      positions.set(name, place)
-      for await (const { bytes, complete } of linesOf(join(dir, name), place.offset)) {
-        if (!complete) break
-        place.offset += bytes.length + 1
-        place.line++
-        const match = reader.match(bytes, day, { file: name, line: place.line })
-        if (match !== undefined) yield reader.checked(match)
-      }
-    }
-  } while (await options.more())
 }
 
 function parseRecord(bytes: Buffer, place: Place, { onBadLine }: ReadOptions): SignedEnvelope | undefined {

@@ -8,17 +8,27 @@ import { checkLine, checkVote } from '../verify/check-line.js'
 import { factsOfLog } from '../verify/journal-facts.js'
 import type { FailureKind } from '../verify/report.js'
 
-/** Why the stored line of a day is not a record of the log; undefined if it is. */
-export type RecordCheck = (line: Buffer, day: string) => Promise<FailureKind | undefined>
+export class RecordCheck {
+  private constructor(
+    readonly keys: KeyHistory,
+    /** Undefined for a log without a journal. */
+    readonly logId: string | undefined,
+  ) {}
 
-/** The check of a record's line; undefined if the log names no key. */
-export async function recordCheck(dir: string): Promise<RecordCheck | undefined> {
-  const keys = KeyHistory.ofTrusted(await keysOfLog(dir))
-  const facts = await factsOfLog(dir, keys)
-  const logId = facts?.logId === undefined ? undefined : shortLogId(facts.logId)
-  if (keys.ids.length === 0) return undefined
-  return async (line, day) => {
-    const { failure, record } = checkLine(line, { keys, logId, day }, undefined)
+  static async open(dir: string): Promise<RecordCheck> {
+    const keys = KeyHistory.ofTrusted(await keysOfLog(dir))
+    const facts = await factsOfLog(dir, keys)
+    return new RecordCheck(keys, facts?.logId)
+  }
+
+  /**
+   * Why the stored line of a day is not a record of the log; undefined if it is.
+   *
+   * @param leaf undefined if it is not known: then every key counts that the log has or had.
+   */
+  async failureOf(line: Buffer, day: string, leaf?: number): Promise<FailureKind | undefined> {
+    const logId = this.logId === undefined ? undefined : shortLogId(this.logId)
+    const { failure, record } = checkLine(line, { keys: this.keys, logId, day }, leaf)
     if (failure !== undefined || record === undefined || !isVote(record)) return failure?.kind
     return (await checkVote(record))?.kind
   }
