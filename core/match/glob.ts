@@ -78,3 +78,21 @@ function fits(sign: GlobSymbol, symbol: string): boolean {
 function skipStars(reach: boolean[], globSymbols: readonly GlobSymbol[]): void {
   for (const [i, sign] of globSymbols.entries()) if (reach[i] && sign === STAR) reach[i + 1] = true
 }
+
+/** Whether some text matches both. Its cost is the product of both lengths, so only the load of a policy may use it. */
+export function globsMeet(a: Glob, b: Glob): boolean {
+  const [rows, columns] = [symbolsOf(a), symbolsOf(b)]
+  // reach[i]: some text matches the first i symbols of `b` and those of `a` that were read.
+  let reach = Array.from({ length: columns.length + 1 }, (_, i) =>
+    columns.slice(0, i).every((sign) => sign === STAR),
+  )
+  for (const sign of rows) {
+    const next: boolean[] = [sign === STAR && reach[0] === true]
+    for (const [i, other] of columns.entries()) {
+      const isStar = sign === STAR || other === STAR
+      next.push(isStar ? reach[i + 1] === true || next[i] === true : reach[i] === true && sign === other)
+    }
+    reach = next
+  }
+  return reach[columns.length] === true
+}

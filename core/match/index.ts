@@ -10,6 +10,15 @@ export {
   type PatternMatches,
   type PatternSet,
 } from './matcher.js'
+export {
+  isTie,
+  type NameMatch,
+  NamePatterns,
+  nameOutside,
+  namePatternError,
+  overlap,
+  specificityOf,
+} from './names.js'
 export { hasPiledUpMarks, normalized } from './normalize.js'
 export { NotComparableError } from './not-comparable.js'
 export { compilePattern, exactPattern, PatternError } from './pattern.js'

@@ -1,4 +1,5 @@
 // Schema of the `entitlements` section.
+import { isTie, namePatternError } from '@svc/core/match'
 import { patternSchema, patternsSchema } from '@svc/core/policy'
 import { z } from 'zod'
 
@@ -46,7 +47,22 @@ const principal = z
   })
   .describe("Added to the tenant's lists. Limits are counted separately for this principal.")
 
-const principals = (key: string) => z.record(z.string(), principal).optional().describe(key)
+/** A map of entries by patterns of names. One that no name can match would restrict nobody. */
+function namesSchema<T extends z.ZodType>(value: T) {
+  return z.record(z.string(), value).superRefine((entries, context) => {
+    for (const name of Object.keys(entries)) {
+      const message = namePatternError(name)
+      if (message !== undefined)
+        context.addIssue({ code: 'custom', path: [name], message: refused(name, message) })
+    }
+  })
+}
+
+function refused(name: string, message: string): string {
+  return `pattern ${JSON.stringify(name.slice(0, 100))}: ${message}`
+}
+
+const principals = (key: string) => namesSchema(principal).optional().describe(key)
 
 /** The keys of a tenant that have lists of principals. */
 export const PRINCIPAL_SECTIONS = ['users', 'user_ids', 'roles', 'agents', 'agent_nodes'] as const
@@ -57,11 +73,17 @@ const tenant = z
     allowlist,
     denylist,
     per_tool: perTool.optional(),
-    users: principals('Users by the user claim.'),
-    user_ids: principals('Users by the subject claim.'),
-    roles: principals('Roles by name.'),
-    agents: principals('Service agents by client id: tokens without a user.'),
-    agent_nodes: principals('Agent nodes by id. An allowlist applies only if the token names the node.'),
+    users: principals(
+      'Users by patterns of the user claim, such as `*@contractor.example`. What restricts adds up over all that match, also folded; what allows matches names as they are written; each limit is that of the most specific that sets it.',
+    ),
+    user_ids: principals('Users by patterns of the subject claim.'),
+    roles: principals('Roles by patterns of their names. All roles of the caller count.'),
+    agents: principals(
+      'Service agents by patterns of the client id. With a token that names a user too, the entry of its client only restricts.',
+    ),
+    agent_nodes: principals(
+      'Agent nodes by patterns of their ids. An allowlist applies only if the token names the node.',
+    ),
     keep,
   })
   .describe('Lists and limits of one tenant.')
@@ -70,7 +92,11 @@ const entitlements = z
   .strictObject({
     default_plan: z.string().describe('Plan of tenants that are not in `tenants`.'),
     plans: z.record(z.string(), plan).describe('Plans by name.'),
-    tenants: z.record(z.string(), tenant).describe('Tenants by the tenant claim.'),
+    tenants: namesSchema(tenant)
+      .superRefine(checkTies)
+      .describe(
+        'Tenants by patterns of the tenant claim. The most specific that matches is the entry of a tenant; of the others the denylists apply too, and the limits that no more specific one sets.',
+      ),
   })
   // The check runs even after other issues, so that all are reported at once.
   .superRefine(checkPlanNames, { when: () => true })
@@ -89,6 +115,17 @@ export type TenantConfig = z.infer<typeof tenant>
 export type ParsedPlan = z.infer<typeof plan>
 export type PrincipalConfig = z.infer<typeof principal>
 export type ToolLimitConfig = z.infer<typeof toolLimit>
+
+/** One entry has to be that of a tenant, as it says its plan. */
+function checkTies(tenants: Readonly<Record<string, unknown>>, context: z.RefinementCtx): void {
+  const patterns = Object.keys(tenants).filter((name) => name.includes('*'))
+  for (const [index, name] of patterns.entries()) {
+    const other = patterns.slice(0, index).find((one) => isTie(one, name))
+    if (other === undefined) continue
+    const message = `is as specific as "${other}", and a tenant may match both; accepted is one that is more specific`
+    context.addIssue({ code: 'custom', path: [name], message: refused(name, message) })
+  }
+}
 
 interface Rate {
   readonly rate_per_sec?: number | undefined

@@ -6,6 +6,7 @@ import {
   type PatternMap,
   type PatternSet,
   parseNameSegment,
+  specificityOf,
 } from '@svc/core/match'
 import type { PrincipalConfig, ToolLimitConfig } from './config.js'
 import { limitsOf, parseLimits, type ToolLimits } from './limits.js'
@@ -169,6 +170,10 @@ export interface Grant {
   readonly perTool?: PatternMap<ToolLimits>
   /** The allowlist and the limits replace those of the tenant and the plan. */
   readonly overrides?: boolean
+  /** That of its key in the policy: of grants with one `keySuffix`, the most specific one sets each limit. */
+  readonly specificity: number
+  /** Its key matches the name of the caller only folded, so that its limits never replace others. */
+  readonly isFolded?: boolean
 }
 
 /** The entitlement that allows every tool to every tenant. */
@@ -178,6 +183,7 @@ export const openGrant: Grant = {
   title: 'open entitlements',
   name: 'open entitlements',
   keySuffix: '',
+  specificity: 0,
   allow: compileList(['*']),
 }
 
@@ -208,10 +214,15 @@ export function principalGrant(
     path: ['entitlements', 'tenants', tenant, section, id],
     title,
     name: `${kind} "${id}"`,
-    keySuffix: `#${kind}:${id}`,
+    keySuffix: keySuffixOf(section, id),
+    specificity: specificityOf(id),
     ...compiledParts(config),
     ...(config.override === true ? { overrides: true } : {}),
   }
+}
+
+export function keySuffixOf(section: PrincipalSection, name: string): string {
+  return `#${principalKinds[section].kind}:${name}`
 }
 
 export function compiledParts({ allowlist, denylist, per_tool }: PrincipalConfig): Partial<Grant> {
@@ -227,7 +238,7 @@ function compileLimits(perTool: Readonly<Record<string, ToolLimitConfig>>): Patt
   return compilePatternMap(Object.fromEntries(entries))
 }
 
-/** The grant of an unverified principal: it restricts, but allows nothing. */
+/** The part of a grant that restricts: it allows nothing, and replaces nothing. */
 export function restrictionsOf({ allow: _allow, overrides: _overrides, ...rest }: Grant): Grant {
   return rest
 }

@@ -42,8 +42,8 @@ export function parseLimits({ calls_per_day, rate_per_sec, burst }: ToolLimitCon
 }
 
 /**
- * The tenant's limits come from the most specific `per_tool` entry, and from the plan if that entry sets none. A
- * principal's limit that overrides replaces both. A tool is counted under its server and name, folded, whatever version
+ * The limits of the tenant and of each principal come from the most specific `per_tool` entry of the most specific key
+ * that sets them; the plan's apply if the tenant has none. A principal's limit that overrides replaces both. A tool is counted under its server and name, folded, whatever version
  * the caller writes. Prompts and resources, of which a caller may name any number, are counted together: under the
  * pattern of the entry, or by their server and kind for the plan. All readings are counted, each under its own name.
  */
@@ -71,23 +71,65 @@ function limitsOfOne(
   grants: readonly Grant[],
   entries: ReadonlyArray<Entry | undefined>,
 ): CountedLimits[] {
-  const found: CountedLimits[] = []
-  const ofPrincipals: CountedLimits[] = []
-  let tenantEntry: Entry | undefined
-  let overriding = NO_LIMITS
-  const keyOf = ({ pattern }: Entry) => (counted.isTool ? counted.key : escapeHash(pattern))
-  for (const [i, { level, keySuffix, overrides }] of grants.entries()) {
+  const byCounter = new Map<string, Applied[]>()
+  for (const [i, grant] of grants.entries()) {
     const entry = entries[i]
     if (entry === undefined) continue
-    if (keySuffix === '') tenantEntry = entry
-    else push(ofPrincipals, keyOf(entry) + keySuffix, level, entry.limits)
-    if (overrides) overriding = firstOfEach(overriding, entry.limits)
+    const applied = byCounter.get(grant.keySuffix)
+    if (applied === undefined) byCounter.set(grant.keySuffix, [{ ...entry, grant }])
+    else applied.push({ ...entry, grant })
   }
-  const tenantLimits = tenantEntry?.limits ?? NO_LIMITS
-  if (tenantEntry !== undefined) push(found, keyOf(tenantEntry), 'tenant', without(tenantLimits, overriding))
-  found.push(...ofPrincipals)
+  const ofTenant: CountedLimits[] = []
+  const ofPrincipals: CountedLimits[] = []
+  let overriding = NO_LIMITS
+  for (const [keySuffix, applied] of byCounter) {
+    for (const kind of ['day', 'rate'] as const) {
+      const own = effectiveLimit(applied, kind)
+      if (own === undefined) continue
+      const key = (counted.isTool ? counted.key : escapeHash(own.pattern)) + keySuffix
+      push(keySuffix === '' ? ofTenant : ofPrincipals, key, own.level, own.limits)
+      if (own.overrides) overriding = firstOfEach(overriding, own.limits)
+    }
+  }
+  const tenantLimits = ofTenant.reduce((all, { limits }) => firstOfEach(all, limits), NO_LIMITS)
+  const found: CountedLimits[] = []
+  for (const { key, level, limits } of ofTenant) push(found, key, level, without(limits, overriding))
+  for (const { key, level, limits } of ofPrincipals) push(found, key, level, limits)
   push(found, counted.key, 'plan', without(plan, firstOfEach(tenantLimits, overriding)))
   return found
+}
+
+/** An entry of `per_tool`, and whose it is. */
+interface Applied extends Entry {
+  readonly grant: Grant
+}
+
+interface EffectiveLimit extends Entry {
+  readonly level: Level
+  readonly overrides: boolean
+}
+
+/**
+ * The limit of one kind under one counter: that of the most specific grant which sets it, the lower if several are
+ * equally specific. Grants that match the caller's name only folded lower it too.
+ */
+function effectiveLimit(applied: readonly Applied[], kind: keyof ToolLimits): EffectiveLimit | undefined {
+  const setting = applied.filter(({ limits }) => limits[kind] !== undefined)
+  const [first] = setting
+  if (first === undefined) return undefined
+  const { pattern, grant } = first
+  const tenantOf = ({ path }: Grant) => path[2]
+  const equal = setting.filter(
+    (one) => one.grant.specificity === grant.specificity && tenantOf(one.grant) === tenantOf(grant),
+  )
+  const folded = setting.filter((one) => one.grant.isFolded === true)
+  const lowest = [...equal, ...folded].reduce((all, { limits }) => lowerOfEach(all, limits), first.limits)
+  return {
+    pattern,
+    level: grant.level,
+    limits: { ...NO_LIMITS, [kind]: lowest[kind] },
+    overrides: equal.every((one) => one.grant.overrides === true),
+  }
 }
 
 /** All limits; of limits of one kind under one key, the lower. */
@@ -131,8 +173,13 @@ function without({ day, rate }: ToolLimits, replacing: ToolLimits): ToolLimits {
   }
 }
 
+/** A limit of the other kind under the same key joins the one before it. */
 function push(found: CountedLimits[], key: string, level: Level, limits: ToolLimits): void {
-  if (limits.day !== undefined || limits.rate !== undefined) found.push({ key, level, limits })
+  if (limits.day === undefined && limits.rate === undefined) return
+  const last = found.at(-1)
+  if (last?.key === key && last.level === level)
+    found[found.length - 1] = { key, level, limits: firstOfEach(last.limits, limits) }
+  else found.push({ key, level, limits })
 }
 
 interface Entry {

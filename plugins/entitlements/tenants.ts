@@ -1,22 +1,32 @@
 // The compiled section: finds the entitlement of a caller.
 import type { Identity } from '@svc/core'
-import type { EntitlementsConfig, ParsedPlan, PrincipalConfig, TenantConfig } from './config.js'
+import { type NameMatch, NamePatterns, specificityOf } from '@svc/core/match'
+import { BoundedMap } from '@svc/core/store'
+import { type EntitlementsConfig, type ParsedPlan, PRINCIPAL_SECTIONS, type TenantConfig } from './config.js'
 import {
   compiledParts,
   Entitlement,
   type Grant,
   openGrant,
   type PrincipalSection,
-  principalGrant,
   restrictionsOf,
 } from './entitlement.js'
 import { NO_LIMITS, parseLimits, type ToolLimits } from './limits.js'
+import { JoinedPrincipals, type NamedGrants, Principals } from './principals.js'
 
 type Caller = Omit<Identity, 'tenant' | 'authenticated'>
 
+/** Tenants whose rules are cached; a token may name any. */
+const MAX_TENANTS = 1024
+
 export class Tenants {
-  #listed: ReadonlyMap<string, TenantRules>
-  #unlisted: Entitlement
+  readonly #names: NamePatterns
+  readonly #entries: ReadonlyMap<string, TenantEntry>
+  readonly #unlisted: PlanBase
+  readonly #unlistedRules: TenantRules
+  readonly #byTenant = new BoundedMap<string, TenantRules>(MAX_TENANTS)
+  /** By the keys that match a tenant: tenants to which the same entries apply share their rules. */
+  readonly #byKeys = new BoundedMap<string, TenantRules>(MAX_TENANTS)
 
   /** False for open and for missing entitlements. */
   readonly hasPlans: boolean
@@ -24,50 +34,104 @@ export class Tenants {
   constructor(config: EntitlementsConfig | 'open' | 'none') {
     this.hasPlans = typeof config !== 'string'
     if (typeof config === 'string') {
-      this.#listed = new Map()
-      this.#unlisted = new Entitlement(NO_LIMITS, config === 'open' ? [openGrant] : [])
-      return
+      this.#entries = new Map()
+      this.#unlisted = { limits: NO_LIMITS, grants: config === 'open' ? [openGrant] : [] }
+    } else {
+      const plans = new Map(Object.entries(config.plans))
+      this.#entries = new Map(
+        Object.entries(config.tenants).map(([key, rules]) => [key, compileTenant(key, rules, plans)]),
+      )
+      const plan = findPlan(plans, config.default_plan)
+      this.#unlisted = { limits: parseLimits(plan), grants: [planGrant(config.default_plan, plan, true)] }
     }
-    const plans = new Map(Object.entries(config.plans))
-    this.#listed = new Map(
-      Object.entries(config.tenants).map(([tenant, rules]) => [
-        tenant,
-        new TenantRules(tenant, findPlan(plans, rules.plan), rules),
-      ]),
-    )
-    const plan = findPlan(plans, config.default_plan)
-    this.#unlisted = new Entitlement(parseLimits(plan), [planGrant(config.default_plan, plan, true)])
+    this.#names = new NamePatterns([...this.#entries.keys()])
+    this.#unlistedRules = new TenantRules(this.#unlisted, [])
   }
 
   has(tenant: string): boolean {
-    return this.#listed.has(tenant)
+    return this.#names.match(tenant).some(({ isWritten }) => isWritten)
   }
 
   /** `claimedNode` is the unverified header `x-node-id`. */
   entitlementOf(tenant: string, caller: Caller, claimedNode: string | null): Entitlement {
-    return this.#listed.get(tenant)?.entitlementOf(caller, claimedNode) ?? this.#unlisted
+    return this.#rulesOf(tenant).entitlementOf(caller, claimedNode)
+  }
+
+  #rulesOf(tenant: string): TenantRules {
+    if (this.#names.size === 0) return this.#unlistedRules
+    const known = this.#byTenant.get(tenant)
+    if (known !== undefined) return known
+    const matches = this.#names.match(tenant)
+    const keys = JSON.stringify(matches)
+    const rules = this.#byKeys.get(keys) ?? this.#compile(matches)
+    this.#byKeys.set(keys, rules)
+    this.#byTenant.set(tenant, rules)
+    return rules
+  }
+
+  /** The most specific entry that matches as it is written is the tenant's own. The others only restrict. */
+  #compile(matches: readonly NameMatch[]): TenantRules {
+    const entries = matches.flatMap(({ key, isWritten }, index): AppliedEntry[] => {
+      const entry = this.#entries.get(key)
+      const form = !isWritten ? 'folded' : index === 0 ? 'full' : 'restricting'
+      return entry === undefined ? [] : [{ entry, form }]
+    })
+    const [first] = entries
+    return entries.length === 0
+      ? this.#unlistedRules
+      : new TenantRules(first?.form === 'full' ? first.entry.base : this.#unlisted, entries)
   }
 }
 
-class TenantRules {
-  #combined: CombinedGrants
-  #principals: { readonly [section in PrincipalSection]: ReadonlyMap<string, Grant> }
-  #claimedNodes: ReadonlyMap<string, Grant>
+/** What applies to a tenant by its plan. */
+interface PlanBase {
+  readonly limits: ToolLimits
+  readonly grants: readonly Grant[]
+}
 
-  constructor(tenant: string, plan: ParsedPlan, rules: TenantConfig) {
-    this.#combined = new CombinedGrants(parseLimits(plan), [
-      planGrant(rules.plan, plan, false),
-      tenantGrant(tenant, rules),
-    ])
-    this.#principals = {
-      users: compilePrincipals(tenant, 'users', rules.users),
-      user_ids: compilePrincipals(tenant, 'user_ids', rules.user_ids),
-      roles: compilePrincipals(tenant, 'roles', rules.roles),
-      agents: compilePrincipals(tenant, 'agents', rules.agents),
-      agent_nodes: compilePrincipals(tenant, 'agent_nodes', rules.agent_nodes),
-    }
-    this.#claimedNodes = new Map(
-      [...this.#principals.agent_nodes].map(([id, grant]) => [id, restrictionsOf(grant)]),
+/** One of `tenants`. */
+interface TenantEntry {
+  readonly base: PlanBase
+  readonly grant: Grant
+  readonly principals: Readonly<Record<PrincipalSection, Principals>>
+}
+
+interface AppliedEntry {
+  readonly entry: TenantEntry
+  readonly form: keyof NamedGrants
+}
+
+function compileTenant(
+  key: string,
+  rules: TenantConfig,
+  plans: ReadonlyMap<string, ParsedPlan>,
+): TenantEntry {
+  const plan = findPlan(plans, rules.plan)
+  return {
+    base: { limits: parseLimits(plan), grants: [planGrant(rules.plan, plan, false)] },
+    grant: tenantGrant(key, rules),
+    principals: bySection((section) => new Principals(key, section, rules[section])),
+  }
+}
+
+function bySection<T>(of: (section: PrincipalSection) => T): Record<PrincipalSection, T> {
+  return Object.fromEntries(PRINCIPAL_SECTIONS.map((section) => [section, of(section)])) as Record<
+    PrincipalSection,
+    T
+  >
+}
+
+class TenantRules {
+  readonly #combined: CombinedGrants
+  readonly #principals: Readonly<Record<PrincipalSection, Pick<Principals, 'of' | 'size'>>>
+
+  constructor({ limits, grants }: PlanBase, entries: readonly AppliedEntry[]) {
+    this.#combined = new CombinedGrants(limits, [...grants, ...entries.map(grantOf)])
+    const [first, ...others] = entries
+    this.#principals = bySection((section) =>
+      first?.form === 'full' && others.length === 0
+        ? first.entry.principals[section]
+        : new JoinedPrincipals(entries.map(({ entry, form }) => [form, entry.principals[section]])),
     )
   }
 
@@ -76,55 +140,72 @@ class TenantRules {
   }
 
   /** Reads of the caller only what a section needs, as the record of a call may lack the rest. */
-  #grantsOf(caller: Caller, claimedNode: string | null): Grant[] {
+  #grantsOf(caller: Caller, claimedNode: string | null): readonly Grant[] {
     const { users, user_ids, roles, agents, agent_nodes } = this.#principals
     const grants: Grant[] = []
-    const add = (grant: Grant | undefined) => {
-      if (grant !== undefined) grants.push(grant)
+    if (users.size > 0 && caller.user !== undefined) grants.push(...users.of(caller.user).full)
+    if (user_ids.size > 0 && caller.userId !== undefined) grants.push(...user_ids.of(caller.userId).full)
+    if (roles.size > 0) {
+      // A key may match several roles.
+      const ofRoles = new Set(caller.roles.flatMap((role) => roles.of(role).full))
+      grants.push(...ofRoles)
     }
-    if (users.size > 0 && caller.user !== undefined) add(users.get(caller.user))
-    if (user_ids.size > 0 && caller.userId !== undefined) add(user_ids.get(caller.userId))
-    if (roles.size > 0) for (const role of new Set(caller.roles)) add(roles.get(role))
-    // A token with a user does not name a service agent, even though it has a client id.
-    if (agents.size > 0 && caller.user === undefined && caller.clientId !== undefined) {
-      add(agents.get(caller.clientId))
-    }
-    if (agent_nodes.size === 0) return grants
-    const { nodeId } = caller
-    if (claimedNode !== null) {
-      const isVerified = claimedNode === nodeId
-      add((isVerified ? agent_nodes : this.#claimedNodes).get(claimedNode))
-    }
-    // The restrictions of the token's node apply even if the header is missing or names another node.
-    if (nodeId !== undefined && nodeId !== claimedNode) {
-      const isNarrowed = agent_nodes.get(nodeId)?.overrides === true
-      add((isNarrowed ? agent_nodes : this.#claimedNodes).get(nodeId))
-    }
+    if (agents.size > 0) grants.push(...ofAgent(agents, caller))
+    if (agent_nodes.size > 0) grants.push(...ofNodes(agent_nodes, caller.nodeId, claimedNode))
     return grants
   }
 }
 
-function compilePrincipals(
-  tenant: string,
-  section: PrincipalSection,
-  principals: Readonly<Record<string, PrincipalConfig>> = {},
-): ReadonlyMap<string, Grant> {
-  return new Map(
-    Object.entries(principals).map(([id, config]) => [id, principalGrant(tenant, section, id, config)]),
-  )
+/** With a user, the client of the token only restricts: what it allows is for the service agent. */
+function ofAgent(agents: Pick<Principals, 'of'>, caller: Caller): readonly Grant[] {
+  if (caller.user === undefined) return caller.clientId === undefined ? [] : agents.of(caller.clientId).full
+  const client = caller.client ?? caller.clientId
+  return client === undefined ? [] : agents.of(client).restricting
+}
+
+function ofNodes(
+  nodes: Pick<Principals, 'of'>,
+  nodeId: string | undefined,
+  claimedNode: string | null,
+): Grant[] {
+  const grants: Grant[] = []
+  if (claimedNode !== null) {
+    const { full, restricting } = nodes.of(claimedNode)
+    grants.push(...(claimedNode === nodeId ? full : restricting))
+  }
+  // The restrictions of the token's node apply even if the header is missing or names another node.
+  if (nodeId !== undefined && nodeId !== claimedNode) {
+    const { full, restricting } = nodes.of(nodeId)
+    grants.push(...full.map((grant, i) => (grant.overrides === true ? grant : (restricting[i] ?? grant))))
+  }
+  return grants
+}
+
+function grantOf({ entry: { grant }, form }: AppliedEntry): Grant {
+  if (form === 'full') return grant
+  return form === 'folded' ? { ...restrictionsOf(grant), isFolded: true } : restrictionsOf(grant)
 }
 
 function tenantGrant(tenant: string, rules: TenantConfig): Grant {
   const title = `tenant "${tenant}"`
   const path = ['entitlements', 'tenants', tenant]
-  return { level: 'tenant', path, title, name: title, keySuffix: '', ...compiledParts(rules) }
+  return {
+    level: 'tenant',
+    path,
+    title,
+    name: title,
+    keySuffix: '',
+    specificity: specificityOf(tenant),
+    ...compiledParts(rules),
+  }
 }
 
 /** A listed tenant's allowlist replaces the plan's; the plan's denylist always applies. */
 function planGrant(name: string, { allowlist = [], denylist }: ParsedPlan, hasAllowlist: boolean): Grant {
   const title = `plan "${name}"`
   const parts = compiledParts({ denylist, ...(hasAllowlist ? { allowlist } : {}) })
-  return { level: 'plan', path: ['entitlements', 'plans', name], title, name: title, keySuffix: '', ...parts }
+  const path = ['entitlements', 'plans', name]
+  return { level: 'plan', path, title, name: title, keySuffix: '', specificity: 0, ...parts }
 }
 
 function findPlan(plans: ReadonlyMap<string, ParsedPlan>, name: string): ParsedPlan {

@@ -80,6 +80,43 @@ describe('entitlements: configuration', () => {
     expect(issues(['open'])).to.deep.equal([`: a list is given; ${accepted}`])
   })
 
+  for (const [name, reason] of [
+    ['', 'a name is not empty; "*" matches every name'],
+    ['  ', 'no name consists of spaces alone'],
+    ['a\tb*', 'no name has control characters'],
+    ['\ud800*', 'half of a surrogate pair'],
+  ] as const) {
+    it(`refuses the name ${JSON.stringify(name)}, which no caller has, wherever it is`, () => {
+      for (const kind of ['users', 'user_ids', 'roles', 'agents', 'agent_nodes'])
+        expect(issues(acme({ [kind]: { [name]: {} } })).join(), kind).to.include(
+          `pattern ${JSON.stringify(name)}: ${reason}`,
+        )
+      const tenants = { [name]: { plan: 'free', allowlist: [] } }
+      expect(issues({ default_plan: 'free', plans: { free: {} }, tenants }).join()).to.include(reason)
+    })
+  }
+
+  it('refuses two patterns of tenants of which neither is more specific, if a tenant may match both', () => {
+    const tenants = (...names: string[]) =>
+      issues({
+        default_plan: 'free',
+        plans: { free: {} },
+        tenants: Object.fromEntries(names.map((name) => [name, { plan: 'free', allowlist: [] }])),
+      }).join()
+    expect(tenants('a*', '*b')).to.include(
+      'pattern "*b": is as specific as "a*", and a tenant may match both',
+    )
+    expect(tenants('*', '**')).to.include('is as specific as "*"')
+    for (const names of [
+      ['a*', 'b*'],
+      ['a*', '*bc'],
+      ['a', 'b'],
+      ['ab', 'a*b'],
+      ['*', 'a*'],
+    ])
+      expect(tenants(...names), names.join()).to.equal('')
+  })
+
   it('rejects an unknown plan and lists the known ones', () => {
     const section = {
       default_plan: 'fre',
