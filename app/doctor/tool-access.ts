@@ -7,6 +7,7 @@ import {
   type SectionEntry,
   services,
 } from '@svc/core'
+import { nameOutside } from '@svc/core/match'
 import type { PlacedStage } from '@svc/core/pipeline'
 import { listedReference } from '../mcp/references.js'
 import type { Policy } from '../policy/config.js'
@@ -33,9 +34,13 @@ export async function accessTo(
 ): Promise<ToolAccess[]> {
   const stages = explainedStages(policy, policy.plugins, context)
   const listed = resolveOptional(context.container, services.namedTenants) ?? []
+  const other = nameOutside(listed)
   const withTokens = [
+    // The text of a pattern is a name that it matches.
     ...listed.map((tenant) => ({ who: `tenant "${tenant}"`, tenant })),
-    { who: listed.length === 0 ? 'each tenant' : 'each other tenant', tenant: unlistedOf(listed) },
+    ...(other === undefined
+      ? []
+      : [{ who: listed.length === 0 ? 'each tenant' : 'each other tenant', tenant: other }]),
   ]
   // Without validated tokens the gateway's own tenant is the only one.
   const knowsUsers = resolveOptional(context.container, policyTokens.knowsUsers) !== false
@@ -90,11 +95,6 @@ async function usableBy(
     const reference = listedReference(server, 'tool', tool, version)
     return reference !== undefined && call.mayRequest(reference, 'tool')
   })
-}
-
-/** A name that no tenant has. */
-function unlistedOf(tenants: readonly string[]): string {
-  return `${tenants.join('-')}-other`
 }
 
 /** Without a tenant the caller has no token. */

@@ -1,5 +1,5 @@
 // Finds the entry of a policy that decided a recorded call.
-import { compilePatternMap, PatternError } from '@svc/core/match'
+import { compilePatternMap, type NameMatch, NamePatterns, PatternError } from '@svc/core/match'
 import type { SignedEnvelope } from '@svc/plugin-audit/log'
 import { z } from 'zod'
 
@@ -11,6 +11,7 @@ const entry = z.looseObject({
   denylist: patterns,
   per_tool: z.record(z.string(), z.unknown()).catch({}),
 })
+const principalsSchema = z.record(z.string(), z.unknown()).catch({})
 const principals = ['users', 'user_ids', 'roles', 'agents', 'agent_nodes'] as const
 const policySchema = z.looseObject({
   rules: z.array(z.looseObject({ name: z.string().optional() }).catch({})).catch([]),
@@ -73,15 +74,26 @@ function reasonPlaces(record: DecidedRecord, reason: string, policy: ReadPolicy)
 
 /** The entries of the plan and of principals are after that of the tenant. */
 function entriesOf({ tenant, principal }: DecidedRecord, { entitlements }: ReadPolicy): Path[] {
-  const listed = Object.hasOwn(entitlements.tenants, tenant) ? entitlements.tenants[tenant] : undefined
-  const plan = listed?.plan ?? entitlements.default_plan
+  const tenants = matching(entitlements.tenants, tenant)
+  const [own] = tenants.filter(({ isWritten }) => isWritten)
+  const plan = (own && entitlements.tenants[own.key]?.plan) ?? entitlements.default_plan
   const { user = '', user_id = '', client_id = '', roles = [] } = principal ?? {}
   const ids = { users: [user], user_ids: [user_id], roles, agents: [client_id], agent_nodes: [] }
+  const paths = tenants.map(({ key }) => ['entitlements', 'tenants', key])
   return [
-    ...(listed === undefined ? [] : [['entitlements', 'tenants', tenant]]),
-    ...principals.flatMap((kind) => ids[kind].map((id) => ['entitlements', 'tenants', tenant, kind, id])),
+    ...paths,
+    ...paths.flatMap((path) =>
+      principals.flatMap((kind) => {
+        const entries = principalsSchema.parse(valueAt({ entitlements }, [...path, kind]))
+        return ids[kind].flatMap((id) => matching(entries, id).map(({ key }) => [...path, kind, key]))
+      }),
+    ),
     ...(plan === undefined ? [] : [['entitlements', 'plans', plan]]),
   ]
+}
+
+function matching(entries: object, name: string): readonly NameMatch[] {
+  return new NamePatterns(Object.keys(entries)).match(name)
 }
 
 function patternPlaces(record: DecidedRecord, pattern: string, policy: ReadPolicy): readonly Path[] {

@@ -142,10 +142,9 @@ class RecordedIdentity implements Identity {
     this.#record = record
     define(this, 'user', user, "the user's name")
     define(this, 'userId', user_id, "the user's id")
-    define(this, 'clientId', client_id, "the client's id")
+    if (user === undefined) define(this, 'clientId', client_id, "the client's id")
     define(this, 'nodeId', node_id, "the token's node")
-    // The client that a user's token was issued to is not recorded.
-    define(this, 'client', user === undefined ? client_id : PSEUDONYM, 'caller.client')
+    define(this, 'client', client_id, 'caller.client')
   }
 
   get subject(): string {

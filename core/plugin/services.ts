@@ -142,7 +142,7 @@ export const services = {
   allowsCallsWithoutStore: token<boolean>('AllowsCallsWithoutStore'),
   /** Absent if users do not sign in: without an issuer, or if the policy says who the caller is. */
   signIn: token<SignInIssuer>('SignIn'),
-  /** The tenants that the policy names. Absent if rules do not differ between tenants. */
+  /** The patterns of tenants that the policy names. Absent if rules do not differ between tenants. */
   namedTenants: token<readonly string[]>('NamedTenants'),
   /** Absent without conditions on calls. */
   describedRules: token<readonly DescribedRule[]>('DescribedRules'),

@@ -292,7 +292,8 @@ function principalOf(caller: Identity | undefined): EnvelopePrincipal {
   const principal: EnvelopePrincipal = {}
   if (caller?.user !== undefined) principal.user = caller.user
   if (caller?.userId !== undefined) principal.user_id = caller.userId
-  if (caller?.clientId !== undefined) principal.client_id = caller.clientId
+  const clientId = caller?.clientId ?? caller?.client
+  if (clientId !== undefined) principal.client_id = clientId
   if (caller !== undefined && caller.roles.length > 0) principal.roles = [...caller.roles]
   if (caller?.scopes !== undefined && caller.scopes.length > 0) principal.scopes = [...caller.scopes]
   if (caller?.nodeId !== undefined) principal.node_id = caller.nodeId

@@ -4,8 +4,13 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { ChangeEffect, PolicyChange } from '@svc/core'
 import { compilePattern, findReference, NotComparableError } from '@svc/core/match'
-import { type Section, tenantIn } from './compare-callers.js'
-import { PRINCIPAL_SECTIONS, type ToolLimitConfig } from './config.js'
+import { entriesOf, type Section, tenantIn } from './compare-callers.js'
+import {
+  PRINCIPAL_SECTIONS,
+  type PrincipalConfig,
+  type TenantConfig,
+  type ToolLimitConfig,
+} from './config.js'
 import { parseLimits, type ToolLimits } from './limits.js'
 
 type PerTool = Readonly<Record<string, ToolLimitConfig>>
@@ -26,21 +31,41 @@ interface ComparedLimits {
 const NONE: ToolLimits = { day: undefined, rate: undefined }
 
 export function limitChanges({ before, after, tenant }: ComparedLimits): PolicyChange[] {
+  const [olds, nows] = [entriesOf(before, tenant), entriesOf(after, tenant)]
+  const several = [olds, nows].some((entries) => entries.length > 1)
+  if (several && !isDeepStrictEqual(olds.map(limitsOfTenant), nows.map(limitsOfTenant)))
+    return [
+      { effect: 'unknown', subject: 'limits', detail: 'not compared: several entries apply to the tenant' },
+    ]
   const [old, now] = [tenantIn(before, tenant), tenantIn(after, tenant)]
   const changes = compareMaps('', baseOf(before, tenant), baseOf(after, tenant))
   for (const section of PRINCIPAL_SECTIONS) {
     const [olds, nows] = [old?.[section] ?? {}, now?.[section] ?? {}]
-    for (const id of new Set([...Object.keys(olds), ...Object.keys(nows)])) {
-      changes.push(
-        ...compareMaps(
-          ` per ${section.replace(/s$/, '').replace('_', ' ')} ${id}`,
-          mapOf(olds[id]),
-          mapOf(nows[id]),
-        ),
-      )
+    const ids = [...new Set([...Object.keys(olds), ...Object.keys(nows)])]
+    const whose = section.replace(/s$/, '').replace('_', ' ')
+    // A limit of one key replaces that of another one, so that each by itself says nothing.
+    if (ids.some((id) => id.includes('*')) && !isDeepStrictEqual(limitsOfAll(olds), limitsOfAll(nows))) {
+      const detail = 'not compared: patterns of names set them'
+      changes.push({ effect: 'unknown', subject: `limits per ${whose}`, detail })
+      continue
+    }
+    for (const id of ids) {
+      changes.push(...compareMaps(` per ${whose} ${id}`, mapOf(olds[id]), mapOf(nows[id])))
     }
   }
   return changes
+}
+
+function limitsOfTenant(tenant: TenantConfig): object {
+  return { ...tenant, allowlist: [], denylist: [] }
+}
+
+function limitsOfAll(principals: Readonly<Record<string, PrincipalConfig>>): object {
+  return Object.entries(principals).map(([id, { per_tool = {}, override = false }]) => [
+    id,
+    per_tool,
+    override,
+  ])
 }
 
 function baseOf(section: Section, tenant: string): LimitMap {

@@ -1,8 +1,18 @@
 // Compares two sections by what their callers may use: the languages of their patterns, not their text.
 import { isDeepStrictEqual } from 'node:util'
 import type { ChangeEffect, ComparedPolicies, PolicyChange } from '@svc/core'
-import { findReference, type MatchedList, NotComparableError } from '@svc/core/match'
-import { anyCaller, type ComparedCaller, comparedCallers, type Section, tenantIn } from './compare-callers.js'
+import { findReference, type MatchedList, NotComparableError, nameOutside } from '@svc/core/match'
+import {
+  anyCaller,
+  type ComparedCaller,
+  comparedCallers,
+  crossing,
+  entriesOf,
+  notCompared,
+  type Section,
+  spelledOtherwise,
+  uncomparedNames,
+} from './compare-callers.js'
 import { limitChanges } from './compare-limits.js'
 import type { Entitlement } from './entitlement.js'
 import { Tenants } from './tenants.js'
@@ -16,25 +26,35 @@ export function compareEntitlements(
     typeof section === 'string' ? [] : Object.keys(section.tenants),
   )
   const tenants = [...new Set(listed)]
-  const other = freshName(tenants)
-  return [...tenants, other].flatMap((tenant) => {
-    const comparison = new TenantComparison({ before, after, tenant, ...policies })
-    const title =
-      tenant === other ? (tenants.length === 0 ? 'any tenant' : 'any other tenant') : `tenant ${tenant}`
-    return comparison.changes().map((change) => ({ ...change, tenant: title }))
-  })
+  const pair = crossing(tenants)
+  const other = nameOutside(tenants)
+  const changesOf = (tenant: string, title: string) =>
+    new TenantComparison({ before, after, tenant, ...policies })
+      .changes()
+      .map((change) => ({ ...change, tenant: title }))
+  return [
+    ...(pair === undefined ? [] : [notCompared('tenants', pair)]),
+    ...tenants.flatMap((tenant) => {
+      const title = `tenant ${tenant}`
+      const changes = changesOf(tenant, title)
+      const spelling = spelledOtherwise(tenant)
+      if (spelling === undefined) return changes
+      const known = changes.map(({ tenant: _tenant, ...change }) => change)
+      const more = changesOf(spelling, `${title}, spelled otherwise`).filter(
+        ({ tenant: _tenant, ...change }) => !known.some((one) => isDeepStrictEqual(one, change)),
+      )
+      return [...changes, ...more]
+    }),
+    ...(other === undefined
+      ? []
+      : changesOf(other, tenants.length === 0 ? 'any tenant' : 'any other tenant')),
+  ]
 }
 
 /** The patterns of the one list that the other has not. */
 function without({ patterns }: MatchedList, other: MatchedList): readonly string[] {
   const others = new Set(other.patterns)
   return patterns.filter((pattern) => !others.has(pattern))
-}
-
-function freshName(tenants: readonly string[]): string {
-  let name = 'other'
-  while (tenants.includes(name)) name += '-'
-  return name
 }
 
 interface Compared extends ComparedPolicies {
@@ -67,9 +87,10 @@ class TenantComparison {
 
   changes(): PolicyChange[] {
     const { before, after, tenant } = this.#compared
-    const [old, now] = [tenantIn(before, tenant), tenantIn(after, tenant)]
+    const [old, now] = [entriesOf(before, tenant), entriesOf(after, tenant)]
     const { one, two } = comparedCallers(old, now)
     return [
+      ...uncomparedNames(old, now),
       ...[anyCaller, ...one, ...two].flatMap((caller) => this.#changesFor(caller)),
       ...limitChanges({ before, after, tenant }),
     ]

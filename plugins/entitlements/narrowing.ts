@@ -145,8 +145,9 @@ export class EntitlementsNarrowing implements Narrowing {
   /** The lists that replace `open`. */
   #closed(headroom: number): object {
     const tenants = [...this.#uses].flatMap(([key, { tools, isRecent }]) => {
-      if (!isRecent) return []
       const [tenant] = JSON.parse(key) as [string]
+      // As a key, a name with a star is a pattern, which other tenants could match.
+      if (!isRecent || tenant.includes('*')) return []
       const own = [...this.#arrivals.values()].filter((one) => one.tenant === tenant)
       const perTool = own.map(({ name, times }) => [name, limitsFrom(times, [], headroom)] as const)
       const allowlist = [...tools].map(([name, { isNarrowable }]) =>

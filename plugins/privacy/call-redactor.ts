@@ -99,8 +99,8 @@ function originalName(match: string, names: readonly string[]): string {
   return names.find(isMatch) ?? match
 }
 
-function namesOf({ user, userId, clientId }: Identity): string[] {
-  return [user, userId, clientId].filter((name) => name !== undefined)
+function namesOf({ user, userId, clientId, client }: Identity): string[] {
+  return [...new Set([user, userId, clientId, client])].filter((name) => name !== undefined)
 }
 
 /** The name, and its percent-encoded form. */

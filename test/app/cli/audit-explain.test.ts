@@ -36,6 +36,10 @@ entitlements:
       per_tool:
         "files/l*":
           rate_per_sec: 0.01
+    "ac*":
+      plan: free
+      allowlist: []
+      denylist: [files/burn]
 `
 
 describe('svc audit show --explain', () => {
@@ -54,6 +58,7 @@ describe('svc audit show --explain', () => {
       ['files/fetch@1', { url: 'https://evil.test/' }],
       ['files/read@1', {}],
       ['files/purge_all@1', {}],
+      ['files/burn@1', {}],
       ['other/read@1', {}],
       ['files/list@1', {}],
       ['files/list@1', {}],
@@ -100,6 +105,14 @@ describe('svc audit show --explain', () => {
       [
         `  policy      ${file}:27  entitlements.tenants.acme.denylist[0]`,
         '    27 |       denylist: ["files/purge*"]',
+      ],
+    ],
+    [
+      'the pattern that denies, in the entry of a pattern of tenants',
+      ['--tool', 'burn'],
+      [
+        `  policy      ${file}:34  entitlements.tenants["ac*"].denylist[0]`,
+        '    34 |       denylist: [files/burn]',
       ],
     ],
     [

@@ -30,7 +30,14 @@ export async function recordsOf(policyYaml: string, calls: Calls): Promise<Signe
           headers: key === null ? {} : { 'idempotency-key': `${key}${index}` },
           ...(tenant === undefined && index < 20
             ? {}
-            : { identity: { tenant: tenant ?? 'demo', roles: [...roles], user: `caller-${index}` } }),
+            : {
+                identity: {
+                  tenant: tenant ?? 'demo',
+                  roles: [...roles],
+                  user: `caller-${index}`,
+                  ...(index % 3 === 0 ? { client: 'g1' } : {}),
+                },
+              }),
         },
         async (_call, control) => {
           const refused = await control.commitHolds()

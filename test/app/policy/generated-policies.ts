@@ -48,7 +48,9 @@ const parts = {
     .map(({ allowlist, denylist, role, override }) => ({
       default_plan: 'p',
       plans: { p: { allowlist } },
-      tenants: { acme: { plan: 'p', allowlist, denylist, roles: { r: { allowlist: role, override } } } },
+      tenants: {
+        acme: { plan: 'p', allowlist, denylist, roles: { r: { allowlist: role, override } } },
+      },
     })),
   enforcement: optional(
     fc.record({

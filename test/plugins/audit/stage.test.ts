@@ -42,6 +42,15 @@ describe('the record of a call', () => {
     })
   })
 
+  it('names the user and the client of the token', async () => {
+    await run(makeCall({ caller: { user: 'ann@globex', client: 'assistant' } }), served)
+    await run(makeCall({ caller: { clientId: 'bot', client: 'bot' } }), served)
+    expect(rig.records.map(({ principal }) => principal)).to.deep.equal([
+      { user: 'ann@globex', client_id: 'assistant' },
+      { client_id: 'bot' },
+    ])
+  })
+
   it('has the decision deny, and why, when enforcement denied', async () => {
     const call = makeCall()
     call.set(verdict, { mode: 'enforce', effectOf: () => 'deny' })

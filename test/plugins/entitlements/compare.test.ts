@@ -126,10 +126,10 @@ describe('the comparison of two entitlements', () => {
   const tenant = {
     allowlist: patterns,
     ...lists,
-    users: principals('u'),
+    users: principals('u', '*', 'v*'),
     user_ids: principals('i'),
-    roles: principals('r', 's', 't'),
-    agents: principals('g'),
+    roles: principals('r', 's', 't', 't*'),
+    agents: principals('g', 'g*'),
     agent_nodes: principals('n', 'm'),
   }
   const withoutUndefined = (value: object): unknown => JSON.parse(JSON.stringify(value))
@@ -167,16 +167,16 @@ describe('the comparison of two entitlements', () => {
     })
 
   const caller = fc.record({
-    user: fc.option(fc.constant('u'), { nil: undefined }),
-    userId: fc.option(fc.constant('i'), { nil: undefined }),
-    clientId: fc.option(fc.constant('g'), { nil: undefined }),
+    user: fc.option(fc.constantFrom('u', 'U', 'v', 'w'), { nil: undefined }),
+    userId: fc.option(fc.constantFrom('i', 'I'), { nil: undefined }),
+    clientId: fc.option(fc.constantFrom('g', 'G', 'gg'), { nil: undefined }),
     nodeId: fc.option(fc.constantFrom('n', 'm'), { nil: undefined }),
-    roles: fc.subarray(['r', 's', 't']),
+    roles: fc.subarray(['r', 's', 't', 'tt']),
   })
   const node = fc.option(fc.constantFrom('n', 'm'), { nil: null })
   const name = fc.constantFrom('x', 'X', 'xx', 'y', 'y.', 'y.z', 'ｘ', 'x\u200b', 'drop')
   const call = fc.record({
-    tenant: fc.constantFrom('acme', 'acme', 'globex'),
+    tenant: fc.constantFrom('acme', 'acme', 'ACME', 'globex'),
     caller,
     node,
     reference: fc
@@ -244,7 +244,8 @@ describe('the comparison of two entitlements', () => {
         const [old, now] = [createEntitlements(before), createEntitlements(after)]
         for (const { effect, tenant: title, subject, example } of compare(before, after)) {
           if ((effect !== 'gain' && effect !== 'loss') || example === undefined) continue
-          const tenant = title === 'tenant acme' ? 'acme' : 'other'
+          const tenants = { 'tenant acme': 'acme', 'tenant acme, spelled otherwise': 'ACME' }
+          const tenant = Object.entries(tenants).find(([name]) => name === title)?.[1] ?? 'other'
           const one = { tenant, ...callerNamed(subject), reference: example }
           const decisions = [await isListed(old, one), await isListed(now, one)]
           expect(decisions, `${subject} ${effect} ${example}`).to.deep.equal(
@@ -259,7 +260,9 @@ describe('the comparison of two entitlements', () => {
 
 interface Called {
   readonly tenant: string
-  readonly caller: Partial<Record<'user' | 'userId' | 'clientId' | 'nodeId', string | undefined>> & {
+  readonly caller: Partial<
+    Record<'user' | 'userId' | 'clientId' | 'client' | 'nodeId', string | undefined>
+  > & {
     readonly roles: string[]
   }
   readonly node: string | null
@@ -273,14 +276,17 @@ function callerNamed(subject: string): Pick<Called, 'caller' | 'node'> {
   let node: string | null = null
   for (const part of subject === 'every caller' ? [] : subject.split(' with ')) {
     const [, kind, id = '', where] =
-      /^(user id|user|role|agent|node) (\w)(?: in the (token|header) only)?$/.exec(part) ?? []
+      /^(user id|user|role|agent|node) ([\w*]+)(?: (of any user|in the (?:token|header) only))?$/.exec(
+        part,
+      ) ?? []
     if (kind === 'user') caller = { ...caller, user: id }
     else if (kind === 'user id') caller = { ...caller, userId: id }
+    else if (kind === 'agent' && where === 'of any user') caller = { user: 'nobody', ...caller, client: id }
     else if (kind === 'agent') caller = { ...caller, clientId: id }
     else if (kind === 'role') roles.push(id)
     else {
-      if (where !== 'header') caller = { ...caller, nodeId: id }
-      if (where !== 'token') node = id
+      if (where !== 'in the header only') caller = { ...caller, nodeId: id }
+      if (where !== 'in the token only') node = id
     }
   }
   return { caller, node }

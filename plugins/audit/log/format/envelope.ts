@@ -7,6 +7,7 @@ import type { JsonObject } from '@svc/core/json'
 export interface EnvelopePrincipal {
   user?: string
   user_id?: string
+  /** The client that the token was issued to; without a user it is the caller, a service agent. */
   client_id?: string
   roles?: readonly string[]
   /** The scopes of the token. */
