@@ -39,9 +39,10 @@ export function compareEntitlements(
       const changes = changesOf(tenant, title)
       const spelling = spelledOtherwise(tenant)
       if (spelling === undefined) return changes
-      const known = changes.map(({ tenant: _tenant, ...change }) => change)
+      // Such tenants are few, so that what is like a change of the tenant itself is not repeated.
+      const known = new Set(changes.map(({ effect }) => directions[effect]))
       const more = changesOf(spelling, `${title}, spelled otherwise`).filter(
-        ({ tenant: _tenant, ...change }) => !known.some((one) => isDeepStrictEqual(one, change)),
+        ({ effect }) => !known.has(directions[effect]),
       )
       return [...changes, ...more]
     }),
@@ -49,6 +50,15 @@ export function compareEntitlements(
       ? []
       : changesOf(other, tenants.length === 0 ? 'any tenant' : 'any other tenant')),
   ]
+}
+
+const directions: Readonly<Record<ChangeEffect, string>> = {
+  gain: 'wider',
+  wider: 'wider',
+  loss: 'narrower',
+  narrower: 'narrower',
+  unknown: 'unknown',
+  none: 'none',
 }
 
 /** The patterns of the one list that the other has not. */

@@ -54,6 +54,29 @@ describe('a caller', () => {
     await issuer[Symbol.asyncDispose]()
   })
 
+  it('with a user is restricted by the entry of its client, gains nothing by it, and is recorded with both', async () => {
+    const agents = { 'assistant-*': { allowlist: ['files/drop'], denylist: ['files/write'] } }
+    await using own = await startTestGateway({
+      targets: { files: upstream.url },
+      authn: { oidc: issuer.oidc },
+      entitlements: {
+        default_plan: 'free',
+        plans: { free: {} },
+        tenants: { acme: { plan: 'free', allowlist: ['files/write', 'files/read'], agents } },
+      },
+    })
+    const call = async (tool: string, claims: Record<string, unknown>) =>
+      (await own.invoke(`/mcp/files/${tool}@1.0.0`, {}, await bearer(claims))).status
+    const assistant = { email: 'ann@acme.example', azp: 'assistant-7' }
+    expect(await call('write', assistant)).to.equal(403)
+    expect(await call('drop', assistant)).to.equal(403)
+    expect(await call('read', assistant)).to.equal(200)
+    expect(await call('write', { ...assistant, azp: 'web' })).to.equal(200)
+    expect(await call('drop', { ...assistant, email: undefined })).to.equal(200)
+    const [first] = own.records()
+    expect(first?.principal).to.include({ user: 'ann@acme.example', client_id: 'assistant-7' })
+  })
+
   const bearer = async (claims: Record<string, unknown>) => ({
     authorization: `Bearer ${await issuer.sign(claims)}`,
   })
