@@ -143,17 +143,18 @@ class TenantRules {
   #grantsOf(caller: Caller, claimedNode: string | null): readonly Grant[] {
     const { users, user_ids, roles, agents, agent_nodes } = this.#principals
     const grants: Grant[] = []
-    if (users.size > 0 && caller.user !== undefined) grants.push(...users.of(caller.user).full)
-    if (user_ids.size > 0 && caller.userId !== undefined) grants.push(...user_ids.of(caller.userId).full)
-    if (roles.size > 0) {
-      // A key may match several roles.
-      const ofRoles = new Set(caller.roles.flatMap((role) => roles.of(role).full))
-      grants.push(...ofRoles)
-    }
-    if (agents.size > 0) grants.push(...ofAgent(agents, caller))
-    if (agent_nodes.size > 0) grants.push(...ofNodes(agent_nodes, caller.nodeId, claimedNode))
+    if (users.size > 0 && caller.user !== undefined) add(grants, users.of(caller.user).full)
+    if (user_ids.size > 0 && caller.userId !== undefined) add(grants, user_ids.of(caller.userId).full)
+    if (roles.size > 0) for (const role of caller.roles) add(grants, roles.of(role).full)
+    if (agents.size > 0) add(grants, ofAgent(agents, caller))
+    if (agent_nodes.size > 0) add(grants, ofNodes(agent_nodes, caller.nodeId, claimedNode))
     return grants
   }
+}
+
+/** A key may match several roles. */
+function add(grants: Grant[], more: readonly Grant[]): void {
+  for (const grant of more) if (!grants.includes(grant)) grants.push(grant)
 }
 
 /** With a user, the client of the token only restricts: what it allows is for the service agent. */
@@ -167,16 +168,17 @@ function ofNodes(
   nodes: Pick<Principals, 'of'>,
   nodeId: string | undefined,
   claimedNode: string | null,
-): Grant[] {
+): readonly Grant[] {
   const grants: Grant[] = []
   if (claimedNode !== null) {
     const { full, restricting } = nodes.of(claimedNode)
-    grants.push(...(claimedNode === nodeId ? full : restricting))
+    add(grants, claimedNode === nodeId ? full : restricting)
   }
   // The restrictions of the token's node apply even if the header is missing or names another node.
   if (nodeId !== undefined && nodeId !== claimedNode) {
     const { full, restricting } = nodes.of(nodeId)
-    grants.push(...full.map((grant, i) => (grant.overrides === true ? grant : (restricting[i] ?? grant))))
+    for (const [i, grant] of full.entries())
+      add(grants, [grant.overrides === true ? grant : (restricting[i] ?? grant)])
   }
   return grants
 }
