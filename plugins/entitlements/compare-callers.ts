@@ -24,7 +24,7 @@ interface Principal extends ComparedCaller {
 export const anyCaller: ComparedCaller = { names: [], identity: { roles: [] }, node: null }
 
 /** The entries that apply to a tenant, the most specific first. */
-export function entriesOf(section: Section, tenant: string): readonly TenantConfig[] {
+export function tenantEntries(section: Section, tenant: string): readonly TenantConfig[] {
   if (typeof section === 'string') return []
   const { tenants } = section
   const matches = new NamePatterns(Object.keys(tenants)).match(tenant)

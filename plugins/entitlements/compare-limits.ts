@@ -4,7 +4,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { ChangeEffect, PolicyChange } from '@svc/core'
 import { compilePattern, findReference, NotComparableError } from '@svc/core/match'
-import { entriesOf, type Section, tenantIn } from './compare-callers.js'
+import { type Section, tenantEntries, tenantIn } from './compare-callers.js'
 import {
   PRINCIPAL_SECTIONS,
   type PrincipalConfig,
@@ -31,7 +31,7 @@ interface ComparedLimits {
 const NONE: ToolLimits = { day: undefined, rate: undefined }
 
 export function limitChanges({ before, after, tenant }: ComparedLimits): PolicyChange[] {
-  const [olds, nows] = [entriesOf(before, tenant), entriesOf(after, tenant)]
+  const [olds, nows] = [tenantEntries(before, tenant), tenantEntries(after, tenant)]
   const several = [olds, nows].some((entries) => entries.length > 1)
   if (several && !isDeepStrictEqual(olds.map(limitsOfTenant), nows.map(limitsOfTenant)))
     return [

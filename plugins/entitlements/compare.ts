@@ -7,10 +7,10 @@ import {
   type ComparedCaller,
   comparedCallers,
   crossing,
-  entriesOf,
   notCompared,
   type Section,
   spelledOtherwise,
+  tenantEntries,
   uncomparedNames,
 } from './compare-callers.js'
 import { limitChanges } from './compare-limits.js'
@@ -97,7 +97,7 @@ class TenantComparison {
 
   changes(): PolicyChange[] {
     const { before, after, tenant } = this.#compared
-    const [old, now] = [entriesOf(before, tenant), entriesOf(after, tenant)]
+    const [old, now] = [tenantEntries(before, tenant), tenantEntries(after, tenant)]
     const { one, two } = comparedCallers(old, now)
     return [
       ...uncomparedNames(old, now),
