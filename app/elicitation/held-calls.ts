@@ -17,7 +17,7 @@ import {
   elicitationOf,
   elicitationParams,
 } from '../mcp/elicitation.js'
-import { acceptsEvents } from '../mcp/elicitation-modes.js'
+import { takesEvents } from '../mcp/elicitation-modes.js'
 import { isClientStateless, mcpExchange } from '../mcp/exchange.js'
 import type { GatewayRounds } from '../mcp/gateway-rounds.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
@@ -270,7 +270,7 @@ export class HeldCalls {
 function begin({ exchange }: AskedClient, call: Call): boolean {
   if (exchange.isBegun) return true
   if (exchange.isDisconnected) return false
-  if (exchange.http !== undefined && !acceptsEvents(exchange.headers.accept)) return false
+  if (!takesEvents({ headers: exchange.headers, isHeaderless: exchange.http === undefined })) return false
   const { traceId, spanId } = call.trace
   exchange.begin(200, {
     ...eventStreamHeaders,

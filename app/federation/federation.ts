@@ -19,6 +19,7 @@ import { roomForBody } from '../http/body-room.js'
 import { traceOf } from '../http/call-headers.js'
 import type { ClientExchange } from '../http/client-exchange.js'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
+import { declaredModes, type ElicitationModes, noModes, takesEvents } from '../mcp/elicitation-modes.js'
 import { isStatelessExchange, type McpExchange, openExchange } from '../mcp/exchange.js'
 import type { ClientFacts } from '../mcp/handshake.js'
 import { checkAcceptsEvents } from '../mcp/header-validation.js'
@@ -248,7 +249,7 @@ export class Federation {
     const traceparent = `00-${trace.traceId}-${trace.spanId}-${trace.flags}`
     return {
       session,
-      calls: callsOfResource(calls, used),
+      calls: callsOf(calls, used, modesOf(session, client)),
       headers,
       ownHeaders: { ...headersOfOwnRequests(headers), traceparent },
       servers: caller.servers,
@@ -286,14 +287,21 @@ async function endSession(request: ClientRequest): Promise<void> {
   await Promise.all(begun.map((link) => endLink(request, link)))
 }
 
-/** Makes challenges name the endpoint that the client uses. */
-function callsOfResource(calls: ServerCalls, used: RequestedResource): ServerCalls {
+function modesOf({ client }: FederationSession, { headers, http }: ClientExchange): ElicitationModes {
+  const { capabilities, revision } = client
+  const mayAsk = isStateless(revision) || takesEvents({ headers, isHeaderless: http === undefined })
+  return mayAsk ? declaredModes(capabilities, revision) : noModes
+}
+
+/** Makes challenges name the endpoint that the client uses, and lists be judged by the modes of the client as calls are. */
+function callsOf(calls: ServerCalls, used: RequestedResource, modes: ElicitationModes): ServerCalls {
   return {
     ...calls,
     run: (request, respond) =>
       calls.run(
         {
           ...request,
+          modes,
           onCall(call) {
             call.set(requestedResource, used)
             request.onCall?.(call)

@@ -5,7 +5,6 @@ import { type Attempt, attemptOf, writeAttempt } from '../elicitation/attempt.js
 import type { ClientExchange } from '../http/client-exchange.js'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
 import { type AskedClient, type ElicitationResponse, progressTokenOf } from '../mcp/elicitation.js'
-import { acceptsEvents, declaredModes, type ElicitationModes, noModes } from '../mcp/elicitation-modes.js'
 import { invalidParams } from '../mcp/mcp-refusal.js'
 import type { RpcRequest } from '../mcp/message.js'
 import { isStateless } from '../mcp/protocol.js'
@@ -126,9 +125,8 @@ export async function forwardRouted(
           }
     const settled = ownId === undefined ? undefined : cancelOnLeave(request, link, ownId, client)
     const { heldCalls } = request.calls
-    const modes = modesOfClient(request, client)
     const askingBy = (elicited: ElicitationResponse | undefined) =>
-      elicited === undefined ? { modes } : { modes, elicited }
+      elicited === undefined ? {} : { elicited }
     /** Runs the call, and again while it resolves to an attempt whose response waits for the person at the client. */
     const runHeld = async (
       run: (elicited?: ElicitationResponse) => Promise<Attempt | undefined>,
@@ -209,12 +207,6 @@ export async function forwardRouted(
     const session = { revision, isStateless: isStateless(revision), sessionId: undefined }
     await send({ server, ...session, capabilities: {}, serverInfo: {} })
   }
-}
-
-function modesOfClient({ session }: ClientRequest, client: ClientExchange): ElicitationModes {
-  const { capabilities, revision } = session.client
-  const takesEvents = client.http === undefined || acceptsEvents(client.headers.accept)
-  return takesEvents || isStateless(revision) ? declaredModes(capabilities, revision) : noModes
 }
 
 function askedClient(

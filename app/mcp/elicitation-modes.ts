@@ -35,7 +35,7 @@ export function modesTag({ form, url }: ElicitationModes): string {
 
 /** How the person at the client can be asked during the request. */
 export function modesOf(exchange: McpExchange): ElicitationModes {
-  const { message, isInBatch, headers, modes, sessionTag = '' } = exchange
+  const { message, isInBatch, modes, sessionTag = '' } = exchange
   if (message?.type !== 'request' || isInBatch === true) return noModes
   if (modes !== undefined) return modes
   const revision = revisionOf(exchange) ?? ''
@@ -43,11 +43,17 @@ export function modesOf(exchange: McpExchange): ElicitationModes {
     return declaredModes(metaOf(message.params)[META_CLIENT_CAPABILITIES], revision)
   }
   // The gateway sends the request on the stream of the call.
-  if (!acceptsEvents(headers.accept)) return noModes
+  if (!takesEvents(exchange)) return noModes
   const [, tag = ''] = sessionTag.split('~')
   return since(revision, { form: tag.includes('f'), url: tag.includes('u') })
 }
 
-export function acceptsEvents(accept: string | undefined): boolean {
-  return accept?.split(',').map(mediaType).includes(EVENT_STREAM_TYPE) === true
+/** Whether a response to the client may be a stream. A client that sends lines has no `Accept`, and reads every message. */
+export function takesEvents({
+  headers,
+  isHeaderless,
+}: Pick<McpExchange, 'headers' | 'isHeaderless'>): boolean {
+  return (
+    isHeaderless === true || headers.accept?.split(',').map(mediaType).includes(EVENT_STREAM_TYPE) === true
+  )
 }

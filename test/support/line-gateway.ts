@@ -17,9 +17,10 @@ export interface TestLineGateway extends AsyncDisposable {
   close(): Promise<void>
 }
 
-/** Unauthenticated calls and every tool are allowed unless `settings` say otherwise. */
+/** Unauthenticated calls and every tool are allowed unless `settings` say otherwise. `name` as of `LineGateway`. */
 export async function startLineGateway(
   settings: Pick<GatewaySettings, 'targets'> & object,
+  name?: string,
 ): Promise<TestLineGateway> {
   const records: Record<string, unknown>[] = []
   const { audit, configure } = recordingTo({
@@ -41,7 +42,7 @@ export async function startLineGateway(
         bind(container, tokens.Logger, { useValue: keepingLogger() })
       },
     }),
-    undefined,
+    name,
   )
   const { adminUrl = '' } = await gateway.ready()
   const bridges: Bridge[] = []

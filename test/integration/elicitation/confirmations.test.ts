@@ -1,6 +1,6 @@
 // Rules by which the person at the client confirms a call in a form: by the real SDKs, over every route.
 import { expect } from 'chai'
-import { eras, routes, sharedBilling, startGateway, waiting } from './rig.js'
+import { bothModes, eras, routes, sharedBilling, startGateway, waiting } from './rig.js'
 
 const yes = { action: 'accept', content: { confirm: true } }
 
@@ -56,6 +56,18 @@ describe('a call that the person at its client confirms', function () {
             expect(billing.refunds).to.deep.equal([])
           })
         }
+
+        it('is of a listed tool if the client shows forms, and of none else', async () => {
+          const { when: _, ...always } = rule
+          await using gateway = await startGateway(route, billing.urls[era], { rules: [always] })
+          for (const [capabilities, count] of [
+            [bothModes, 1],
+            [{ elicitation: { url: {} } }, 0],
+          ] as const) {
+            await using one = await gateway.connect(() => yes, { era, capabilities })
+            expect((await one.client.listTools()).tools).to.have.length(count)
+          }
+        })
 
         it('is denied, or escalates, for a client without forms', async () => {
           for (const [settings, expected] of [

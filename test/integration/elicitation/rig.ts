@@ -20,7 +20,7 @@ import { startSessionServer, startStatelessServer } from '../../support/tool-ser
 export const adminToken = 'a-token-of-the-tests-0123456789'
 export const eras = ['handshake', 'stateless'] as const
 type Era = (typeof eras)[number]
-export const routes = ['/mcp/billing', '/mcp', 'svc stdio'] as const
+export const routes = ['/mcp/billing', '/mcp', 'svc stdio', 'svc stdio --name billing'] as const
 export type Route = (typeof routes)[number]
 
 export interface Billing extends AsyncDisposable {
@@ -152,7 +152,9 @@ interface Connecting {
 
 export const bothModes = { elicitation: { form: {}, url: {} } }
 
-const tool = (route: Route) => (route === '/mcp/billing' ? 'refund' : 'billing__refund')
+/** Whether the client gets the one server, which translates nothing. */
+export const isOfOneServer = (route: Route): boolean => route.endsWith('billing')
+const tool = (route: Route) => (isOfOneServer(route) ? 'refund' : 'billing__refund')
 
 /** The id of the escalation in the URL of its page. */
 export function idIn({ url = '' }: Elicited): string {
@@ -164,7 +166,7 @@ export async function startGateway(
   target: string,
   settings: object = waiting,
 ): Promise<Gateway> {
-  return route === 'svc stdio' ? startStdio(target, settings) : startHttp(route, target, settings)
+  return route.startsWith('/') ? startHttp(route, target, settings) : startStdio(route, target, settings)
 }
 
 const adminOf = (adminUrl: string): Pick<Gateway, 'adminUrl' | 'admin' | 'vote'> => {
@@ -245,9 +247,12 @@ function askedBy(client: Client, name: string, asked: Pick<Asked, 'asked' | 'com
   }
 }
 
-async function startStdio(target: string, settings: object): Promise<Gateway> {
+async function startStdio(route: Route, target: string, settings: object): Promise<Gateway> {
   const escalations = { enforcement: { escalations: { adapter: 'memory' } } }
-  const gateway = await startLineGateway({ targets: { billing: target }, ...escalations, ...settings })
+  const gateway = await startLineGateway(
+    { targets: { billing: target }, ...escalations, ...settings },
+    isOfOneServer(route) ? 'billing' : undefined,
+  )
   return {
     url: '',
     ...adminOf(gateway.adminUrl),
@@ -257,12 +262,12 @@ async function startStdio(target: string, settings: object): Promise<Gateway> {
         const client = new Client2({ name: 'test', version: '1' }, options)
         const asked = listen2(client, person)
         await gateway.connect(client as unknown as Client)
-        return askedBy(client as unknown as Client, tool('svc stdio'), asked)
+        return askedBy(client as unknown as Client, tool(route), asked)
       }
       const client = new Client({ name: 'test', version: '1' }, { capabilities })
       const asked = listen(client, person)
       await gateway.connect(client)
-      return askedBy(client, tool('svc stdio'), asked)
+      return askedBy(client, tool(route), asked)
     },
     records: () => gateway.records,
     policy: {},
