@@ -5,23 +5,24 @@ export const personalDataKinds = ['email', 'payment_card', 'iban', 'us_ssn', 'ph
 
 type PersonalDataKind = (typeof personalDataKinds)[number]
 
-/** Secrets that are known by their form; `secret` is a value that the name beside it identifies as secret. */
-type SecretKind =
-  | 'private_key'
-  | 'jwt'
-  | 'credential'
-  | 'aws_key'
-  | 'github_token'
-  | 'gitlab_token'
-  | 'slack_token'
-  | 'slack_webhook'
-  | 'stripe_key'
-  | 'google_key'
-  | 'npm_token'
-  | 'api_key'
-  | 'secret'
+/** Secrets that are known by their form. */
+export const knownSecretKinds = [
+  'private_key',
+  'jwt',
+  'credential',
+  'aws_key',
+  'github_token',
+  'gitlab_token',
+  'slack_token',
+  'slack_webhook',
+  'stripe_key',
+  'google_key',
+  'npm_token',
+  'api_key',
+] as const
 
-export type PiiKind = PersonalDataKind | SecretKind
+/** `secret` is a value that the name beside it identifies as secret. */
+export type PiiKind = PersonalDataKind | (typeof knownSecretKinds)[number] | 'secret'
 
 /** A part of a text, in UTF-16 code units; `end` is exclusive. */
 export interface Span {
@@ -45,10 +46,13 @@ export function patternDetector(
 ): Detector {
   return {
     kind,
-    find: (text) =>
-      matchesOf(text, pattern)
-        .filter(([match]) => isReal(match))
-        .map(({ 0: match, index }) => ({ start: index, end: index + match.length })),
+    find(text) {
+      const spans: Span[] = []
+      pattern.lastIndex = 0
+      for (let match = pattern.exec(text); match !== null; match = pattern.exec(text))
+        if (isReal(match[0])) spans.push({ start: match.index, end: match.index + match[0].length })
+      return spans
+    },
   }
 }
 

@@ -1,16 +1,15 @@
 // Commands in arguments that are written so that a reader or a filter does not recognize them.
-import type { Span } from '@svc/core/pii'
+import { matchesOf, type Span } from '@svc/core/pii'
 
 /** Programs that attacks run; what a shell would run after reading the text is compared with these. */
-const PROGRAMS =
+const PROGRAMS = new Set(
   'cat tac nl head tail less more od xxd strings curl wget nc ncat netcat socat telnet ssh scp sftp ftp rsync bash sh zsh dash ksh csh fish python python2 python3 perl ruby php node lua awk gawk sed rm dd mkfs shred chmod chown chattr kill pkill killall sudo su passwd useradd usermod whoami id uname hostname ifconfig ip netstat ps env printenv set export base64 openssl tar zip gzip find xargs eval exec source crontab at systemctl service mount docker kubectl powershell pwsh cmd certutil bitsadmin reg rundll32 mshta iex invoke-expression ls cp mv ln touch tee echo printf'.split(
     ' ',
-  )
-const PATHS = /\/(?:etc\/(?:passwd|shadow|sudoers|hosts)|root\/|bin\/|dev\/tcp\/|proc\/self)/
-const PROGRAM = new RegExp(
-  String.raw`(?<![\w./-])(?:/?(?:usr/)?(?:local/)?s?bin/)?(${PROGRAMS.join('|')})(?![\w-])`,
-  'gi',
+  ),
 )
+const PATHS = /\/(?:etc\/(?:passwd|shadow|sudoers|hosts)|root\/|bin\/|dev\/tcp\/|proc\/self)/
+/** A word that may be the name of a program, with or without its folder. */
+const PROGRAM_WORD = /(?<![\w./-])(?:\/?(?:usr\/)?(?:local\/)?s?bin\/)?([\w-]+)/gi
 /** Signs that a shell reads away, or that stand for other text. Texts without one are as they look. */
 const SIGNS = /[\\'"`$^{?*]|[\uff01-\uff5e]/
 
@@ -32,6 +31,8 @@ export function obfuscatedCommands(text: string): Span[] {
 
 function inLine(line: string): Span | undefined {
   if (!SIGNS.test(line) && !/base64|xxd|-e(?:nc|c)/i.test(line)) return undefined
+  const piped = pipedToShell(line, DECODER)
+  if (piped !== undefined) return piped
   for (const pattern of HANDED_TO_SHELL) {
     const match = pattern.exec(line)
     if (match !== null) return { start: match.index, end: match.index + match[0].length }
@@ -39,55 +40,99 @@ function inLine(line: string): Span | undefined {
   // Backslashes separate the parts of such paths.
   if (/^[a-z]:\\|^\\\\/i.test(line)) return undefined
   const plain = asShellReads(line)
-  return plain !== line && reveals(line, plain) ? { start: 0, end: line.length } : undefined
+  const isFound = plain === undefined || (plain !== line && reveals(line, plain))
+  return isFound ? { start: 0, end: line.length } : undefined
 }
 
-const LIST_OF_PROGRAM = new RegExp(String.raw`(?<![\w$])\{(?:${PROGRAMS.join('|')}),[-/~.$][^{}\s]{0,200}\}`)
+const LIST_OF_PROGRAM = new RegExp(
+  String.raw`(?<![\w$])\{(?:${[...PROGRAMS].join('|')}),[-/~.$][^{}\s]{0,200}\}`,
+)
 
 const HANDED_TO_SHELL = [
   /[\w/]\$\{?IFS\b/,
   LIST_OF_PROGRAM,
-  /(?:base64\s{1,4}(?:-d|-D|--decode)|xxd\s{1,4}-r|openssl\s{1,4}(?:enc|base64)\s[^|\n]{0,40}-d|rev|tr\s[^|\n]{1,60})[^|\n]{0,40}\|\s{0,4}(?:sudo\s{1,4})?(?:ba|z|da|k)?sh\b/i,
   /[`(][^`()\n]{0,200}(?:base64\s{1,4}(?:-d|-D|--decode)|xxd\s{1,4}-r)/i,
   /(?:powershell|pwsh)(?:\.exe)?\s[^\n]{0,80}-e(?:nc(?:odedcommand)?|c)?\s{1,4}[A-Za-z0-9+/=]{12,}/i,
   /(?:python[23]?|perl|ruby|node|php)\s{1,4}-[cer]\s[^\n]{0,60}(?:base64|b64decode|fromCharCode|decode\(|chr\()/i,
   /\beval\s{1,4}["'(]?\$?\(?[^\n]{0,60}(?:base64|printf|echo|xxd|rev)/i,
 ]
 
+/** What decodes text, at the end of what is piped to a shell. */
+const DECODER =
+  /(?:(?:base64\s{1,4}(?:-d|--decode)|xxd\s{1,4}-r|openssl\s{1,4}(?:enc|base64)\s[^\n]{0,40}-d|rev)[^\n]{0,40}|tr\s[^\n]{1,100})$/i
+const PIPE = /\|\s{0,4}(?:sudo\s{1,4})?(?:ba|z|da|k)?sh\b/gi
+/** Characters before a pipe that are looked at. */
+const BEFORE_PIPE = 410
+
+/** A command that a shell reads as its input, from what `source` matches; each is looked at once, between its pipes. */
+function pipedToShell(text: string, source: RegExp): Span | undefined {
+  PIPE.lastIndex = 0
+  for (let pipe = PIPE.exec(text); pipe !== null; pipe = PIPE.exec(text)) {
+    const from = Math.max(0, pipe.index - BEFORE_PIPE)
+    const before = text.slice(from, pipe.index)
+    const begin = before.lastIndexOf('|') + 1
+    const match = source.exec(before.slice(begin))
+    if (match !== null) return { start: from + begin + match.index, end: pipe.index + pipe[0].length }
+  }
+  return undefined
+}
+
 /** Programs and files that the text as a shell reads it has, and the text as it is written has not. */
 function reveals(written: string, plain: string): boolean {
   const lower = written.toLowerCase()
-  for (const [, program = ''] of plain.matchAll(PROGRAM)) {
-    if (!new RegExp(`(?<![a-z])${program.toLowerCase()}(?![a-z])`).test(lower)) return true
+  const visible = new Set<string>()
+  for (const { 1: word = '' } of matchesOf(plain, PROGRAM_WORD)) {
+    const program = word.toLowerCase()
+    if (!PROGRAMS.has(program) || visible.has(program)) continue
+    if (!hasWord(lower, program)) return true
+    visible.add(program)
   }
   const path = PATHS.exec(plain)
   return path !== null && !lower.includes(path[0])
 }
 
-/** About what a POSIX shell makes of a line before it runs it; nothing is run. */
-function asShellReads(text: string): string {
-  let plain = text.normalize('NFKC')
-  plain = plain.replace(/\$'((?:[^'\\]|\\.){0,400})'/g, (_quoted, inner: string) => fromEscapes(inner))
-  plain = plain.replace(/\$\{?IFS\}?(?:\$\d)?/g, ' ')
-  plain = plain.replace(/(?<=\w)(?:``|\$\(\))(?=\w)/g, '')
-  plain = plain.replace(/\$[@*]|\$\{?\d\}?/g, '')
-  plain = plain.replace(
-    /(?:\$\(|`)\s{0,4}(?:echo|printf)\s{1,4}(?:-[neE]{1,3}\s{1,4})?(["']?)([^`()"'\n]{0,200})\1\s{0,4}[)`]/g,
-    (_run, _quote, words: string) => fromEscapes(words),
-  )
-  plain = withVariables(plain)
-  plain = plain.replace(/\{([^{}\s,]{1,64}(?:,[^{}\s,]{0,200}){1,16})\}/g, (_braces, inner: string) =>
-    inner.replaceAll(',', ' '),
-  )
+function hasWord(text: string, word: string): boolean {
+  for (let at = text.indexOf(word); at >= 0; at = text.indexOf(word, at + 1)) {
+    if (!isSmallLetter(text.charCodeAt(at - 1)) && !isSmallLetter(text.charCodeAt(at + word.length)))
+      return true
+  }
+  return false
+}
+
+function isSmallLetter(unit: number): boolean {
+  return unit >= 0x61 && unit <= 0x7a
+}
+
+/** About what a POSIX shell makes of a line before it runs it; nothing is run. Undefined for one that grows too much. */
+function asShellReads(text: string): string | undefined {
+  let plain: string | undefined = /[^\0-\x7f]/.test(text) ? text.normalize('NFKC') : text
+  if (plain.includes('$')) {
+    plain = plain.replace(/\$'((?:[^'\\]|\\.){0,400})'/g, (_quoted, inner: string) => fromEscapes(inner))
+    plain = plain.replace(/\$\{?IFS\}?(?:\$\d)?/g, ' ')
+  }
+  if (/[$`]/.test(plain)) {
+    plain = plain.replace(/(?<=\w)(?:``|\$\(\))(?=\w)/g, '')
+    plain = plain.replace(/\$[@*]|\$\{?\d\}?/g, '')
+    plain = plain.replace(
+      /(?:\$\(|`)\s{0,4}(?:echo|printf)\s{1,4}(?:-[neE]{1,3}\s{1,4})?(["']?)([^`()"'\n]{0,200})\1\s{0,4}[)`]/g,
+      (_run, _quote, words: string) => fromEscapes(words),
+    )
+    plain = withVariables(plain)
+    if (plain === undefined) return undefined
+  }
+  if (plain.includes('{'))
+    plain = plain.replace(/\{([^{}\s,]{1,64}(?:,[^{}\s,]{0,200}){1,16})\}/g, (_braces, inner: string) =>
+      inner.replaceAll(',', ' '),
+    )
   // Quotes and backslashes within or around a word are read away; a pair around several words keeps them apart.
-  plain = plain.replace(
-    /(?<=\w)(["'])\1|(?<=\w)(["'])(\w{1,32})\2|(["'])(\w{1,32})\4(?=\w)/g,
-    (_whole, _a, _b, inner = '', _c, before = '') => `${inner}${before}`,
-  )
-  plain = plain
-    .replace(/\\(?=[A-Za-z/])(?![nrtbfv0](?![a-z]))/g, '')
-    .replace(/\w(?:\^\w){2,}/g, (word) => word.replaceAll('^', ''))
-  return withoutPatterns(plain)
+  if (/["']/.test(plain))
+    plain = plain.replace(
+      /(?<=\w)(["'])\1|(?<=\w)(["'])(\w{1,32})\2|(["'])(\w{1,32})\4(?=\w)/g,
+      (_whole, _a, _b, inner = '', _c, before = '') => `${inner}${before}`,
+    )
+  if (plain.includes('\\')) plain = plain.replace(/\\(?=[A-Za-z/])(?![nrtbfv0](?![a-z]))/g, '')
+  if (plain.includes('^')) plain = plain.replace(/\w(?:\^\w){2,}/g, (word) => word.replaceAll('^', ''))
+  return /[?[]/.test(plain) ? withoutPatterns(plain) : plain
 }
 
 function fromEscapes(text: string): string {
@@ -100,15 +145,24 @@ function fromEscapes(text: string): string {
   )
 }
 
-function withVariables(text: string): string {
+const ASSIGNED = /(?<![\w$])([A-Za-z_]\w{0,31})=["']?([\w./-]{1,64})["']?(?=[;&\s]|$)/g
+/** A line with short names of long values grows; hardly one that a person writes grows more. */
+const MAX_GROWTH = 4
+
+/** Undefined for a text that grows too much. */
+function withVariables(text: string): string | undefined {
   const values = new Map<string, string>()
-  for (const [, name = '', value = ''] of text.matchAll(
-    /(?<![\w$])([A-Za-z_]\w{0,31})=["']?([\w./-]{1,64})["']?(?=[;&\s]|$)/g,
-  ))
-    if (values.size < 64) values.set(name, value)
-  return values.size === 0
-    ? text
-    : text.replace(/\$\{?([A-Za-z_]\w{0,31})\}?/g, (whole, name: string) => values.get(name) ?? whole)
+  if (text.includes('='))
+    for (const { 1: name = '', 2: value = '' } of matchesOf(text, ASSIGNED))
+      if (values.size < 64) values.set(name, value)
+  if (values.size === 0) return text
+  let left = text.length * MAX_GROWTH + 1024
+  const plain = text.replace(/\$\{?([A-Za-z_]\w{0,31})\}?/g, (whole, name: string) => {
+    const value = values.get(name) ?? whole
+    left -= value.length
+    return left < 0 ? '' : value
+  })
+  return left < 0 ? undefined : plain
 }
 
 const KNOWN_PATHS = [
@@ -129,13 +183,20 @@ const KNOWN_PATHS = [
 function withoutPatterns(text: string): string {
   return text.replace(/\/[\w?[\]-]{2,8}(?:\/[\w?[\]-]{2,12}){1,3}/g, (path) => {
     if (!/[?[]/.test(path)) return path
-    const fits = new RegExp(`^${path.replace(/\?|\[[\w-]{1,16}\]/g, '.').replace(/[[\]]/g, '.')}$`)
-    return KNOWN_PATHS.find((known) => fits.test(known)) ?? path
+    const pattern = path.replace(/\[[\w-]{1,16}\]|[[\]]/g, '?')
+    return KNOWN_PATHS.find((known) => isFitting(known, pattern)) ?? path
   })
 }
 
+/** Whether a question mark of the pattern, or the same character, stands in place of each one of the path. */
+function isFitting(path: string, pattern: string): boolean {
+  if (path.length !== pattern.length) return false
+  for (let at = 0; at < path.length; at++) if (pattern[at] !== '?' && pattern[at] !== path[at]) return false
+  return true
+}
+
+const DOWNLOAD = /\b(?:curl|wget|fetch)\s[^;&\n]{1,400}$/i
 const PIPED = [
-  /\b(?:curl|wget|fetch)\s[^|;&\n]{1,400}\|\s{0,4}(?:sudo\s{1,4})?(?:ba|z|da|k)?sh\b/i,
   /\b(?:nc|ncat|netcat)\s[^\n]{0,40}-[a-z]{0,4}[ec]\s{0,4}\/bin\//i,
   /\/dev\/(?:tcp|udp)\/[\w.$-]{1,255}\/\d/,
   /\b(?:iex|invoke-expression)\b[^\n]{0,60}\b(?:downloadstring|iwr|invoke-webrequest)/i,
@@ -143,8 +204,12 @@ const PIPED = [
 
 /** A program from elsewhere that is run at once, and shells that are opened towards another host. */
 export function pipedDownloads(text: string): Span[] {
-  return PIPED.flatMap((pattern) => {
+  // None is shorter than `nc -e /bin/`.
+  if (text.length < 11) return []
+  const download = pipedToShell(text, DOWNLOAD)
+  const others = PIPED.flatMap((pattern) => {
     const match = pattern.exec(text)
     return match === null ? [] : [{ start: match.index, end: match.index + match[0].length }]
   })
+  return download === undefined ? others : [download, ...others]
 }

@@ -5,6 +5,7 @@ import { isJsonObject } from '@svc/core/json'
 import { BoundedMap } from '@svc/core/store'
 import type { ReviewedNames } from '../shared/definition-texts.js'
 import { KeptPages, maxKeptFindings } from '../shared/kept-pages.js'
+import { ReadingBudget } from '../shared/reading-budget.js'
 import { TextScanner } from './scan.js'
 import { KnownTools, type Shadowing } from './shadowing.js'
 import { type PlacedFinding, TextSearch } from './texts.js'
@@ -63,9 +64,10 @@ export class DefinitionTexts {
     const definitions = page.definitions()
     const own = new Set(definitions.map(({ name }) => name))
     const found: FoundDefinition[] = []
+    const budget = new ReadingBudget()
     for (const [index, definition] of definitions.entries()) {
       if (index > 0 && index % AT_ONCE === 0) await new Promise((resolve) => setImmediate(resolve))
-      const findings = await this.#findingsIn(definition.value)
+      const findings = await this.#findingsIn(definition.value, budget)
       const shadowing = this.#shadowingOf(server, definition, own, reviewed)
       const all = withShadowing(findings, shadowing)
       if (all.isCertain || shadowing?.rule === 'shadowed-name') found.push({ index, ...all })
@@ -78,7 +80,7 @@ export class DefinitionTexts {
         definitions.filter((_, index) => !attacks.has(index)),
       )
     }
-    if (isSettled && found.length <= maxKeptFindings)
+    if (isSettled && !budget.isSpent && found.length <= maxKeptFindings)
       this.#pages.set(server, page.sha256, this.#known.generation, { basis, found })
     return found
   }
@@ -116,12 +118,13 @@ export class DefinitionTexts {
     return this.#known.shadowing(server, [name, reviewed?.isReviewed(definition) === true], texts, own)
   }
 
-  async #findingsIn(value: unknown): Promise<DefinitionFindings> {
+  async #findingsIn(value: unknown, budget: ReadingBudget): Promise<DefinitionFindings> {
     const key = createHash('sha256').update(JSON.stringify(value)).digest('base64url')
     const kept = this.#kept.get(key)
     if (kept !== undefined) return kept
-    const findings = await findingsIn(value, this.#scanner)
-    this.#kept.set(key, findings)
+    const findings = await findingsIn(value, this.#scanner, budget)
+    // The time that others took is no property of the definition.
+    if (!budget.isSpent) this.#kept.set(key, findings)
     return findings
   }
 }
@@ -136,8 +139,12 @@ function withShadowing(findings: DefinitionFindings, found: Shadowing | undefine
   }
 }
 
-async function findingsIn(value: unknown, scanner: TextScanner): Promise<DefinitionFindings> {
-  const search = new TextSearch(scanner)
+async function findingsIn(
+  value: unknown,
+  scanner: TextScanner,
+  budget?: ReadingBudget,
+): Promise<DefinitionFindings> {
+  const search = new TextSearch(scanner, budget)
   await search.value(value)
   const { found, isIncomplete } = search
   if (found.length === 0 && !isIncomplete) return NOTHING

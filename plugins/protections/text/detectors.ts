@@ -1,4 +1,5 @@
 // Detects secrets, personal data and attacks on the model in a value, for labels.
+import { ReadingBudget } from '../shared/reading-budget.js'
 import { TextScanner } from './scan.js'
 import { TextSearch } from './texts.js'
 
@@ -9,7 +10,8 @@ let scanners: readonly [TextScanner, TextScanner] | undefined
 /** A value that is too long to be searched has all of them. */
 export async function detectorsIn(value: unknown): Promise<ReadonlySet<Detected>> {
   scanners ??= [new TextScanner('argument'), new TextScanner('result')]
-  const [data, attacks] = scanners.map((scanner) => new TextSearch(scanner))
+  const budget = new ReadingBudget()
+  const [data, attacks] = scanners.map((scanner) => new TextSearch(scanner, budget))
   const found = new Set<Detected>()
   for (const search of [data, attacks]) {
     if (search === undefined) continue

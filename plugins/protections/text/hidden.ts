@@ -1,5 +1,5 @@
 // Text that a person is not shown, or is shown as another text, while a model reads it.
-import type { Span } from '@svc/core/pii'
+import { matchesOf, type Span } from '@svc/core/pii'
 
 type Find = (text: string) => Span[]
 
@@ -16,8 +16,8 @@ const hiddenTags: Find = (text) =>
     : []
 
 const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff]/
-const OVERRIDES = /[\u202d\u202e]/g
-const DIRECTIONS = /[\u202a-\u202e\u2066-\u2069]/g
+const OVERRIDES = /[\u202d\u202e]+/g
+const DIRECTIONS = /[\u202a-\u202e\u2066-\u2069]+/g
 
 /** Characters that change the order in which text is shown. In text with Arabic or Hebrew letters most are needed. */
 const hiddenBidi: Find = (text) => spansOf(text, RIGHT_TO_LEFT.test(text) ? OVERRIDES : DIRECTIONS)
@@ -42,9 +42,14 @@ const UNSEEN =
 const hiddenComment: Find = (text) => [...comments(text), ...spansOf(text, UNSEEN)]
 
 function comments(text: string): Span[] {
+  // Several beginnings can have one end, which is looked for once.
+  let end = 0
   return spansOf(text, COMMENT).map(({ start }) => {
-    const end = text.indexOf('-->', start)
-    return { start, end: end < 0 ? text.length : end + 3 }
+    if (end < start + 3) {
+      const close = text.indexOf('-->', start)
+      end = close < 0 ? text.length + 3 : close + 3
+    }
+    return { start, end: Math.min(end, text.length) }
   })
 }
 
@@ -69,10 +74,7 @@ const MARKS =
 const conversationMarks: Find = (text) => spansOf(text, MARKS)
 
 function spansOf(text: string, pattern: RegExp): Span[] {
-  const spans: Span[] = []
-  for (const match of text.matchAll(pattern))
-    spans.push({ start: match.index, end: match.index + match[0].length })
-  return spans
+  return matchesOf(text, pattern).map(({ 0: match, index }) => ({ start: index, end: index + match.length }))
 }
 
 export const hiddenDetectors = {

@@ -1,4 +1,5 @@
 // Texts within a text: what a model or a program gets when it decodes a part of it.
+import { matchesOf } from '@svc/core/pii'
 
 /** A decoded part, with the bounds of the part that it comes from in the outermost text. */
 export interface Layer {
@@ -34,13 +35,18 @@ export interface DecodedParts {
 
 /** The decoded parts of a text, and theirs, with at most six times its length in all. */
 export function decodedParts(text: string): DecodedParts {
+  if (text.length < MIN_RUN && !/[%\\&]/.test(text)) return { parts: [], isComplete: true }
   const layers: Layer[] = []
+  // Two encodings can be decoded in two orders.
+  const known = new Set([text])
   let left = Math.max(text.length, 1024) * MAX_GROWTH
   let outer: readonly Layer[] = [{ encoding: 'spaced', text, start: 0, end: text.length }]
   for (let depth = 0; depth < MAX_DEPTH && outer.length > 0; depth++) {
     const found: Layer[] = []
     for (const { text: within, start, end } of outer) {
       for (const layer of decoded(within)) {
+        if (known.has(layer.text)) continue
+        known.add(layer.text)
         left -= layer.text.length
         if (left < 0) return { parts: [...layers, ...found], isComplete: false }
         found.push(depth === 0 ? layer : { ...layer, start, end })
@@ -52,12 +58,18 @@ export function decodedParts(text: string): DecodedParts {
   return { parts: layers, isComplete: true }
 }
 
+/** No shorter text has two bytes in hex, a word in base64 or letters with spaces that say something. */
+const MIN_RUN = 11
+
 function* decoded(text: string): Generator<Layer> {
-  yield* each('base64', text, BASE64, fromBase64)
-  yield* each('hex', text, HEX, fromHex)
+  if (text.length >= MIN_RUN) {
+    yield* each('base64', text, BASE64, fromBase64)
+    yield* each('hex', text, HEX, fromHex)
+  }
   if (text.includes('%')) yield* around('percent', text, PERCENT, fromPercent)
   if (text.includes('\\')) yield* around('escapes', text, ESCAPES, fromEscapes)
   if (text.includes('&')) yield* around('entities', text, ENTITIES, fromEntities)
+  if (text.length < MIN_RUN) return
   yield* each('spaced', text, SPACED, fromSpaced)
   if (NOT_ASCII.test(text)) yield* each('look-alikes', text, WORD, fromLookAlikes)
 }
@@ -74,7 +86,7 @@ function* around(
 ): Generator<Layer> {
   let start = 0
   let end = -1
-  for (const { index, 0: escaped } of text.matchAll(unit)) {
+  for (const { index, 0: escaped } of matchesOf(text, unit)) {
     if (index < end) continue
     const from = wordStart(text, index, end)
     if (end >= 0 && from - end > 2) {
@@ -106,7 +118,7 @@ function* each(
   pattern: RegExp,
   decode: (run: string) => string | undefined,
 ): Generator<Layer> {
-  for (const match of text.matchAll(pattern)) {
+  for (const match of matchesOf(text, pattern)) {
     const inner = decode(match[0])
     if (inner !== undefined && inner !== match[0])
       yield { encoding, text: inner, start: match.index, end: match.index + match[0].length }

@@ -48,6 +48,8 @@ export function parsePhrase(text: string): Phrase {
 /** Words of two sentences are this far apart, further than any gap. */
 const SENTENCE = 64
 const NEVER = -1_000_000
+/** A text moves it on by at most 64 for each character. */
+const MAX_POSITION = 1_000_000_000
 const EXACT = 1
 const PREFIX = 2
 
@@ -73,6 +75,10 @@ export class PhraseMatcher {
   readonly #start: Int32Array
   /** The steps that the current word completes. */
   readonly #hits: Place[] = []
+  /** The position after the last text: no phrase spans two texts. */
+  #next = 0
+  /** Characters of the shortest phrase. */
+  readonly #shortest: number
 
   constructor(phrases: readonly Phrase[]) {
     let step = 0
@@ -95,7 +101,8 @@ export class PhraseMatcher {
         step++
       }
     }
-    this.#position = new Int32Array(step)
+    this.#shortest = Math.min(...phrases.map(shortestOf))
+    this.#position = new Int32Array(step).fill(NEVER)
     this.#start = new Int32Array(step)
   }
 
@@ -111,8 +118,12 @@ export class PhraseMatcher {
   /** In the order of their ends; each end of a phrase at most once. */
   find(text: string): PhraseMatch[] {
     const matches: PhraseMatch[] = []
-    this.#position.fill(NEVER)
-    let position = 0
+    if (text.length < this.#shortest) return matches
+    if (this.#next > MAX_POSITION) {
+      this.#position.fill(NEVER)
+      this.#next = 0
+    }
+    let position = this.#next
     let wordStart = -1
     let hash = BASIS
     /** The same word, with digits read as the letters that they resemble. */
@@ -149,6 +160,7 @@ export class PhraseMatcher {
       }
       if (isSentenceEnd(unit, text.charCodeAt(index + 1))) position += SENTENCE
     }
+    this.#next = position + SENTENCE
     return matches
   }
 
@@ -175,6 +187,11 @@ export class PhraseMatcher {
     }
     this.#hits.length = 0
   }
+}
+
+function shortestOf({ steps }: Phrase): number {
+  const lengths = steps.map(({ words }) => Math.min(...words.map((word) => word.replace('*', '').length)))
+  return lengths.reduce((sum, length) => sum + length, steps.length - 1)
 }
 
 const BASIS = 0x811c9dc5

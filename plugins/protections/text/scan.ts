@@ -22,7 +22,7 @@ type Found = Omit<TextFinding, 'certain'>
 
 /** The rules for one role of texts. */
 export class TextScanner {
-  readonly #phrases: PhraseMatcher
+  readonly #phrases: PhraseMatcher | undefined
   readonly #byPhrase: readonly TextRule[]
   readonly #literals: readonly (readonly [string, TextRule])[]
   readonly #detectors: readonly TextRule[]
@@ -33,7 +33,7 @@ export class TextScanner {
   constructor(role: TextRole, disabled: ReadonlySet<string> = new Set()) {
     const rules = textRules().filter((rule) => rule.in.includes(role) && !disabled.has(rule.id))
     const phrases = rules.flatMap((rule) => rule.words.map((phrase) => ({ rule, phrase })))
-    this.#phrases = new PhraseMatcher(phrases.map(({ phrase }) => phrase))
+    this.#phrases = phrases.length === 0 ? undefined : new PhraseMatcher(phrases.map(({ phrase }) => phrase))
     this.#byPhrase = phrases.map(({ rule }) => rule)
     this.#literals = rules.flatMap((rule) => rule.contains.map((text) => [text, rule] as const))
     this.#certain = new Set(rules.filter((rule) => rule.certain?.includes(role) ?? true))
@@ -41,9 +41,20 @@ export class TextScanner {
     this.#detectors = rules.filter(({ detect }) => detect !== undefined)
   }
 
-  /** Returns certain findings first, if there are more than `MAX_FINDINGS`; else in the order of the text. */
+  /** The findings at once, for a short text. */
   scan(text: string): TextFinding[] {
-    const findings = this.#found(text).sort((a, b) => a.start - b.start)
+    const steps = this.steps(text)
+    let step = steps.next()
+    while (step.done !== true) step = steps.next()
+    return step.value
+  }
+
+  /**
+   * Returns certain findings first, if there are more than `MAX_FINDINGS`; else in the order of the text. Others can have a turn
+   * between two steps.
+   */
+  *steps(text: string): Generator<undefined, TextFinding[]> {
+    const findings = (yield* this.#found(text)).sort((a, b) => a.start - b.start)
     const near = besideOthers(findings)
     const judged = findings.map((one, index) => ({
       ...one,
@@ -53,18 +64,21 @@ export class TextScanner {
     return judged.sort((a, b) => Number(b.certain) - Number(a.certain)).slice(0, MAX_FINDINGS)
   }
 
-  #found(text: string): Found[] {
-    const findings: Found[] = this.#within(text)
+  *#found(text: string): Generator<undefined, Found[]> {
+    const outer = this.#within(text)
+    yield
     const { parts, isComplete } = decodedParts(text)
     const unread = isComplete ? undefined : this.#unread
-    if (unread !== undefined) findings.push({ rule: unread, start: 0, end: text.length })
+    const findings = unread === undefined ? outer : [...outer, { rule: unread, start: 0, end: text.length }]
+    if (parts.length === 0) return findings
+    const covered = new Covered(outer)
     for (const { encoding, text: inner, start, end } of parts) {
+      yield
       for (const { rule } of this.#within(inner)) {
         // Written as an escape, a character that hides text is seen.
         if (rule.class === 'hidden' && (encoding === 'escapes' || encoding === 'entities')) continue
         // The inner text is not reported for what only the outer one can have, such as a letter of another script.
-        if (!findings.some((found) => found.rule === rule && found.start <= start && found.end >= end))
-          findings.push({ rule, start, end, encoding })
+        if (covered.add(rule, start, end)) findings.push({ rule, start, end, encoding })
       }
     }
     return findings
@@ -72,7 +86,7 @@ export class TextScanner {
 
   #within(text: string): Found[] {
     const findings: Found[] = []
-    for (const { phrase, start, end } of this.#phrases.find(text)) {
+    for (const { phrase, start, end } of this.#phrases?.find(text) ?? []) {
       const rule = this.#byPhrase[phrase]
       if (rule !== undefined) findings.push({ rule, start, end })
     }
@@ -87,15 +101,61 @@ export class TextScanner {
   }
 }
 
+/** The places of findings by rule, so that each part is compared with few of them. */
+class Covered {
+  /** By rule: in the order of their starts, the furthest end up to there. */
+  #spans = new Map<TextRule, { readonly start: number; readonly furthest: number }[]>()
+  /** The parts for which a rule is reported. */
+  #reported = new Map<TextRule, Set<string>>()
+
+  constructor(findings: readonly Found[]) {
+    for (const { rule, start, end } of findings.toSorted((a, b) => a.start - b.start)) {
+      const spans = this.#spans.get(rule) ?? []
+      spans.push({ start, furthest: Math.max(spans.at(-1)?.furthest ?? 0, end) })
+      this.#spans.set(rule, spans)
+    }
+  }
+
+  /** False if a finding of the rule covers the part already. */
+  add(rule: TextRule, start: number, end: number): boolean {
+    const spans = this.#spans.get(rule) ?? []
+    let [low, high] = [0, spans.length]
+    while (low < high) {
+      const middle = (low + high) >> 1
+      if ((spans[middle]?.start ?? 0) <= start) low = middle + 1
+      else high = middle
+    }
+    if ((spans[low - 1]?.furthest ?? -1) >= end) return false
+    const parts = this.#reported.get(rule) ?? new Set()
+    this.#reported.set(rule, parts)
+    const part = `${start} ${end}`
+    if (parts.has(part)) return false
+    parts.add(part)
+    return true
+  }
+}
+
 /** Whether a finding of another rule is near, for each finding in the order of their starts. */
 function besideOthers(findings: readonly Found[]): readonly boolean[] {
   const near = findings.map(() => false)
+  // The furthest end before, and the furthest of another rule than that one's.
+  let [last, other]: (Found | undefined)[] = []
   for (const [index, one] of findings.entries()) {
-    for (let next = index + 1; next < findings.length; next++) {
-      const other = findings[next]
-      if (other === undefined || other.start - one.end > NEAR) break
-      if (other.rule !== one.rule) near[index] = near[next] = true
-    }
+    const before = last?.rule === one.rule ? other : last
+    near[index] = before !== undefined && one.start - before.end <= NEAR
+    if (last === undefined || one.end >= last.end) {
+      if (last?.rule !== one.rule) other = last
+      last = one
+    } else if (one.rule !== last.rule && one.end >= (other?.end ?? 0)) other = one
+  }
+  let [next, second]: (Found | undefined)[] = []
+  for (let index = findings.length - 1; index >= 0; index--) {
+    const one = findings[index]
+    if (one === undefined) continue
+    const after = next?.rule === one.rule ? second : next
+    if (after !== undefined && after.start - one.end <= NEAR) near[index] = true
+    if (next?.rule !== one.rule) second = next
+    next = one
   }
   return near
 }

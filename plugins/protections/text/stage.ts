@@ -19,17 +19,19 @@ import {
 import { isJsonObject } from '@svc/core/json'
 import { type ResponseRewriter, rewriteOutcome } from '@svc/core/response'
 import { type DefinitionTextFilter, definitionTexts, type ReviewedNames } from '../shared/definition-texts.js'
+import { ReadingBudget } from '../shared/reading-budget.js'
 import type { TextConfig } from './config.js'
 import { DefinitionTexts, summaryOf } from './definitions.js'
 import { TextScanner } from './scan.js'
 import { OVERLAP, TextSearch } from './texts.js'
 
-/** The reasons of findings: text that attacks the model; a secret that leaves; a command that is disguised. */
+/** The reasons of findings: text that attacks the model; a secret that leaves; a command that is disguised; a part not read. */
 export const textReasons = [
   'text_attack',
   'secret_in_arguments',
   'disguised_command',
   'personal_data_in_arguments',
+  'text_unchecked',
 ] as const
 
 const reasonOfClass: Readonly<Record<string, (typeof textReasons)[number]>> = {
@@ -114,8 +116,10 @@ export class TextStage implements Stage, DefinitionFilter, DefinitionTextFilter 
 
   #rewriter(call: Call, isStripping: boolean, isObserved: boolean): ResponseRewriter {
     const { result } = this.#effects
+    // Of all parts of the response, such as the events of a stream.
+    const budget = new ReadingBudget()
     const inResult = (value: unknown): Promise<unknown> =>
-      this.#inResult(call, value, isStripping, isObserved)
+      this.#inResult(call, value, budget, isStripping, isObserved)
     return {
       result: (value, method) =>
         isJsonObject(value) && method !== null && describing.has(method)
@@ -138,10 +142,16 @@ export class TextStage implements Stage, DefinitionFilter, DefinitionTextFilter 
     }
   }
 
-  async #inResult(call: Call, value: unknown, isStripping: boolean, isObserved: boolean): Promise<unknown> {
+  async #inResult(
+    call: Call,
+    value: unknown,
+    budget: ReadingBudget,
+    isStripping: boolean,
+    isObserved: boolean,
+  ): Promise<unknown> {
     const { result } = this.#effects
     if (result === 'off') return value
-    const search = new TextSearch(this.#results, isStripping)
+    const search = new TextSearch(this.#results, budget, isStripping)
     const shown = await search.value(value)
     if (search.isIncomplete) this.#reportUnchecked(call, 'the response', result === 'withhold' && !isObserved)
     const found = search.found.filter(({ finding }) => finding.certain)
@@ -193,7 +203,10 @@ export class TextStage implements Stage, DefinitionFilter, DefinitionTextFilter 
 
   #reportUnchecked(call: Call, what: string, isDenied: boolean): void {
     this.#meter?.count('svc_text_unchecked_total')
-    const finding = findingOf('text_attack', `${what}: a part is too long or too deep to be checked`)
+    const finding = findingOf(
+      'text_unchecked',
+      `${what}: a part takes too long, or is too deep, to be checked`,
+    )
     call.addFinding({ ...finding, isLate: true, ruling: isDenied ? 'deny' : 'report' })
   }
 }

@@ -147,6 +147,27 @@ describe('the protection of texts in a gateway', () => {
     ])
   })
 
+  it('refuses, with a code of its own, what takes too long to be checked, or replaces it as the effect says', async () => {
+    const long = `${'x'.repeat(5_000_000)} ${attack}`
+    const respond = transports[0]?.[1]({ content: [{ type: 'text', text: long }] }) as HttpResponse
+    const seen: unknown[] = []
+    for (const results of ['report', 'strip', 'withhold'] as const)
+      await guarded({ results }, respond, async ({ gateway, post }) => {
+        const { result: shown, error } = await resultOf(await post(callEcho))
+        const [record] = callRecords(gateway)
+        seen.push([
+          String(shown?.content[0].text).slice(0, 9),
+          error?.data?.denial_reason ?? null,
+          record?.findings?.map(({ reason }: { reason: string }) => reason),
+        ])
+      })
+    expect(seen).to.deep.equal([
+      ['xxxxxxxxx', null, ['text_unchecked']],
+      ['[removed:', null, ['text_unchecked']],
+      ['undefined', 'text_unchecked', ['text_unchecked']],
+    ])
+  })
+
   const disguised: readonly (readonly [string, unknown])[] = [
     [
       'that begins in one text and ends in the next',

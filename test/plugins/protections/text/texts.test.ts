@@ -2,7 +2,7 @@ import { TextScanner } from '@svc/plugin-protections/internal/text/scan'
 import { TextSearch } from '@svc/plugin-protections/internal/text/texts'
 import { expect } from 'chai'
 
-const searchOf = () => new TextSearch(new TextScanner('result'), true)
+const searchOf = () => new TextSearch(new TextScanner('result'), undefined, true)
 
 describe('the search in a value', () => {
   it('returns the same value if nothing is removed', async () => {
