@@ -10,6 +10,7 @@ import {
   type LogFilter,
   readInput,
   readKeys,
+  summarySections,
 } from '@svc/plugin-audit/tools'
 import { gatewayImplementation } from '../mcp/implementation.js'
 import { writeText } from './audit-files.js'
@@ -22,6 +23,7 @@ export interface BundleArguments extends LogFilter {
 }
 
 const MAX_FAILURES = 20
+const MAX_COUNTS = 20
 
 export async function bundle(dirs: readonly string[], options: BundleArguments, io: CliIo): Promise<void> {
   const { out, estimate = false, ...filter } = options
@@ -67,14 +69,20 @@ function summary({
   definitions,
   failures,
   filter,
-  from,
-  to,
+  summary: counted,
   logs,
 }: EvidenceJudgement) {
   if (reason !== undefined) return `NOT PROVEN: ${reason}\n`
   const chosen = Object.entries(filter).map(([name, value]) => `${name} ${value}`)
   const lines = logs.map(({ origin, size }) => `log ${origin}, a checkpoint of ${size} leaves`)
-  lines.push(`${records} records from ${from} to ${to}, and ${definitions} definitions`)
+  const { from, to } = counted
+  lines.push(`${records} records and ${definitions} definitions`)
+  lines.push(`of the ${counted.records} proven records, from ${from} to ${to}:`)
+  for (const section of summarySections) {
+    const counts = counted[section].slice(0, MAX_COUNTS).map(([name, count]) => `${count} × ${name}`)
+    const more = counted[section].length - counts.length
+    lines.push(`  ${section}: ${counts.join('; ') || 'none'}${more > 0 ? `; and ${more} more` : ''}`)
+  }
   lines.push(`selected, as the file says, by: ${chosen.join(', ') || 'nothing'}`)
   lines.push(...failures.slice(0, MAX_FAILURES).map(failureText))
   if (failures.length > MAX_FAILURES) lines.push(`and ${failures.length - MAX_FAILURES} more`)

@@ -13,7 +13,6 @@ import {
   prove,
   vkey,
 } from './audit-proofs.js'
-import { checkReportFile, type ReportArguments, report } from './audit-report.js'
 import { formats, type ShowOptions, show } from './audit-show.js'
 import { stats } from './audit-stats.js'
 import { showTrace } from './audit-trace.js'
@@ -106,27 +105,6 @@ function judging(io: CliIo): Command[] {
       ) => consistency(older, newer, { ...options, dir: await logOf(dir, policy) }, io),
     )
 
-  const reporting = withWitnesses(new Command('report'))
-    .description('write a signed report on a range of days, as JSON and as a page')
-    .argument('[dir]', 'the directory of the log')
-    .requiredOption('--from <day>', 'the first day, YYYY-MM-DD in UTC')
-    .requiredOption('--to <day>', 'the last day')
-    .requiredOption('--sign-with <file>', 'the signing key of the reporter')
-    .option('--keys <file>', 'the public keys that verification trusts')
-    .option('--against <checkpoint>', 'a file with a checkpoint kept elsewhere')
-    .option('--policy <file>', "the writer's policy: its holds, and its log if DIR is not given")
-    .option('--out <name>', 'names of the files, without .json and .html')
-    .option('--json', 'print the verdict and the names of the files as JSON')
-    .option('--quiet', QUIET_HELP)
-    .action((dir: string | undefined, options: ReportArguments) => report(dir, options, io))
-
-  const checkingReport = new Command('check-report')
-    .description('check a report: who signed it, and whether it says that the log is intact')
-    .argument('<file>', 'the JSON file of the report')
-    .requiredOption('--keys <file>', KEYS_HELP)
-    .option('--json', 'print the result as JSON')
-    .action((file: string, options: CheckProofArguments) => checkReportFile(file, options, io))
-
   return [
     withManual(verifying, { example: '.svc/audit --keys keys.txt', verdicts: intact }),
     withManual(proving, { example: '.svc/audit --trace-id 4bf92f3577b34da6a3ce929d0e0e4736 --out proof' }),
@@ -139,14 +117,6 @@ function judging(io: CliIo): Command[] {
     withManual(comparing, {
       example: 'old.checkpoint new.checkpoint --dir .svc/audit --keys keys.txt',
       verdicts: ['consistent', 'not consistent'],
-    }),
-    withManual(reporting, {
-      example: '.svc/audit --from 2026-10-01 --to 2026-10-31 --sign-with auditor.key',
-      verdicts: intact,
-    }),
-    withManual(checkingReport, {
-      example: 'report.json --keys auditor.txt',
-      verdicts: ['signed by one of the keys, the log intact', 'not signed by them, or the log not intact'],
     }),
   ]
 }

@@ -1,7 +1,6 @@
 // Finds the log and the admin listener of a gateway by its policy file, for commands that are given `--policy`.
 import { type EffectivePolicy, formatDiagnostic } from '@svc/core/policy'
 import { auditSchema, logDirectory } from '@svc/plugin-audit'
-import type { LegalHold } from '@svc/plugin-audit/log'
 import { z } from 'zod'
 import type { AdminConfig } from '../policy/admin-config.js'
 import type { HostConfig } from '../policy/config.js'
@@ -9,14 +8,13 @@ import { policyPlace } from '../policy/facts.js'
 import type { Environment } from './io.js'
 import { baseDirOf, loadPolicyFile } from './policy-file.js'
 
-const { dir, hold } = auditSchema.shape
-const logSchema = z.object({ dir, hold })
+const { dir } = auditSchema.shape
+const logSchema = z.object({ dir })
 
 interface PolicyGateway {
   /** The base of relative paths of the policy. */
   readonly baseDir: string
   readonly logDir: string
-  readonly holds: readonly LegalHold[]
   readonly admin: AdminConfig | undefined
 }
 
@@ -35,7 +33,6 @@ export function placesOf(
   return {
     baseDir,
     logDir: logDirectory(log, policyPlace(host, baseDir)),
-    holds: log.hold,
     admin: host.admin,
   }
 }

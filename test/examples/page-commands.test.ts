@@ -30,8 +30,8 @@ const elsewhere: Readonly<Record<string, string>> = {
     'test/app/cli/audit-evidence.test.ts',
   'docs/collectors.md: npx svc-sdk audit show /var/lib/svc/audit --follow --format ocsf --from 0 | vector --config /etc/vector/stdin.yaml':
     'test/app/cli/audit-show.test.ts',
-  'docs/compliance.md: npx svc-sdk audit report /var/lib/svc/audit --from 2026-10-01 --to 2026-10-31 --keys audit-keys \\':
-    'test/app/cli/audit-report.test.ts',
+  'docs/compliance.md: npx svc-sdk audit verify /var/lib/svc/audit --keys audit-keys --against kept.checkpoint --witness-keys witnesses.pub --json':
+    'test/app/cli/audit-evidence.test.ts',
   "docs/idempotency.md: curl -i localhost:8787/mcp/shop/buy@1.0.0 -H 'content-type: application/json' -H 'idempotency-key: 5f0c1c9e' -d '{\"item\":7}'":
     'test/app/idempotency-page.test.ts',
   'docs/install.md: mkdir -p /tmp/svc': 'test/packages/publish.test.ts',

@@ -21,8 +21,12 @@ describe('svc audit', () => {
       expect(statSync(page()).mode & 0o777).to.equal(0o600)
       const checked = await audit('check-bundle', page(), '--keys', keys())
       expect(checked.out).to.match(
-        /^log log\.svc-audit\/[0-9a-f]{16}, a checkpoint of 5 leaves\n2 records from /,
+        /^log log\.svc-audit\/[0-9a-f]{16}, a checkpoint of 5 leaves\n2 records and 0 definitions\nof the 2 proven records, from /,
       )
+      expect(checked.out)
+        .to.include('  decisions: 2 × allowed\n')
+        .and.include('  gaps: 1 × not in this file')
+        .and.include('  witnesses: none\n')
       expect(checked.out).to.include('selected, as the file says, by: decision allow\n')
       expect([checked.out.split('\n').at(-2), checked.code]).to.deep.equal(['proven', 0])
       const { out } = await audit('check-bundle', page(), '--keys', keys(), '--json')

@@ -45,20 +45,10 @@ describe('the exit code of', () => {
         bad: [at('forged'), at('new'), ...checked],
         none: [at('none'), at('new'), ...checked],
       },
-      'audit report': {
-        good: [log, ...reporting(at('good'))],
-        bad: [tampered, ...reporting(at('bad'))],
-        none: [at('none'), ...reporting(at('none'))],
-      },
       'audit show': { good: [log], bad: [tampered], none: [at('none')] },
       'audit check-bundle': {
         good: [at('page.html'), '--keys', keys],
         bad: [at('page.html'), '--keys', at('strange')],
-        none: [at('none'), '--keys', keys],
-      },
-      'audit check-report': {
-        good: [at('good.json'), '--keys', at('reporter')],
-        bad: [at('good.json'), '--keys', at('strange')],
         none: [at('none'), '--keys', keys],
       },
       'policy check': { good: [at('valid.yaml')], bad: [at('invalid.yaml')], none: [at('none')] },
@@ -89,12 +79,8 @@ describe('the exit code of', () => {
 
   const lastNote = (text: string): string => text.split(/(?<=\n)(?=\S+\n\d+\n)/).at(-1) ?? ''
 
-  const reporting = (out: string): string[] => [
-    ...['--from', DAY, '--to', DAY, '--sign-with', at('reporter'), '--out', out],
-  ]
-
   before(async () => {
-    for (const name of ['keys', 'strange', 'reporter']) generateKeyFile(at(name))
+    for (const name of ['keys', 'strange', 'signer']) generateKeyFile(at(name))
     const log = at('log')
     const write = async (): Promise<string> => {
       const appender = appenderIn(log, { signer })
@@ -119,7 +105,7 @@ describe('the exit code of', () => {
         gatewayName: 'edge',
         gatewayVersion: '1',
         minFreeMb: 0,
-        signer: { keyRef: 'file://reporter' },
+        signer: { keyRef: 'file://signer' },
       },
       entitlements: 'open',
       quotas: { adapter: 'memory' },
@@ -141,7 +127,6 @@ describe('the exit code of', () => {
     const making = ['--keys', at('ap2.json'), '--audience', 'shop', '--total', '1', '--item', 'shoe']
     writeFileSync(at('mandate'), (await runSvc('ap2', 'make', ...making)).out)
     await runSvc('audit', 'prove', log, '--all', '--out', at('proof'))
-    await runSvc('audit', 'report', log, ...reporting(at('good')))
   })
 
   after(() => dir[Symbol.dispose]())

@@ -1,5 +1,6 @@
 // The tools that read an audit log: verifying, proving, reading, reporting, fetching, and the witness.
 
+export { summarySections } from '../browser/evidence-summary.js'
 export { keptPolicyFile, readKeptPolicy } from '../files/kept-policies.js'
 export { readInput } from '../files/read-input.js'
 export { toEcs } from '../format/ecs.js'
@@ -14,7 +15,6 @@ export type { EvidenceEstimate, EvidenceOptions } from './evidence/collect.js'
 export type { FetchOptions, FetchReport } from './fetch/fetch-log.js'
 export type { ControlPlaneSource, ObjectSource } from './fetch/object-source.js'
 export {
-  auditReport,
   checkConsistency,
   checkEvidence,
   controlPlaneSource,
@@ -43,9 +43,6 @@ export { recordedKind } from './read/outcome.js'
 export { readLog } from './read/read-log.js'
 export type { TimelineBucket } from './read/timeline.js'
 export type { TraceNode } from './read/trace-tree.js'
-export type { AuditReport, AuditReportOptions } from './report/audit-report.js'
-export { reportPage } from './report/report-html.js'
-export { checkReport, signReport } from './report/signed-report.js'
 export type { Tampering, VerifyFailure, VerifyReport } from './verify/report.js'
 export type { VerifyOptions, VerifyProgress } from './verify/verify-log.js'
 export type { ReviewerPasskey, VoterRules } from './verify/vote-check.js'

@@ -22,7 +22,6 @@ export const readWitnessKeys = onDemand(async () => (await import('./prove/vkeys
 export const startWitness = onDemand(async () => (await import('./witness/witness-server.js')).startWitness)
 export const logStats = onDemand(async () => (await import('./read/log-stats.js')).logStats)
 export const fetchLog = onDemand(async () => (await import('./fetch/fetch-log.js')).fetchLog)
-export const auditReport = onDemand(async () => (await import('./report/audit-report.js')).auditReport)
 export const traceTree = onDemand(async () => (await import('./read/trace-tree.js')).traceTree)
 
 export async function* followLog(...given: Parameters<typeof import('./read/follow-log.js').followLog>) {

@@ -5,10 +5,11 @@ import type { CheckResult } from '../check-result.js'
 import { type ReadProof, readProof } from '../check-tlog-proof.js'
 import { type Evidence, readEvidence } from '../evidence-data.js'
 import { definitionIn } from '../evidence-rules.js'
+import { type SummaryCounts, SummaryTally, summarySections } from '../evidence-summary.js'
 import { type GivenKeys, readGivenKeys } from '../given-keys.js'
 import { type JudgedProof, judgeEvidence } from '../judge-evidence.js'
 import { element, part, untrusted, withoutHidden } from './dom.js'
-import { memberOf, sentenceOf } from './sentence.js'
+import { memberOf, type ShownRecord, sentenceOf } from './sentence.js'
 
 const ROWS = 100
 const WORDS = { ok: 'proven', failed: 'NOT PROVEN', unchecked: 'not checked' } as const
@@ -38,6 +39,7 @@ class EvidencePage {
     this.#evidence = evidence
     this.#proofs = evidence.records.map(readProof)
     this.#showSummary()
+    this.#showClaimed()
     this.#showRows()
     part('more').addEventListener('click', () => this.#showRows())
     part('form').addEventListener('submit', (event) => {
@@ -48,10 +50,6 @@ class EvidencePage {
 
   #showSummary(): void {
     const { records, filter, made_at, made_by, not_sealed, more } = this.#evidence
-    const times = this.#proofs
-      .map((proof) => memberOf(proof?.record, 'ts'))
-      .filter((ts) => typeof ts === 'string')
-    times.sort()
     const heads = new Map(
       this.#proofs.flatMap((proof) =>
         proof === undefined ? [] : [[proof.checkpoint.text, proof.checkpoint] as const],
@@ -60,12 +58,8 @@ class EvidencePage {
     const chosen = Object.entries(filter).map(([name, value]) =>
       element('li', {}, `${withoutHidden(name)} = `, untrusted(value)),
     )
-    const row = (name: string, ...value: (Node | string)[]) =>
-      element('tr', {}, element('th', { scope: 'row' }, name), element('td', {}, ...value))
     part('summary').append(
       row('records', String(records.length)),
-      row('from', untrusted(times[0] ?? 'none')),
-      row('to', untrusted(times.at(-1) ?? 'none')),
       row('selected by', chosen.length === 0 ? 'nothing: every record' : element('ul', {}, ...chosen)),
       row('not in this file', `${more} beyond its limit, ${not_sealed} not sealed when it was made`),
       row('made', untrusted(made_at), ' by ', untrusted(made_by)),
@@ -81,6 +75,26 @@ class EvidencePage {
         ),
       )
     }
+  }
+
+  #showClaimed(): void {
+    const claimed = this.#proofs.flatMap((proof) => (proof?.record === undefined ? [] : [proof.record]))
+    part('counted').textContent = 'Of all records of this file, as they say; they are not checked.'
+    this.#showOverview(claimed.map((record) => ({ record, witnesses: [] })))
+  }
+
+  /** The summary of these records alone. */
+  #showOverview(
+    records: readonly { readonly record: ShownRecord; readonly witnesses: readonly string[] }[],
+  ): void {
+    const tally = new SummaryTally()
+    for (const { record, witnesses } of records) tally.add(record, witnesses)
+    const summary = tally.summary()
+    const period = [untrusted(summary.from ?? 'none'), ' to ', untrusted(summary.to ?? 'none')]
+    part('overview').replaceChildren(
+      row('period', ...period),
+      ...summarySections.map((section) => row(section, ...countsOf(summary[section]))),
+    )
   }
 
   #showRows(): void {
@@ -111,6 +125,7 @@ class EvidencePage {
     this.#judged = []
     this.#definitions.clear()
     this.#markAll()
+    this.#showClaimed()
     if (keys.wrongLines.length > 0) {
       return this.#say('unchecked', `Not checked: line ${keys.wrongLines.join(', ')} is not a public key.`)
     }
@@ -129,7 +144,19 @@ class EvidencePage {
     }
     this.#judged = judged.slice(0, records.length)
     this.#markAll()
+    this.#showProven()
     this.#conclude(judged, keys)
+  }
+
+  #showProven(): void {
+    const proven = this.#judged.flatMap(({ state, proof, checked }) => {
+      if (state !== 'ok' || proof?.record === undefined) return []
+      const confirmed = checked?.cosignatures.filter(({ result }) => result.state === 'ok') ?? []
+      return [{ record: proof.record, witnesses: confirmed.map(({ witness }) => witness) }]
+    })
+    part('counted').textContent =
+      `Of the ${proven.length} records that are proven, out of ${this.#judged.length} in this file.`
+    this.#showOverview(proven)
   }
 
   #conclude(all: readonly JudgedProof[], keys: GivenKeys): void {
@@ -193,6 +220,19 @@ class EvidencePage {
     if (text !== undefined) nodes.push(element('pre', { tabindex: '0' }, withoutHidden(text)))
     return nodes
   }
+}
+
+function row(name: string, ...value: (Node | string)[]): HTMLElement {
+  return element('tr', {}, element('th', { scope: 'row' }, name), element('td', {}, ...value))
+}
+
+function countsOf(counts: SummaryCounts): (Node | string)[] {
+  if (counts.length === 0) return ['none']
+  const items = counts
+    .slice(0, ROWS)
+    .map(([name, count]) => element('li', {}, `${count.toLocaleString('en')} × `, untrusted(name)))
+  const more = counts.length > ROWS ? [element('li', {}, `and ${counts.length - ROWS} more`)] : []
+  return [element('ul', {}, ...items, ...more)]
 }
 
 function checksOf({ checked, place }: Partial<JudgedProof> = {}): [string, CheckResult][] {

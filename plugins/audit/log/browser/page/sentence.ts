@@ -1,6 +1,7 @@
 // A record in one sentence.
 
 import { callerNameIn } from '../caller-name.js'
+import { isEventRecord } from '../evidence-summary.js'
 import { element, untrusted } from './dom.js'
 
 export type ShownRecord = Readonly<Record<string, unknown>>
@@ -16,10 +17,8 @@ export function sentenceOf(record: ShownRecord | undefined): (Node | string)[] {
   if (record === undefined) return ['A line that is not a record.']
   const { ts, tenant, server, tool, status, error, latency_ms: latency } = record
   const time = element('time', {}, untrusted(ts))
-  const isEvent =
-    record['event'] !== undefined || (record['gateway'] !== undefined && record['gateway'] === server)
   const caller = callerOf(record)
-  if (isEvent) {
+  if (isEventRecord(record)) {
     return [
       time,
       ' — the gateway ',

@@ -7,6 +7,7 @@ import {
   EvidenceRules,
   evidenceLists,
 } from '../../browser/evidence-rules.js'
+import { type EvidenceSummary, SummaryTally } from '../../browser/evidence-summary.js'
 import type { Selection } from '../../format/selection.js'
 import type { TrustedKey } from '../../keys/public-key.js'
 import { judgeCosignature, MAX_AHEAD_MS } from '../../tree/cosignature.js'
@@ -24,9 +25,8 @@ export interface EvidenceJudgement {
   readonly records: number
   readonly definitions: number
   readonly filter: Selection
-  /** First and last `ts`. */
-  readonly from: string | null
-  readonly to: string | null
+  /** Of the records that are proven. */
+  readonly summary: EvidenceSummary
   readonly logs: readonly { readonly origin: string; readonly size: number }[]
   readonly failures: readonly EvidenceFailure[]
 }
@@ -50,14 +50,14 @@ export async function checkEvidence(
   now = Date.now(),
 ): Promise<EvidenceJudgement> {
   const read = evidenceIn(page)
-  const nothing = { records: 0, definitions: 0, filter: {}, from: null, to: null, logs: [], failures: [] }
+  const tally = new SummaryTally()
+  const nothing = { records: 0, definitions: 0, filter: {}, summary: tally.summary(), logs: [], failures: [] }
   if ('reason' in read) return { ...nothing, valid: false, reason: read.reason }
   const { evidence } = read
   const rules = new EvidenceRules(evidence.filter)
   const checker = new ProofChecker(keys)
   const failures: EvidenceFailure[] = []
   const sizes = new Map<string, number>()
-  const times: string[] = []
   for (const list of evidenceLists) {
     for (const [at, proof] of evidence[list].entries()) {
       const judged = await checker.check(proof)
@@ -68,38 +68,39 @@ export async function checkEvidence(
       }
       const { origin, size, record } = judged
       sizes.set(origin, Math.max(size, sizes.get(origin) ?? 0))
-      if (list === 'records') times.push(String(record['ts']))
       const definition = definitionIn(record)
-      const reason =
-        rules.errorOf(list, judged, definition && sha256Hex(definition.text)) ??
-        cosignatureFailure(proof, witnesses, now)
+      const cosigned = cosignedBy(proof, witnesses, now)
+      const reason = rules.errorOf(list, judged, definition && sha256Hex(definition.text)) ?? cosigned.failure
       if (reason !== undefined) fail(reason)
+      else if (list === 'records') tally.add(record, cosigned.by)
     }
   }
-  times.sort()
   return {
     valid: failures.length === 0,
     records: evidence.records.length,
     definitions: evidence.definitions.length,
     filter: evidence.filter,
-    from: times[0] ?? null,
-    to: times.at(-1) ?? null,
+    summary: tally.summary(),
     logs: [...sizes].map(([origin, size]) => ({ origin, size })),
     failures,
   }
 }
 
-function cosignatureFailure(
-  text: string,
-  witnesses: WitnessPolicy | undefined,
-  now: number,
-): string | undefined {
+interface Cosigned {
+  /** Names of the witnesses whose cosignature counts. */
+  readonly by: readonly string[]
+  readonly failure?: string
+}
+
+function cosignedBy(text: string, witnesses: WitnessPolicy | undefined, now: number): Cosigned {
   const note = parseNote(parseProof(text)?.checkpoint ?? '')
-  if (witnesses === undefined || note === undefined) return undefined
+  if (witnesses === undefined || note === undefined) return { by: [] }
   const { keys, quorum = keys.length } = witnesses
-  const judged = keys.map((key) => judgeCosignature(note, key))
-  if (judged.some(({ kind }) => kind === 'wrong')) return 'a cosignature of its checkpoint is wrong'
   const latest = (now + MAX_AHEAD_MS) / 1000
-  const valid = judged.filter((one) => one.kind === 'valid' && one.time <= latest).length
-  return valid >= quorum ? undefined : `${valid} of ${quorum} required witnesses cosigned its checkpoint`
+  const judged = keys.map((key) => ({ name: key.name, ...judgeCosignature(note, key) }))
+  const by = judged.flatMap((one) => (one.kind === 'valid' && one.time <= latest ? [one.name] : []))
+  if (judged.some(({ kind }) => kind === 'wrong'))
+    return { by, failure: 'a cosignature of its checkpoint is wrong' }
+  if (by.length >= quorum) return { by }
+  return { by, failure: `${by.length} of ${quorum} required witnesses cosigned its checkpoint` }
 }

@@ -24,6 +24,7 @@ const MODULES = [
   'check-tlog-proof',
   'evidence-data',
   'evidence-rules',
+  'evidence-summary',
   'judge-evidence',
   'page/dom',
   'page/sentence',
@@ -137,6 +138,9 @@ page that they control, a contract, an earlier audit. A key in this file would p
 them with a key of their own, and puts that key beside them.
 The operator writes the keys, with the leaves that each may sign, by
 <code>npx svc-sdk audit verify DIR --write-keys FILE</code>.</p></details>
+<h2>Summary</h2>
+<p id="counted">Of all records of this file, as they say; they are not checked.</p>
+<table id="overview"></table>
 <h2>What this file has</h2>
 <table id="summary"></table>
 <p>It is also checked that each record is of the selection and is here once. The numbers of what is not here, and who made

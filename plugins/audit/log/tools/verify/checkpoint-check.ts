@@ -2,7 +2,6 @@
 
 import { JOURNAL_FILE } from '../../format/paths.js'
 import { digestToBase64 } from '../../tree/journal-codec.js'
-import type { KeyHistory } from '../../tree/key-history.js'
 import { signersOf } from '../../tree/note.js'
 import { type CheckpointWalk, type KeptCheckpoint, signatureFailure } from './checkpoint-walk.js'
 import type { Context } from './inventory.js'
@@ -11,9 +10,6 @@ import { MissingCheckpoints } from './missing-checkpoints.js'
 import type { Claim, Mark } from './tree-check.js'
 import type { ClockCheck, CosignedHeadSearch } from './witnesses.js'
 
-/** Called for each checkpoint that agrees with the tree. Its own signature may be unchecked: `signatureFailure`. */
-export type OnCheckpoint = (checkpoint: KeptCheckpoint, keys: KeyHistory) => void
-
 export interface CheckpointParts {
   readonly walk: CheckpointWalk
   /** Heads kept elsewhere. */
@@ -21,7 +17,6 @@ export interface CheckpointParts {
   /** Set if witnesses are required. */
   readonly cosigned: CosignedHeadSearch | undefined
   readonly clock: ClockCheck
-  readonly onCheckpoint: OnCheckpoint | undefined
   /** Checks signatures that others cover, too. */
   readonly strict: boolean
 }
@@ -106,7 +101,7 @@ export class CheckpointCheck {
   judge(): Mark | undefined {
     const lines = this.#lines
     this.#lines = []
-    const { clock, cosigned, onCheckpoint, strict } = this.#parts
+    const { clock, cosigned, strict } = this.#parts
     const { keys, findings } = this.#context
     const vouching = new Set<string>()
     let confirmed: Mark | undefined
@@ -131,7 +126,6 @@ export class CheckpointCheck {
         findings.totals.checkpoints++
         this.#newest = checkpoint
         cosigned?.offer(checkpoint)
-        onCheckpoint?.(checkpoint, keys)
         clock.checkpoint(checkpoint.note)
       }
       this.#missing.take(entry, isNoted || valid.length > 0)

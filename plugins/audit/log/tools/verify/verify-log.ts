@@ -12,7 +12,7 @@ import { originOfCheckpoints } from '../../tree/checkpoint-file.js'
 import { KeyHistory } from '../../tree/key-history.js'
 import { shortLogId } from '../../tree/record-place.js'
 import { checkAgents } from './agent-check.js'
-import { CheckpointCheck, type OnCheckpoint } from './checkpoint-check.js'
+import { CheckpointCheck } from './checkpoint-check.js'
 import { CheckpointWalk, headsKeptElsewhere, headsOf, type KeptCheckpoint } from './checkpoint-walk.js'
 import { DayChecks } from './day-checks.js'
 import { Findings } from './findings.js'
@@ -61,7 +61,6 @@ export interface VerifyOptions {
   /** Called for each failure; the report keeps the first 1000. */
   onFailure?: (failure: VerifyFailure) => void
   onProgress?: (progress: VerifyProgress) => void
-  onCheckpoint?: OnCheckpoint
 }
 
 // Codes of the system, and the code for a line that is longer than any record.
@@ -151,7 +150,7 @@ type Result = Partial<Pick<VerifyReport, 'origin' | 'head' | 'cosigned' | 'remov
 async function check(
   context: Context,
   { genesis, removals }: JournalFacts,
-  { origin: wanted, witnesses, onCheckpoint, strict = false, agents }: VerifyOptions,
+  { origin: wanted, witnesses, strict = false, agents }: VerifyOptions,
   heads: readonly KeptCheckpoint[],
 ): Promise<Result> {
   const { dir, findings, sizes } = context
@@ -163,7 +162,7 @@ async function check(
   const walk = new CheckpointWalk(context, origin)
   const cosigned = witnesses && new CosignedHeadSearch(witnesses)
   const clock = new ClockCheck(witnesses?.keys ?? [])
-  const checks = new CheckpointCheck(context, { walk, against, cosigned, clock, onCheckpoint, strict })
+  const checks = new CheckpointCheck(context, { walk, against, cosigned, clock, strict })
   await new LogCheck(context, checks, new DayChecks(context)).run()
   if (agents === true) await checkAgents(context)
   const { head } = checks

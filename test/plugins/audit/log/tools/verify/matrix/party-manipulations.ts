@@ -4,7 +4,7 @@ import { mkdirSync, rmSync } from 'node:fs'
 import { canonicalize, toBase64 } from '@svc/core/json'
 import { publicKeyLine } from '@svc/plugin-audit/internal/log/keys/public-key'
 import { LogBuilder } from '../../../../../../support/audit-log.js'
-import { EARLY, type Files, first, PAST, REMOVED, second, stranger, TODAY } from './fixture.js'
+import { EARLY, type Files, first, REMOVED, second, stranger, TODAY } from './fixture.js'
 import type { Manipulation } from './manipulation.js'
 
 const journal = 'audit.journal'
@@ -28,13 +28,6 @@ function rewritten(f: Files, more: (log: LogBuilder) => void = () => undefined):
   log.seal()
   log.finish()
   f.write(HEAD, head)
-}
-
-/** A line in the form of a signed report. */
-function reportBy(signer: typeof second, members: object): string {
-  const unsigned = { ...members, key_id: signer.keyId }
-  const sig = signer.sign(Buffer.from(`svc-audit-report/1\n${canonicalize(unsigned)}`))
-  return canonicalize({ ...unsigned, sig: `ed25519:${toBase64(sig)}` })
 }
 
 const plant = (f: Files, name: string, text: string) => {
@@ -116,13 +109,5 @@ export const partyManipulations: readonly Manipulation[] = [
     tamper: (f, log) => plant(f, `agents/node/${EARLY}/run.ndjson`, `${log.recordLine(EARLY, {}, second)}\n`),
     options: { agents: true },
     found: [`agents/node/${EARLY}/run.ndjson:1: agent_file`],
-  },
-  {
-    title: 'a report that the same key signed is inserted as a record',
-    tamper: (f) => {
-      const report = reportBy(second, { ts: `${PAST}T10:00:00.000Z`, report: 1 })
-      f.lines(`audit-${PAST}.ndjson`, (lines) => lines.toSpliced(3, 0, report))
-    },
-    found: [`audit-${PAST}.ndjson:4: bad_signature`],
   },
 ]
