@@ -139,6 +139,12 @@ const toolsSchema = z
 export const ap2Schema = z
   .strictObject({
     enabled: z.boolean().default(true).describe('Verify mandates.'),
+    role: z
+      .enum(['merchant', 'payment'])
+      .default('merchant')
+      .describe(
+        'Whose server the gateway is in front of: of a `merchant`, who has the checkout, so that a payment mandate needs it in the same call; or of a `payment` service (credential provider, network, PSP), which never gets it, so that a payment mandate is verified by itself, and a call that needs a mandate needs one for a payment.',
+      ),
     requireForSideEffects: z.boolean().default(false).describe('Side-effecting calls require a mandate.'),
     headers: headersSchema,
     trust: trustSchema,

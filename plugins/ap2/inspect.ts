@@ -77,12 +77,12 @@ async function errorOf(
     methods: { key: didKey, jwk: didJwk, ...methods },
   })
   const verifier = new MandateVerifier(
-    { algorithms: new Set(['ES256', 'ES384', 'EdDSA']), skewSec },
+    { algorithms: new Set(['ES256', 'ES384', 'EdDSA']), skewSec, role: 'merchant' },
     keys,
     clock,
   )
   try {
-    await verifier.verify(signed, new Set(audiences ?? signed.flatMap(ownAudiences)), onCheck)
+    await verifier.verify(signed, { audiences: new Set(audiences ?? signed.flatMap(ownAudiences)) }, onCheck)
     return undefined
   } catch (error) {
     if (error instanceof MandateError) return error

@@ -80,7 +80,11 @@ function stageOf(config: Ap2Config, context: PluginContext): Stage {
   const clock = resolve(container, tokens.Clock)
   const web = didWeb(config, context)
   const keys = issuerKeys(config, context, web)
-  const rules = { algorithms: new Set<string>(trust.algorithms), skewSec: trust.clockSkewSec }
+  const rules = {
+    algorithms: new Set<string>(trust.algorithms),
+    skewSec: trust.clockSkewSec,
+    role: config.role,
+  }
   const own = publicUrl === undefined ? [] : [publicUrl]
   return new Ap2Stage({
     requirement: new MandateRequirement(config),

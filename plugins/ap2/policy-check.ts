@@ -25,6 +25,7 @@ export function checkSection(config: Ap2Config, bindings: DependencyContainer): 
     ...checkMethods(config, bindings),
     ...checkIssuers(config),
     ...checkTools(config),
+    ...checkRole(config),
     ...checkDenials(config, bindings),
   ]
 }
@@ -90,6 +91,34 @@ function checkTools({ mode, tools }: Ap2Config): ConfigConflict[] {
   }
   if (Object.keys(tools.bind).length > 0) return []
   return [warning(['tools'], 'without bind, a mandate that bounds a total, items or a merchant is refused')]
+}
+
+function checkRole({ role, tools }: Ap2Config): ConfigConflict[] {
+  const bound = Object.entries(tools.bind)
+  if (role === 'merchant')
+    return bound.flatMap(([pattern, { openCheckoutHash }]) =>
+      openCheckoutHash === undefined
+        ? []
+        : [warning(['tools', 'bind', pattern, 'openCheckoutHash'], 'has no effect with role: merchant')],
+    )
+  return bound.flatMap(([pattern, { items, openCheckoutHash }]) => [
+    ...(items === undefined
+      ? []
+      : [
+          warning(
+            ['tools', 'bind', pattern, 'items'],
+            'a payment mandate bounds no items, so a call without its checkout is refused',
+          ),
+        ]),
+    ...(openCheckoutHash !== undefined
+      ? []
+      : [
+          warning(
+            ['tools', 'bind', pattern],
+            'without openCheckoutHash, a payment mandate with the constraint payment.reference is refused',
+          ),
+        ]),
+  ])
 }
 
 /** With `deny_on`, what it does not name is recorded and lets the call pass. */

@@ -3,10 +3,18 @@ import type { Call, MandateReport } from '@svc/core'
 import type { HeaderNames } from './presented.js'
 import type { VerifiedMandate } from './verify/verifier.js'
 
+/** Hashes that the call asserts and no mandate of it proves. */
+export type AssertedHashes = Readonly<Partial<Record<'checkout_hash' | 'open_checkout_hash', string>>>
+
+interface VerifiedMandates {
+  readonly verified: readonly VerifiedMandate[]
+  readonly unsignedIntents: readonly string[]
+  readonly asserted: AssertedHashes
+}
+
 export function verifiedReport(
   call: Call,
-  mandates: readonly VerifiedMandate[],
-  intents: readonly string[],
+  { verified: mandates, unsignedIntents: intents, asserted }: VerifiedMandates,
   names: HeaderNames,
 ): MandateReport {
   const record = {
@@ -21,6 +29,7 @@ export function verifiedReport(
       expires: new Date(expiresAt).toISOString(),
     })),
     ...(intents.length === 0 ? {} : { unsigned_intents: intents }),
+    ...(Object.keys(asserted).length === 0 ? {} : { asserted }),
   }
   const presented = Object.values(names).flatMap((name) => {
     const value = call.headers[name]

@@ -19,18 +19,22 @@ import type { Ap2Config } from './config.js'
 import type { IssuerKeys } from './keys/issuer-keys.js'
 import type { MandateReason } from './mandate/error.js'
 import type { HeaderNames } from './presented.js'
+import type { AssertedHashes } from './report.js'
 import type { ArgumentBinding } from './verify/arguments.js'
+import type { VerifiedMandate } from './verify/verifier.js'
 
 type Judged = Pick<CallRequest, 'kind' | 'name' | 'reference' | 'readings' | 'args'>
 
 export class MandateRequirement {
   readonly mode: Ap2Config['mode']
+  readonly role: Ap2Config['role']
   #forSideEffects: boolean
   #tools: PatternSet | undefined
   #bindings: PatternMap<ArgumentBinding>
 
-  constructor({ mode, requireForSideEffects, tools }: Ap2Config) {
+  constructor({ mode, role, requireForSideEffects, tools }: Ap2Config) {
     this.mode = mode
+    this.role = role
     this.#forSideEffects = requireForSideEffects || mode === 'partial'
     this.#tools = tools.allow === undefined ? undefined : compilePatternSet(tools.allow)
     this.#bindings = compilePatternMap(tools.bind)
@@ -79,6 +83,27 @@ export class MandateRequirement {
     return this.#forSideEffects && isSideEffecting(request, call.get(sideEffects))
   }
 
+  /** Whether a mandate of this kind authorizes the action of a call; a payment service acts on payments alone. */
+  authorizes(kind: VerifiedMandate['kind']): boolean {
+    return this.role === 'payment' ? isPayment(kind) : kind !== 'intent'
+  }
+
+  /** What a payment service takes from the arguments, as the call has no checkout. */
+  assertedBy(
+    verified: readonly VerifiedMandate[],
+    bindings: Iterable<ArgumentBinding | undefined>,
+    openCheckoutHash: string | undefined,
+  ): AssertedHashes {
+    if (this.role !== 'payment' || !verified.every(({ kind }) => isPayment(kind) || kind === 'intent'))
+      return {}
+    const isBound = Array.from(bindings).some((binding) => binding?.checkoutHash !== undefined)
+    const checkoutHash = verified.find(({ terms }) => terms.checkoutHash !== undefined)?.terms.checkoutHash
+    return {
+      ...(isBound && checkoutHash !== undefined ? { checkout_hash: checkoutHash } : {}),
+      ...(openCheckoutHash === undefined ? {} : { open_checkout_hash: openCheckoutHash }),
+    }
+  }
+
   /** The most specific binding of each reading; undefined for a reading without one. */
   bindingsOf({ readings }: CallRequest): ReadonlySet<ArgumentBinding | undefined> {
     const found = this.#bindings.lookup(readings).map((matches) => matches[0]?.value)
@@ -92,6 +117,10 @@ export class MandateRequirement {
     if (this.mode === 'observe') return { ...finding, ruling: 'observe' }
     return this.mode === 'full' ? { ...finding, ruling: 'deny' } : finding
   }
+}
+
+function isPayment(kind: VerifiedMandate['kind']): boolean {
+  return kind === 'payment' || kind === 'user_payment'
 }
 
 interface ExplainedParts {
@@ -128,6 +157,7 @@ export function explainMandates(
   const isRequired = requirement.isRequired(call, request)
   const effect = effects[requirement.mode]
   say(`${isRequired ? 'needs a mandate' : 'verifies a mandate if the call has one'}; ${effect}`)
+  if (requirement.role === 'payment') say('a payment mandate is verified without its checkout')
   say(`mandates are in ${headers.intent}, ${headers.cart} or ${headers.bundle}`)
   const { allowed } = keys
   say(`accepted issuers: ${allowed.length === 0 ? 'none, so every mandate is refused' : allowed.join(', ')}`)

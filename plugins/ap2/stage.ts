@@ -29,7 +29,7 @@ import { type HeaderNames, presentedValues } from './presented.js'
 import { unverifiedReport, verifiedReport } from './report.js'
 import { explainMandates, type MandateRequirement } from './requirement.js'
 import { keyClaim, type Reservation, UseHold, type UseStore, unavailable, useClaims } from './use-hold.js'
-import { checkArguments } from './verify/arguments.js'
+import { assertedOpenCheckout, checkArguments } from './verify/arguments.js'
 import type { MandateVerifier, VerifiedMandate } from './verify/verifier.js'
 
 export interface Verification {
@@ -142,15 +142,18 @@ export class Ap2Stage implements Stage {
     this.#verification ??= verification()
     const { parse, verifier } = await this.#verification
     const { signed, unsignedIntents } = await parse(values.values())
-    const verified = await verifier.verify(signed, audiences(request.server))
-    const authorizes = verified.some(({ kind }) => kind !== 'intent')
-    if (isRequired && !authorizes) {
-      throw new MandateError('ap2_missing', 'the call needs a mandate for its action, and has an intent only')
+    const bindings = requirement.bindingsOf(request)
+    const openCheckoutHash = assertedOpenCheckout(bindings, request.args)
+    const context = { audiences: audiences(request.server), openCheckoutHash }
+    const verified = await verifier.verify(signed, context)
+    if (isRequired && !verified.some(({ kind }) => requirement.authorizes(kind))) {
+      throw new MandateError('ap2_missing', 'the call needs a mandate for its action, and has others only')
     }
     if (verified.length === 0) return undefined
     const terms = verified.map((mandate) => mandate.terms)
-    for (const binding of requirement.bindingsOf(request)) checkArguments(terms, request.args, binding)
-    return { verified, report: verifiedReport(call, verified, unsignedIntents, headers) }
+    for (const binding of bindings) checkArguments(terms, request.args, binding)
+    const asserted = requirement.assertedBy(verified, bindings, openCheckoutHash)
+    return { verified, report: verifiedReport(call, { verified, unsignedIntents, asserted }, headers) }
   }
 
   /** Reserves the mandates for this call, and ties its idempotency key to them. Rejects with `MandateError`. */

@@ -16,6 +16,7 @@ export const mandateReasons = [
   'ap2_chain_broken',
   'ap2_hash_mismatch',
   'ap2_constraint_violated',
+  'ap2_unresolved_constraint',
   'ap2_cart_mismatch',
   'ap2_idempotency_mismatch',
   'ap2_replayed',

@@ -40,6 +40,16 @@ export const bindingSchema = z
       .optional()
       .describe('The domain of the payment initiation service: a JSON pointer, or `{ is: … }`.'),
     executionDate: place.optional().describe('The date of execution: a JSON pointer, or `{ is: … }`.'),
+    checkoutHash: pointer
+      .optional()
+      .describe(
+        'JSON pointer to the hash of the checkout that the call asserts; it must be the `transaction_id` of the payment mandate.',
+      ),
+    openCheckoutHash: pointer
+      .optional()
+      .describe(
+        'JSON pointer to the hash of the open checkout mandate that the call asserts. With `role: payment`, the constraint `payment.reference` is compared with it.',
+      ),
   })
   .describe(
     'Where the arguments have what mandates bound; a call is refused if a mandate bounds more, or if no mandate bounds one of these.',
@@ -75,7 +85,7 @@ function memberOf(object: JsonObject, name: string, pointer: string): JsonValue 
 }
 
 const texts = ['currency', 'merchant', 'instrument', 'pisp', 'executionDate'] as const
-const names = ['total', ...texts, 'items'] as const satisfies readonly (keyof Terms)[]
+const names = ['total', ...texts, 'items', 'checkoutHash'] as const satisfies readonly (keyof Terms)[]
 
 /**
  * Compares the arguments with the terms of all mandates of the call.
@@ -112,10 +122,34 @@ function checkTerms(terms: Terms, args: JsonValue, binding: ArgumentBinding | un
     if (binding?.total === undefined) throw unbound('total')
     if (totalAt(binding, args, terms.currency ?? '') !== terms.total) throw different('total')
   }
+  const { checkoutHash } = terms
+  if (checkoutHash !== undefined && binding?.checkoutHash !== undefined) {
+    if (valueAt(binding.checkoutHash, args) !== checkoutHash)
+      throw new MandateError(
+        'ap2_hash_mismatch',
+        'transaction_id is not the checkout hash that the call asserts',
+      )
+  }
   if (terms.items !== undefined) {
     if (binding?.items === undefined) throw unbound('items')
     if (!isSameItems(itemsAt(binding.items, args), terms.items)) throw different('items')
   }
+}
+
+/**
+ * The hash of the open checkout mandate that the call asserts; undefined without a place for it, and if the readings of the
+ * tool's name have different ones.
+ */
+export function assertedOpenCheckout(
+  bindings: Iterable<ArgumentBinding | undefined>,
+  args: JsonValue,
+): string | undefined {
+  const [found, ...others] = new Set(
+    Array.from(bindings, (binding) =>
+      binding?.openCheckoutHash === undefined ? undefined : valueAt(binding.openCheckoutHash, args),
+    ),
+  )
+  return typeof found === 'string' && found !== '' && others.length === 0 ? found : undefined
 }
 
 function textAt(place: Place, args: JsonValue): JsonValue | undefined {

@@ -9,8 +9,8 @@ import type { Action, OpenMandate } from './signed-mandate.js'
 interface ConstraintContext {
   /** Milliseconds since the epoch. */
   readonly now: number
-  /** Digests of the open checkout mandates of the call. */
-  readonly openCheckouts: ReadonlySet<string>
+  /** Digests of the open checkout mandates of the call, or the one that the call asserts; undefined if that is missing. */
+  readonly openCheckouts: ReadonlySet<string> | string | undefined
 }
 
 /** @throws {MandateError} for the first constraint that the action violates */
@@ -105,7 +105,10 @@ function isMet(
     case 'payment.allowed_pisps':
       return constraint.allowed.some(({ domain_name }) => domain_name === pisp?.domain_name)
     case 'payment.reference':
-      return openCheckouts.has(constraint.conditional_transaction_id)
+      if (openCheckouts === undefined) throw unresolved(constraint.type)
+      return typeof openCheckouts === 'string'
+        ? openCheckouts === constraint.conditional_transaction_id
+        : openCheckouts.has(constraint.conditional_transaction_id)
     case 'payment.execution_date': {
       // Without a date the payment is executed at once.
       const at = execution_date === undefined ? now : Date.parse(execution_date)
@@ -134,6 +137,13 @@ function isAmong(allowed: readonly { readonly id: string }[], id: string | undef
 
 function violated(what: string): MandateError {
   return new MandateError('ap2_constraint_violated', `the open mandate does not allow it: ${what}`)
+}
+
+function unresolved(what: string): MandateError {
+  return new MandateError(
+    'ap2_unresolved_constraint',
+    `the call asserts no open checkout, which ${what} refers to: ap2.tools.bind has no openCheckoutHash, or nothing is there`,
+  )
 }
 
 function unknown({ type }: Constraint): MandateError {

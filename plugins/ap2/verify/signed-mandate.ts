@@ -89,4 +89,6 @@ export interface Terms {
   readonly pisp?: string | null
   /** Null if the payment is executed at once. */
   readonly executionDate?: string | null
+  /** The hash of the checkout that a payment is for. */
+  readonly checkoutHash?: string
 }

@@ -195,7 +195,7 @@ function checkCheckoutHash(action: Action | undefined, hash: HashAlgorithm): voi
 function termsOf(action: Action): Terms {
   if (action.kind === 'checkout') return checkoutTerms(action.checkout)
   if (action.kind !== 'payment') return {}
-  const { payment_amount, payee, payment_instrument, pisp, execution_date } = action.body
+  const { transaction_id, payment_amount, payee, payment_instrument, pisp, execution_date } = action.body
   return {
     total: payment_amount.amount,
     currency: payment_amount.currency,
@@ -203,6 +203,7 @@ function termsOf(action: Action): Terms {
     instrument: payment_instrument.id,
     pisp: pisp?.domain_name ?? null,
     executionDate: execution_date ?? null,
+    checkoutHash: transaction_id,
   }
 }
 

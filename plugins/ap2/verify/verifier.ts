@@ -27,6 +27,8 @@ export type CheckName = (typeof checks)[number]
 export interface VerifierRules {
   readonly algorithms: ReadonlySet<string>
   readonly skewSec: number
+  /** A payment service has no checkouts, so that it verifies a payment without one. */
+  readonly role: 'merchant' | 'payment'
 }
 
 export interface VerifiedMandate {
@@ -42,6 +44,14 @@ export interface VerifiedMandate {
   /** Milliseconds since the epoch. */
   readonly expiresAt: number
   readonly terms: Terms
+}
+
+/** What the call and the gateway say beside the mandates. */
+export interface MandateContext {
+  /** The gateway's names. */
+  readonly audiences: ReadonlySet<string>
+  /** The hash of the open checkout mandate that the call asserts. */
+  readonly openCheckoutHash?: string | undefined
 }
 
 interface Checked {
@@ -63,15 +73,15 @@ export class MandateVerifier {
     this.#clock = clock
   }
 
-  /** `audiences` are the gateway's names. Rejects with `MandateError`. */
+  /** Rejects with `MandateError`. */
   async verify(
     mandates: readonly SignedMandate[],
-    audiences: ReadonlySet<string>,
+    { audiences, openCheckoutHash }: MandateContext,
     onCheck: OnCheck = () => undefined,
   ): Promise<readonly VerifiedMandate[]> {
     const checked: Checked[] = []
     for (const mandate of mandates) checked.push(await this.#verifyOne(mandate, audiences, onCheck))
-    this.#checkTogether(checked)
+    this.#checkTogether(checked, openCheckoutHash)
     for (const mandate of mandates) onCheck(mandate, 'constraints')
     return checked.map(({ mandate }) => mandate)
   }
@@ -122,26 +132,30 @@ export class MandateVerifier {
     return { mandate: verified, content }
   }
 
-  #checkTogether(checked: readonly Checked[]): void {
+  #checkTogether(checked: readonly Checked[], openCheckoutHash: string | undefined): void {
     const contents = checked.map(({ content }) => content)
     const actions = contents.flatMap(({ action }) => action ?? [])
     if (new Set(actions.map(({ kind }) => kind)).size < actions.length) {
       throw new MandateError('ap2_mandate_conflict', 'two different mandates of one kind are given')
     }
-    for (const action of actions) checkReference(action, actions)
+    const isPayment = this.#rules.role === 'payment'
+    for (const action of actions) checkReference(action, actions, isPayment)
     const opens = contents.flatMap(({ open }) => open)
     const openCheckouts = new Set(
       opens.flatMap(({ body, digests }) => (body.vct === 'mandate.checkout.open.1' ? [...digests] : [])),
     )
-    const context = { now: this.#clock.now(), openCheckouts }
+    // A payment service has what the call asserts, or nothing.
+    const isAsserted = isPayment && openCheckouts.size === 0
+    const context = { now: this.#clock.now(), openCheckouts: isAsserted ? openCheckoutHash : openCheckouts }
     for (const open of opens) for (const action of actions) checkConstraints(open, action, context)
   }
 }
 
-/** A payment refers to its checkout, which must be present. */
-function checkReference(action: Action, actions: readonly Action[]): void {
+/** A payment refers to its checkout, which must be present, unless the gateway is in front of a payment service. */
+function checkReference(action: Action, actions: readonly Action[], isOptional: boolean): void {
   if (action.kind === 'payment') {
     const checkout = actions.find(({ kind }) => kind === 'checkout')
+    if (checkout === undefined && isOptional) return
     const expected = checkout?.kind === 'checkout' ? digestOf(checkout.checkoutJwt, action.hash) : undefined
     if (action.body.transaction_id !== expected) {
       throw new MandateError(
@@ -152,6 +166,7 @@ function checkReference(action: Action, actions: readonly Action[]): void {
   }
   if (action.kind === 'user_payment') {
     const cart = actions.find(({ kind }) => kind === 'cart')
+    if (cart === undefined && isOptional) return
     if (cart?.kind !== 'cart' || !action.transactionData.includes(cart.digest)) {
       throw new MandateError(
         'ap2_hash_mismatch',

@@ -23,6 +23,7 @@ export function issue(shape: MandateShape, over: Partial<Issuance> = {}): Promis
 
 interface Rules extends Partial<IssuerRules>, Partial<VerifierRules> {
   readonly audiences?: readonly string[]
+  readonly openCheckoutHash?: string
   readonly clock?: FakeClock
 }
 
@@ -31,7 +32,8 @@ function verifierOf(rules: Rules = {}): MandateVerifier {
   const builtin = { key: didKey, jwk: didJwk }
   const keys = new IssuerKeys({ allowed, didMethods, pinned, methods: methods ?? builtin })
   const algorithms = rules.algorithms ?? new Set(['ES256', 'ES384', 'EdDSA'])
-  return new MandateVerifier({ algorithms, skewSec: rules.skewSec ?? 30 }, keys, rules.clock ?? clock)
+  const { skewSec = 30, role = 'merchant' } = rules
+  return new MandateVerifier({ algorithms, skewSec, role }, keys, rules.clock ?? clock)
 }
 
 /** The verified mandates. Rejects with `MandateError`. */
@@ -40,7 +42,8 @@ export async function verify(
   rules: Rules = {},
 ): Promise<readonly VerifiedMandate[]> {
   const { signed } = await parsePresented(values)
-  return verifierOf(rules).verify(signed, new Set(rules.audiences ?? ['shop']))
+  const { audiences = ['shop'], openCheckoutHash } = rules
+  return verifierOf(rules).verify(signed, { audiences: new Set(audiences), openCheckoutHash })
 }
 
 /** The reason of the first check that fails, or `verified`. */
