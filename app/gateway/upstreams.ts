@@ -100,7 +100,6 @@ export function createMcpProxy(
     client: gatewayImplementation,
     probeTimeoutMs: server.upstreamTimeoutMs,
     passParams: server.mcp.pass_params,
-    dropMeta: server.mcp.drop_meta,
     denials: server.mcp.denials,
   })
 }

@@ -74,8 +74,6 @@ export interface McpProxyOptions {
   readonly probeTimeoutMs: number
   /** Params of guarded methods that the policy passes, beside those of the protocol. */
   readonly passParams: readonly string[]
-  /** Members of `_meta` of requests that the policy removes. */
-  readonly dropMeta: readonly string[]
   readonly denials: Denials
   /** Called for the first request with a session; rejects if the key cannot be read. */
   sessions(): MaybePromise<SessionBinding>
@@ -117,12 +115,10 @@ export class McpProxy {
 
   /** The request of an exchange; `body` is null unless the method is POST. Throws or rejects with `Refusal`. */
   read(control: CallControl, exchange: McpExchange, body: RequestBody | null): MaybePromise<CallRequest> {
-    const { passParams, dropMeta } = this.#parts
     return after(
       readRequest(control, exchange, body, {
         versions: this.#versions,
-        passParams,
-        dropMeta,
+        passParams: this.#parts.passParams,
         interfaces: this.#responses.caches.interfaces,
         rounds: this.rounds,
         begin: () => this.#running.begin(control.call, exchange),

@@ -1,6 +1,6 @@
 // Reads the request of an exchange in the form that the stages judge.
 import { after, attempt, type CallRequest, callRequest, type MaybePromise } from '@svc/core'
-import { canonicalize, isJsonObject, type JsonValue } from '@svc/core/json'
+import { canonicalize, type JsonValue } from '@svc/core/json'
 import { formatReference } from '@svc/core/match'
 import type { CallControl } from '@svc/core/pipeline'
 import { idempotencyKeyOf, isIdempotencyKey, keyExpected } from '../http/call-headers.js'
@@ -11,7 +11,7 @@ import type { GatewayRounds } from './gateway-rounds.js'
 import { checkContentType, checkRequestHead } from './header-validation.js'
 import { invalidParams, McpRefusal } from './mcp-refusal.js'
 import { idOf, type Message, parseJsonBody, readMessage } from './message.js'
-import { metaOf, replaceMeta } from './meta.js'
+import { metaOf } from './meta.js'
 import { META_EMERGENCY, META_ESCALATION_ID, META_IDEMPOTENCY_KEY } from './protocol.js'
 import { withValidNames } from './references.js'
 import { type ServerVersions, UNVERSIONED } from './server-versions.js'
@@ -25,8 +25,6 @@ export interface RequestRules {
   readonly versions: ServerVersions
   /** Params of guarded methods that the policy passes, beside those of the protocol. */
   readonly passParams: readonly string[]
-  /** Members of `_meta` that are removed before the request is judged. */
-  readonly dropMeta: readonly string[]
   /** The interfaces of tools, which callers that may use the tools may read. */
   readonly interfaces: UiResources
   readonly rounds: Pick<GatewayRounds, 'opened'>
@@ -143,12 +141,12 @@ function readBody(
   control: CallControl,
   exchange: McpExchange,
   body: RequestBody,
-  { passParams, dropMeta, rounds }: RequestRules,
+  { passParams, rounds }: RequestRules,
 ): MaybePromise<MessageSubject> {
   const value = jsonOf(body, exchange)
   exchange.id = exchange.translation?.clientId ?? idOf(value)
   const message = readMessage(value)
-  const split = splitTaskIds(withoutMeta(message, dropMeta))
+  const split = splitTaskIds(message)
   exchange.message = split.message
   if (split.message === message && 'text' in body) exchange.text = body.text
   exchange.tasks = split.tasks
@@ -169,16 +167,6 @@ function readBody(
     delete exchange.text
     return subjectOf(opened.message)
   })
-}
-
-function withoutMeta(message: Message, names: readonly string[]): Message {
-  if (message.type === 'response') return message
-  const meta = metaOf(message.params)
-  if (!names.some((name) => Object.hasOwn(meta, name))) return message
-  const kept = Object.entries(meta).filter(([name]) => !names.includes(name))
-  const whole = replaceMeta(message.whole, Object.fromEntries(kept))
-  const { params } = whole
-  return isJsonObject(params) ? { ...message, whole, params } : message
 }
 
 /** A GET opens a stream, a DELETE ends a session: neither carries a message. */

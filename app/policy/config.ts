@@ -46,9 +46,6 @@ function targetMistake(target: string): string | undefined {
   return undefined
 }
 
-/** Members of `_meta` that the protocol or the gateway reads. */
-const metaInUse = /^(?:io\.modelcontextprotocol\/.*|svc\/.*|progressToken|traceparent|tracestate|baggage)$/
-
 const serverSchema = z
   .strictObject({
     host: z.string().min(1).default('127.0.0.1').describe('Address to listen on.'),
@@ -131,20 +128,7 @@ const serverSchema = z
           .array(z.string().min(1))
           .default([])
           .describe(
-            'Names of params that guarded MCP methods may have beside those of the protocol; others are refused. They are judged and hashed like arguments.',
-          ),
-        drop_meta: z
-          .array(
-            z
-              .string()
-              .min(1)
-              .refine((name) => !metaInUse.test(name), {
-                error: 'expected a member that neither the protocol nor the gateway reads',
-              }),
-          )
-          .default(['claudecode/toolUseId'])
-          .describe(
-            'Members of `_meta` that are removed from requests before they are judged: numbers that differ in each repeat of a call.',
+            'Names of params that guarded MCP methods may have beside those of the protocol; others are refused, but for `_meta`. They are judged, hashed and a part of the call like arguments.',
           ),
         revisions: z
           .enum(['all', 'handshake'])

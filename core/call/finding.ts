@@ -45,7 +45,7 @@ export interface Finding {
   readonly ruling?: 'report' | 'deny' | 'escalate' | 'confirm' | 'observe'
   /** With the ruling `confirm`: what the person at the client is asked. */
   readonly confirmation?: RequiredConfirmation
-  /** With the ruling `escalate`: whose approval it needs, and of what. */
+  /** With the rulings `escalate` and `confirm`: whose approval it needs, and of what. */
   readonly approval?: RequiredApproval
   /** Set in a recorded call if the finding may apply. A live call counts it as one that applies. */
   readonly possible?: PossibleFinding

@@ -1,5 +1,7 @@
 // The parsed request of a call, its agent, trace and target.
 import { canonicalize } from '../json/canonical.js'
+import { membersLike } from '../json/members.js'
+import { isJsonObject } from '../json/parse-object.js'
 import type { JsonObject, JsonValue } from '../json/value.js'
 import { pathReadings } from '../match/readings.js'
 import { formatReference } from '../match/reference.js'
@@ -123,22 +125,24 @@ export function canonicalInput(
   return `{"arguments":${canonicalArgs},"params":${canonicalParams ?? '{}'}}`
 }
 
-/** The members of `_meta` by which a client describes itself in each request (2026-07-28). */
-const clientMembers: ReadonlySet<string> = new Set(
-  ['protocolVersion', 'clientInfo', 'clientCapabilities', 'logLevel'].map(
-    (name) => `io.modelcontextprotocol/${name}`,
-  ),
-)
-
 /**
- * The input of `canonicalInput` without what the client says of itself, which does not make a call another one: of two
- * calls with the same text one repeats the other.
+ * The input of `canonicalInput` that makes a call the same as another one: of two calls with the same text one repeats the
+ * other. `_meta` does not count, as clients write there what differs in each repeat, except the members at these paths of
+ * rules, such as `['params', '_meta', 'acme/amount']`.
  */
-export function repeatableInput(request: CallRequest): string {
+export function repeatableInput(
+  request: CallRequest,
+  reads: readonly (readonly (string | number)[])[] = [],
+): string {
   const { params: { _meta: meta, ...others } = {} } = request
-  if (typeof meta !== 'object' || meta === null || Array.isArray(meta)) return canonicalInput(request)
-  const kept = Object.entries(meta).filter(([name]) => !clientMembers.has(name))
-  const params = kept.length === 0 ? others : { ...others, _meta: Object.fromEntries(kept) }
+  if (meta === undefined) return canonicalInput(request)
+  const read = reads.flatMap(([root, member, name]) =>
+    root === 'params' && member === '_meta' && typeof name === 'string' && isJsonObject(meta)
+      ? membersLike(meta, name)
+      : [],
+  )
+  const counted = isJsonObject(meta) ? Object.entries(meta).filter(([name]) => read.includes(name)) : []
+  const params = counted.length === 0 ? others : { ...others, _meta: Object.fromEntries(counted) }
   const { canonicalParams: _, ...rest } = request
   return canonicalInput(
     Object.keys(params).length === 0 ? rest : { ...rest, canonicalParams: canonicalize(params) },

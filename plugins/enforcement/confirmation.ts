@@ -65,7 +65,8 @@ function confirmationText(request: CallRequest, findings: FindingList): string {
   const questions = findings.map(
     ({ confirmation, detail, reason }) => confirmation?.question ?? detail ?? reason,
   )
-  const input = repeatableInput(request)
+  const reads = findings.flatMap(({ approval }) => approval?.reads ?? [])
+  const input = repeatableInput(request, reads)
   const shown =
     input.length <= MAX_INPUT
       ? input

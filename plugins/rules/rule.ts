@@ -135,7 +135,7 @@ export function ruleFinding(
     stage: 'rules',
     detail,
     ruling: then,
-    ...(then === 'escalate' || confirmation?.otherwise === 'escalate' ? { approval } : {}),
+    ...(then === 'escalate' || confirmation !== undefined ? { approval } : {}),
     ...(confirmation === undefined
       ? {}
       : {

@@ -100,7 +100,6 @@ export class TestProxy implements AsyncDisposable {
       client: { name: 'svc-test', version: '1.0.0' },
       probeTimeoutMs,
       passParams,
-      dropMeta: [],
       denials: 'error',
       sessions: async () => new SessionBinding('a key of the test that is long enough'),
     })

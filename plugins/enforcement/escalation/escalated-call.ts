@@ -6,7 +6,6 @@ import {
   type Identity,
   principalKeyOf,
   Refusal,
-  repeatableInput,
   servedDefinition,
 } from '@svc/core'
 import { canonicalize, sha256Hex } from '@svc/core/json'
@@ -20,6 +19,8 @@ export interface EscalatedCall {
   readonly request: CallRequest
   readonly caller: Identity
   readonly fingerprint: string
+  /** The input that the fingerprint is of: what reviewers decide about. */
+  readonly input: string
   readonly findings: FindingList
   readonly reasons: readonly string[]
   /** The findings that an approval has to cover, as `coverageOf` writes them. */
@@ -60,7 +61,7 @@ export function waitOf({ headers }: Call, maxMs: number): number {
 /**
  * Identifies a call, so that an approval lets the same call through and no other: SHA-256, hex, over the canonical JSON
  * (RFC 8785) of principal, server, tool and input, and of the MCP method if the reference does not determine it: a
- * prompt or a resource can be read, completed or subscribed to. A tool is called over either protocol. The input is
+ * prompt or a resource can be read, completed or subscribed to. A tool is called over either protocol. `input` is
  * canonical already, and the members stand in the order of their names. Each approval set that a rule names has
  * escalations of its own. A definition that the caller was served since is another call, too.
  */
@@ -68,6 +69,7 @@ export function fingerprintOf(
   call: Call,
   request: CallRequest,
   caller: Identity,
+  input: string,
   setId: string | undefined,
 ): string {
   const { kind, method, server, reference } = request
@@ -80,5 +82,5 @@ export function fingerprintOf(
     ...(setId === undefined ? {} : { set: setId }),
     tool: reference,
   })
-  return sha256Hex(`{"args":${repeatableInput(request)},${rest.slice(1)}`)
+  return sha256Hex(`{"args":${input},${rest.slice(1)}`)
 }

@@ -15,6 +15,7 @@ import {
   isRefusal,
   mayRunInEmergency,
   Refusal,
+  repeatableInput,
 } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
 import { ApprovalHold, denialOfUsed, denyingHold } from './approval-hold.js'
@@ -63,11 +64,14 @@ export class EscalationHandler {
     const decision = coverageOfRule(this.#parts.rule)
     const escalated = this.#bySet(findings).map(([setId, ofSet]): EscalatedCall => {
       const isOwnSet = setId !== this.#parts.rule.approvalSetId
+      const reads = ofSet.flatMap(({ approval }) => approval?.reads ?? [])
+      const input = repeatableInput(request, reads)
       return {
         call,
         request,
         caller,
-        fingerprint: fingerprintOf(call, request, caller, isOwnSet ? setId : undefined),
+        fingerprint: fingerprintOf(call, request, caller, input, isOwnSet ? setId : undefined),
+        input,
         findings: ofSet,
         reasons: [...new Set(ofSet.map(({ reason }) => reason))],
         wanted: [...new Set(ofSet.map(coverageOf)), ...decision],

@@ -3,7 +3,6 @@ import {
   type Call,
   type CallRequest,
   callerNameOf,
-  canonicalInput,
   type EscalationRule,
   type Ids,
   isSideEffecting,
@@ -36,7 +35,7 @@ export function newEscalation(
   escalated: EscalatedCall,
   { rule, ids, now, policySha256 }: OpeningParts,
 ): NewEscalation {
-  const { call, request, caller, fingerprint, findings, reasons, wanted, setId, emergency } = escalated
+  const { call, request, caller, fingerprint, input, findings, reasons, wanted, setId, emergency } = escalated
   const { showsArguments, severity, isForRulingsAlone: _, approvalSetId: __, ...kept } = rule
   const id = `esc_${ids.traceId()}`
   const redacts = call.get(redactor)
@@ -44,7 +43,6 @@ export function newEscalation(
   const agentReason = typeof metadata?.['reason'] === 'string' ? metadata['reason'] : undefined
   const name = callerNameOf(caller)
   const principalKind = caller.user === undefined && caller.clientId !== undefined ? 'client' : 'user'
-  const input = canonicalInput(request)
   const shown = showsArguments ? (redacts?.text(input) ?? input) : undefined
   const isTruncated = shown !== undefined && shown.length > MAX_SHOWN_ARGS
   const reads = findings.flatMap(({ approval }) => approval?.reads ?? [])

@@ -228,7 +228,7 @@ describe('params beside the arguments, in the gateway', () => {
       async ({ post, sent }) => {
         const args = { path: '/tmp/x' }
         const idIn = (response: Message) => /esc_[0-9a-f]+/.exec(JSON.stringify(response))?.[0]
-        const params = { _meta: { 'acme/a': 1 } }
+        const params = { task: { ttl: 1 } }
         const asked = idIn(await post({ name: 'delete_files', arguments: args, ...params }))
         const imitation = idIn(await post({ name: 'delete_files', arguments: { arguments: args, params } }))
         expect(asked).to.match(/^esc_/)
@@ -240,9 +240,9 @@ describe('params beside the arguments, in the gateway', () => {
   it('belong to an idempotency key', () =>
     withGateway({ dedupe: { timeoutMs: 5_000 } }, async ({ post }) => {
       const headers = { 'idempotency-key': 'k' }
-      const first = await post({ name: 'pay', _meta: { 'acme/amount': 10 } }, headers)
+      const first = await post({ name: 'pay', task: { ttl: 10 } }, headers)
       expect(first).to.have.property('result')
-      const reused = await post({ name: 'pay', _meta: { 'acme/amount': 1_000_000 } }, headers)
+      const reused = await post({ name: 'pay', task: { ttl: 1_000_000 } }, headers)
       expect(reused).to.have.nested.property('error.code', 422)
     }))
 

@@ -184,7 +184,9 @@ describe('a call that waits for a person, attacked', function () {
     const asked = await round({ requestState, inputResponses: { svc: yes } })
     expect(asked.result.inputRequests.svc.params.message).to.contain('Refund 1 EUR?')
     expect(billing.refunds).to.deep.equal([1])
-    // What the form cannot show is a part of what is confirmed, too.
+    // What the rule reads and the form cannot show is a part of what is confirmed, too.
+    const when = 'params._meta["com.example/to"] != ""'
+    await gateway.reload({ ...gateway.policy, rules: [{ ...rule, when }] })
     const long = { arguments: { amount: 1, note: 'x'.repeat(3_000) } }
     const shown = (await round(long, { 'com.example/to': 'ada' })).result
     const reply = { ...long, requestState: shown.requestState, inputResponses: { svc: yes } }

@@ -74,21 +74,16 @@ describe('a call that escalates', () => {
     expect(await opened({ method: 'tools/call' })).to.equal(await opened({ method: null }))
   })
 
-  it('has the same escalation whatever its client says of itself, and another for other members of _meta', async () => {
+  it('has the same escalation whatever its client writes to _meta, and another for other params', async () => {
     const opened = async (params?: Record<string, Record<string, number>>) => {
       const canonicalParams = JSON.stringify(params)
       return idOf(await rig.call({ request: params === undefined ? {} : { params, canonicalParams } }))
     }
-    const client = (version: number) => ({ 'io.modelcontextprotocol/clientInfo': version })
     const plain = await opened()
-    expect(await opened({ _meta: client(1) })).to.equal(plain)
-    const ids = [
-      await opened({ _meta: { ...client(1), run: 1 } }),
-      await opened({ _meta: { ...client(2), run: 1 } }),
-    ]
-    expect(ids[0]).to.equal(ids[1])
-    ids.push(plain, await opened({ _meta: { ...client(2), run: 2 } }), await opened({ state: { run: 1 } }))
-    expect(new Set(ids).size).to.equal(4)
+    expect(await opened({ _meta: { run: 1 } })).to.equal(plain)
+    const state = await opened({ state: { run: 1 } })
+    expect(await opened({ state: { run: 1 }, _meta: { run: 2 } })).to.equal(state)
+    expect(state).to.not.equal(plain)
   })
 
   it('is sent once after its approval, with and without the id', async () => {
