@@ -118,7 +118,7 @@ describe('a call that is refused', function () {
             expect((await refused('send', { to: 'https://example.com/' })).text).to.contain(id)
             await approve(gateway, id)
             const served = await call('send', { to: 'https://example.com/' })
-            expect(served.content?.[0]?.text).to.equal('sent to https://example.com/')
+            expect(served.content?.[0]?.text).to.equal(`sent to https://example.com/toolu_${calls}`)
             await client.close()
           })
         }
