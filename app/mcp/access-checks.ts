@@ -39,6 +39,11 @@ export class AccessChecks {
     return firstResult(this.#all, (check) => check(call, exchange, request))
   }
 
+  /** Undefined if the session is one of the caller's, or if there is none. */
+  ofSession(call: Call, exchange: McpExchange): MaybePromise<Denied | undefined> {
+    return this.#session(call, exchange)
+  }
+
   #session(call: Call, exchange: McpExchange): MaybePromise<Denied | undefined> {
     const { headers, sessionTag } = exchange
     if (sessionTag === undefined || isOwnSession(exchange)) {

@@ -183,9 +183,7 @@ export class ServerRequests {
   }
 
   async #judgeResponse(call: Call, exchange: McpExchange, rules: ServerRequestRules, message: RpcResponse) {
-    const asked = await this.#takeAsked(call, exchange, message.id)
-    await rules.judgeReply(call, asked, message.whole)
-    if (asked !== undefined && call.endedUnsent !== undefined) await this.refuse(call, exchange, message.id)
+    await rules.judgeReply(call, await this.#takeAsked(call, exchange, message.id), message.whole)
   }
 
   async #judgeUpdate(call: Call, exchange: McpExchange, rules: ServerRequestRules, { params }: RpcRequest) {
@@ -225,17 +223,24 @@ export class ServerRequests {
   }
 
   /** Responds to the server in the session of the exchange: without it the server would wait, and so would the call. */
-  async refuse(call: Call, exchange: McpExchange, id: RequestId): Promise<undefined> {
+  async refuse(
+    call: Call,
+    exchange: McpExchange,
+    id: RequestId,
+    message = 'The gateway refuses the request.',
+  ): Promise<undefined> {
     // The call may have ended by the refusal.
     const sending = { signal: AbortSignal.timeout(this.#own.timeoutMs), caller: () => callerOf(call) }
-    const send = createSend(this.#own, exchange.upstream(), call.get(credential), sending)
+    // A call that was denied got no credential.
+    const own = call.get(credential) ?? (await exchange.credential?.())
+    const send = createSend(this.#own, exchange.upstream(), own, sending)
     const headers: Record<string, string> = {}
     const given = {
       [SESSION_ID_HEADER]: serverSessionId(exchange),
       [PROTOCOL_VERSION_HEADER]: exchange.headers[PROTOCOL_VERSION_HEADER],
     }
     for (const [name, value] of Object.entries(given)) if (typeof value === 'string') headers[name] = value
-    const error = { code: rpcCodes.refused, message: 'The gateway refuses the request.' }
+    const error = { code: rpcCodes.refused, message }
     await createRespond(send, headers)({ jsonrpc: '2.0', id, error })
   }
 

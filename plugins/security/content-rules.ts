@@ -65,6 +65,42 @@ function responsesIn(method: string | undefined, args: JsonValue): JsonValue | u
   return method === 'tasks/update' && isJsonObject(args) ? args['inputResponses'] : undefined
 }
 
+/** Schemes that a server may fetch or open, alone or as a part: `git+https`. A single letter is a drive. */
+const FETCHED = /^(?:(?:.*[+.-])?(?:https?|wss?|s?ftps?|file)(?:[+.-].*)?|.)$/i
+/** Also nested ones: `jar:file:`. */
+const SCHEMES = /^(?:[a-z][a-z0-9+.-]*:)+/i
+
+/**
+ * Whether a URI with a scheme of the server's own, such as `demo://` or `ui://`, names something at the server, which
+ * opens nothing else for it: the resource of a request, or a root of the client in a response or an `inputResponses`.
+ */
+function isNameAtServer(
+  text: string,
+  path: readonly (string | number)[],
+  { kind, method }: Pick<CheckedRequest, 'kind' | 'method'>,
+): boolean {
+  if (path.at(-1) !== 'uri') return false
+  const ofResource = kind === 'resource' && path.length === 1
+  const ofRoot = path.at(-3) === 'roots' && (isResult(path, method) || isInputResponse(path, method))
+  const [schemes] = (ofResource || ofRoot ? SCHEMES.exec(text) : undefined) ?? []
+  return (
+    schemes !== undefined &&
+    !schemes
+      .slice(0, -1)
+      .split(':')
+      .some((scheme) => FETCHED.test(scheme))
+  )
+}
+
+function isResult(path: readonly (string | number)[], method: string | null | undefined): boolean {
+  return method === null && path.length === 4 && path[0] === 'result'
+}
+
+function isInputResponse(path: readonly (string | number)[], method: string | null | undefined): boolean {
+  if (method === 'tasks/update') return path.length === 4
+  return path.length === 6 && path[0] === 'params' && path[1] === 'inputResponses'
+}
+
 type CheckedRequest = Pick<CallRequest, 'kind' | 'args'> & Partial<Pick<CallRequest, 'method' | 'params'>>
 
 /**
@@ -73,17 +109,19 @@ type CheckedRequest = Pick<CallRequest, 'kind' | 'args'> & Partial<Pick<CallRequ
  * and the responses in an update of a task are checked: a tool may have requested them.
  */
 export function checkContent(
-  { kind, args, method, params }: CheckedRequest,
+  request: CheckedRequest,
   rules: readonly ContentRule[],
   counter: ScanCounter = { characters: 0 },
 ): Finding[] {
+  const { kind, args, method, params } = request
   const checkedArgs = kind === 'protocol' && method !== null ? responsesIn(method, args) : args
   if (checkedArgs === undefined || rules.length === 0) return []
   const counts = rules.map(() => 0)
   const findings: Finding[] = []
   let checked = 0
   const visit = (text: string, flags: number, path: readonly (string | number)[]): void => {
-    if ((flags === 0 && isPlain(text)) || ++checked > MAX_CHECKED) return
+    if ((flags === 0 && isPlain(text)) || isNameAtServer(text, path, request) || ++checked > MAX_CHECKED)
+      return
     for (const [i, { reason, rule }] of rules.entries()) {
       const violation = rule.violation(text, flags, counter)
       if (violation === undefined) continue

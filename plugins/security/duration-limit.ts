@@ -40,6 +40,9 @@ export class DurationLimit {
   }
 
   #tooLong(): Finding {
-    return lateFinding('duration_too_long', `the call took longer than ${this.#ms} ms`)
+    return lateFinding(
+      'duration_too_long',
+      `the call took longer than ${this.#ms} ms (security.limits.max_duration_ms)`,
+    )
   }
 }

@@ -82,3 +82,26 @@ describe('a request of a server to its client', function () {
     }
   }
 })
+
+describe('the response of a client that the policy denies', function () {
+  this.timeout(120_000)
+  let asking: Asking
+
+  before(async () => {
+    asking = await startAsking()
+  })
+  after(() => asking[Symbol.asyncDispose]())
+
+  const security = { fs_allowlist: ['/srv/**'], egress_allowlist: [] }
+
+  for (const route of routes) {
+    it(`becomes an error for the server, whose call goes on: ${route}`, async () => {
+      await using opened = await openRoute(route, asking.urls.handshake, { security })
+      await using connected = await opened.connect('handshake')
+      const result = await connected.call(requestOf.roots)
+      expect(connected.asked).to.have.length(1)
+      expect(result).to.contain('The gateway refuses the response of the client')
+      expect(result).to.contain('fs_violation')
+    })
+  }
+})

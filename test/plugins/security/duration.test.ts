@@ -76,7 +76,7 @@ describe('security: duration', () => {
         reason: 'duration_too_long',
         stage: 'security',
         level: 'gateway',
-        detail: 'the call took longer than 1000 ms',
+        detail: 'the call took longer than 1000 ms (security.limits.max_duration_ms)',
         isLate: true,
       },
     ])
