@@ -17,6 +17,10 @@ import type { WorkerLink } from './worker-link.js'
 /** A larger response streams; a smaller one is held back until its record is durable. */
 const wholeUpToBytes = 1024 * 1024
 
+/** Time for which an event may hold room until it is complete, and time limit for the gateway's own requests. */
+const unfinishedMs = 300_000
+const ownRequestMs = 60_000
+
 /** A dispatcher that the user bound wins. */
 export function createDispatcher(
   container: DependencyContainer,
@@ -41,7 +45,7 @@ export function createServers(
   dispatcher: UpstreamDispatcher,
 ): StdioServers {
   return new StdioServers({
-    http: new HttpServers(dispatcher, server.upstreamIdleMs),
+    http: new HttpServers(dispatcher, server.upstreamIdleMs ?? unfinishedMs),
     clock: resolve(container, tokens.Clock),
     logger: resolve(container, tokens.Logger),
     meter: resolve(container, tokens.Meter),
@@ -98,7 +102,7 @@ export function createMcpProxy(
       abandonedBytes: server.mcp.abandoned_bytes,
     },
     client: gatewayImplementation,
-    probeTimeoutMs: server.upstreamTimeoutMs,
+    probeTimeoutMs: server.upstreamTimeoutMs ?? ownRequestMs,
     passParams: server.mcp.pass_params,
     denials: server.mcp.denials,
   })

@@ -11,6 +11,7 @@ import {
   denied,
   type Failed,
   type Ids,
+  isRefusal,
   isStream,
   type MaybePromise,
   type Outcome,
@@ -22,6 +23,8 @@ import { SESSION_ID_HEADER } from '../http/header-names.js'
 import type { BufferedResponse } from '../http/response.js'
 import { upstreamHeaders } from '../upstream/headers.js'
 import { outcomeOfError } from '../upstream/invoke.js'
+import { isUpstreamError } from '../upstream/response.js'
+import { responseTimeoutOf } from '../upstream/response-timeout.js'
 import { type CallObservers, callerOf, sendCall } from '../upstream/send.js'
 import { AccessChecks } from './access-checks.js'
 import type { AnnotationCache } from './annotation-cache.js'
@@ -124,6 +127,7 @@ export class McpProxy {
         begin: () => this.#running.begin(control.call, exchange),
       }),
       (request) => {
+        this.#tellServerIfDenied(control.call, exchange)
         const refreshing =
           request.kind === 'tool' ? this.refreshAnnotations(exchange.upstream(), request) : undefined
         return refreshing === undefined ? request : refreshing.then(() => request)
@@ -194,6 +198,7 @@ export class McpProxy {
       signal: call.abortState,
       caller: () => callerOf(call),
       afterSettle: (handler: () => void) => call.afterSettle(handler),
+      responseTimeoutMs: responseTimeoutOf(call),
       onHead: () => control.firstByte(),
     }
     const send = (): MaybePromise<Outcome> =>
@@ -206,6 +211,23 @@ export class McpProxy {
       if (isForServer) return send()
       control.markSent('no')
       return withoutBody(202)
+    })
+  }
+
+  /** A response of the client that does not reach the server: without another one the server, and its call, would wait. */
+  #tellServerIfDenied(call: Call, exchange: McpExchange): void {
+    const { message, connection } = exchange
+    if (message?.type !== 'response' || isForGateway(message) || connection !== undefined) return
+    call.afterSettle(async ({ outcome, sent }) => {
+      if (outcome.kind === 'completed' || sent !== 'no') return
+      if ((await this.#access.ofSession(call, exchange)) !== undefined) return
+      const reason = `The gateway refuses the response of the client: ${outcome.message}`
+      try {
+        await this.#responses.caches.requests.refuse(call, exchange, message.id, reason)
+      } catch (error) {
+        // A server that cannot be reached does not wait longer than it wants.
+        if (!isUpstreamError(error) && !isRefusal(error)) throw error
+      }
     })
   }
 

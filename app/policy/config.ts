@@ -17,6 +17,9 @@ import { varsSchema } from './vars-config.js'
 const milliseconds = (min: number, defaultValue: number, what: string) =>
   z.int().min(min).max(86_400_000).default(defaultValue).describe(`${what}, in milliseconds.`)
 
+const optionalMilliseconds = (what: string) =>
+  z.int().min(1).max(86_400_000).optional().describe(`${what}, in milliseconds.`)
+
 const bytes = (min: number, defaultValue: number, what: string) =>
   z.int().min(min).max(1_073_741_824).default(defaultValue).describe(`${what}, in bytes.`)
 
@@ -91,11 +94,11 @@ const serverSchema = z
     ),
     keepAliveTimeoutMs: milliseconds(0, 5_000, 'Time for which an idle client connection is kept'),
     connectTimeoutMs: milliseconds(1, 5_000, 'Time to connect to an upstream'),
-    upstreamTimeoutMs: milliseconds(1, 60_000, "Time that an upstream has to send its response's headers"),
-    upstreamIdleMs: milliseconds(
-      1,
-      300_000,
-      "Silence allowed within an upstream's response, but for events over MCP; time that one of over 1 MiB has to be complete",
+    upstreamTimeoutMs: optionalMilliseconds(
+      "Time that an upstream has until its response begins. Default: `security.limits.max_duration_ms`, else an hour in observe mode and 300 s in the others; a minute for the gateway's own requests",
+    ),
+    upstreamIdleMs: optionalMilliseconds(
+      "Silence allowed within an upstream's response, but for events over MCP. Default: as `upstreamTimeoutMs`; 300 s for the time that an event of over 1 MiB has to be complete",
     ),
     drainMs: milliseconds(0, 10_000, 'Time that calls in flight have to end when the gateway closes'),
     sessionKeyRef: keyRefSchema

@@ -34,10 +34,13 @@ export interface StdioEndpointParts {
   /** The name of the gateway as a client of processes that several clients share. */
   readonly client: Implementation
   readonly maxMessageBytes: number
-  /** Time limit for the first message of a response, in milliseconds. */
-  readonly responseTimeoutMs: number
+  /** Time limit for the first message of a response, in milliseconds; undefined: that of the request. */
+  readonly responseTimeoutMs: number | undefined
   readonly launcher: Launcher
 }
+
+/** Of requests of the gateway itself, which have a time limit of their own. */
+const DEFAULT_TIMEOUT_MS = 300_000
 
 /** Limits for the sessions of all callers, and of those of one tenant. */
 const maxSessions = 10_000
@@ -114,7 +117,8 @@ export class StdioEndpoint {
 
   /** Rejects with `UpstreamError`, with `Refusal` (`RATE_LIMITED`), or with the reason of the signal. */
   async send(request: McpRequest, onSent: () => void): Promise<McpResponse> {
-    const exchange: DispatchedRequest = { request, onSent, responseTimeoutMs: this.#parts.responseTimeoutMs }
+    const responseTimeoutMs = this.#parts.responseTimeoutMs ?? request.responseTimeoutMs ?? DEFAULT_TIMEOUT_MS
+    const exchange: DispatchedRequest = { request, onSent, responseTimeoutMs }
     const id = request.headers[SESSION_ID_HEADER]
     const { message } = request
     if (message !== undefined && isWithoutSession(message)) {

@@ -6,10 +6,14 @@ import { metaOf, replaceMeta } from '../mcp/meta.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import { type McpRequest, type McpResponse, messageResponse } from '../mcp/servers.js'
 import { isUpstreamError, UpstreamError } from '../upstream/response.js'
+import { noResponseWithin } from '../upstream/response-timeout.js'
 import { MessageStream } from './message-stream.js'
 import type { PendingRequest } from './rpc-channel.js'
 import type { StdioServer } from './stdio-server.js'
 import type { Connection } from './supervisor.js'
+
+/** The longest time limit for a ping, in milliseconds. */
+const PING_MS = 60_000
 
 /** A request of a client as the port gets it. */
 export interface DispatchedRequest {
@@ -55,8 +59,8 @@ export async function forward(
     if (reason !== undefined) cancel(reason)
   })
   const timer = setTimeout(() => {
-    running.fail(new UpstreamError('The upstream did not respond in time.', 'unknown'), 'no response in time')
-    void checkResponses(connection, responseTimeoutMs)
+    running.fail(new UpstreamError(noResponseWithin(responseTimeoutMs), 'unknown'), 'no response in time')
+    void checkResponses(connection, Math.min(responseTimeoutMs, PING_MS))
   }, responseTimeoutMs)
   signal.addEventListener('abort', abort)
   onSent()

@@ -17,7 +17,10 @@ import { isUpstreamError, UpstreamError } from '../upstream/response.js'
 import { responseTooLarge } from '../upstream/response-limit.js'
 
 export interface RequestLine
-  extends Pick<McpRequest, 'method' | 'headers' | 'message' | 'text' | 'inputFor' | 'eventsMayPause'> {
+  extends Pick<
+    McpRequest,
+    'method' | 'headers' | 'message' | 'text' | 'inputFor' | 'eventsMayPause' | 'responseTimeoutMs'
+  > {
   readonly target: string
   readonly caller?: BudgetUser
 }
@@ -46,7 +49,7 @@ export type ResponseLine =
   | ErrorLine
 
 export function requestLine(target: URL, request: McpRequest): string {
-  const { method, headers, message, text, inputFor, eventsMayPause, caller } = request
+  const { method, headers, message, text, inputFor, eventsMayPause, responseTimeoutMs, caller } = request
   const line: RequestLine = {
     target: target.href,
     method,
@@ -55,6 +58,7 @@ export function requestLine(target: URL, request: McpRequest): string {
     ...(text === undefined ? {} : { text }),
     ...(inputFor === undefined ? {} : { inputFor }),
     ...(eventsMayPause === undefined ? {} : { eventsMayPause }),
+    ...(responseTimeoutMs === undefined ? {} : { responseTimeoutMs }),
     ...(caller === undefined ? {} : { caller: caller() }),
   }
   return `${JSON.stringify(line)}\n`

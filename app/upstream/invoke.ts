@@ -15,6 +15,7 @@ import type { UpstreamDispatcher } from './dispatcher.js'
 import { upstreamHeaders } from './headers.js'
 import { isUpstreamError, type UpstreamRequest, type UpstreamResponse } from './response.js'
 import { limitResponse } from './response-limit.js'
+import { responseTimeoutOf } from './response-timeout.js'
 import { type CallObservers, callerOf, sendCall } from './send.js'
 import { noteHttpError } from './upstream-facts.js'
 
@@ -52,6 +53,7 @@ export function dispatchInvoke(
           signal: call.abortState,
           caller: () => callerOf(call),
           afterSettle: (handler: () => void) => call.afterSettle(handler),
+          responseTimeoutMs: responseTimeoutOf(call),
           onHead: () => control.firstByte(),
         }
         const response = limitResponse(await sendCall(control, upstream, target, sending), maxResponseBytes)

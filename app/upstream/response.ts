@@ -15,6 +15,8 @@ export interface UpstreamRequest {
   readonly afterSettle?: ((handler: () => void) => void) | undefined
   /** Runs when the head of the response has arrived. */
   readonly onHead?: (() => void) | undefined
+  /** Silence that is allowed before and within the response, in milliseconds, unless the policy sets the limit. */
+  readonly responseTimeoutMs?: number | undefined
   /** Whether a response of events may be silent for as long as it takes. */
   readonly eventsMayPause?: boolean | undefined
   /** Aborts the exchange; its reason is thrown. Need not be a whole AbortSignal. */

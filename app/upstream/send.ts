@@ -23,6 +23,7 @@ type RequestWithoutPath = Omit<UpstreamRequest, 'path'>
 export interface CallObservers {
   readonly caller: () => BudgetUser
   readonly afterSettle: (handler: () => void) => void
+  readonly responseTimeoutMs: number
   readonly onHead: () => void
 }
 

@@ -4,16 +4,20 @@ import type { Abortable, ResponseHeaders } from '@svc/core'
 import type { Dispatcher, Pool } from 'undici'
 import type { UpstreamDispatcher } from './dispatcher.js'
 import { UpstreamError, type UpstreamRequest, type UpstreamResponse } from './response.js'
+import { noResponseWithin } from './response-timeout.js'
 
 export interface UndiciOptions {
   readonly connectTimeoutMs: number
-  /** Time limit for the head of the response. */
-  readonly headersTimeoutMs: number
-  /** Time limit between two chunks of a response, but for events that may pause. */
-  readonly idleTimeoutMs: number
+  /** Time limit for the head of the response; undefined: that of the request. */
+  readonly headersTimeoutMs: number | undefined
+  /** Time limit between two chunks of a response, but for events that may pause; undefined: that of the request. */
+  readonly idleTimeoutMs: number | undefined
   /** A response up to this many bytes is collected; a larger one is streamed. */
   readonly wholeUpToBytes: number
 }
+
+/** Of requests of the gateway itself, which have a time limit of their own. */
+const DEFAULT_TIMEOUT_MS = 300_000
 
 /** Loaded by the first request, because it is large: a gateway need not wait for it, and may have no server over HTTP. */
 let loaded: Undici | undefined
@@ -46,13 +50,16 @@ export class UndiciDispatcher implements UpstreamDispatcher {
         reject(request.signal.reason)
         return
       }
-      const { headersTimeoutMs, idleTimeoutMs, wholeUpToBytes } = this.#options
+      const { responseTimeoutMs = DEFAULT_TIMEOUT_MS } = request
+      const { headersTimeoutMs = responseTimeoutMs, idleTimeoutMs = responseTimeoutMs } = this.#options
+      const { wholeUpToBytes } = this.#options
       const mayPause = request.eventsMayPause === true
       const exchange = new Exchange(
         request.signal,
         {
           wholeUpTo: wholeUpToBytes,
           idleMs: mayPause ? idleTimeoutMs : undefined,
+          headersMs: headersTimeoutMs,
           Timeout: undici.errors.BodyTimeoutError,
         },
         { onSent, onHead: request.onHead, resolve, reject },
@@ -93,6 +100,8 @@ export class UndiciDispatcher implements UpstreamDispatcher {
 interface ExchangeLimits {
   /** Bytes above which a response is a stream. */
   readonly wholeUpTo: number
+  /** Time limit for the head, which undici has. */
+  readonly headersMs: number
   /** Time limit between two chunks of a response that is not an event stream; undefined if undici has one. */
   readonly idleMs: number | undefined
   /** The error of that time limit. */
@@ -189,7 +198,9 @@ class Exchange implements Dispatcher.DispatchHandler {
     this.#isEnded = true
     clearTimeout(this.#idle)
     this.#signal.removeEventListener('abort', this.#onAbort)
-    const reason = this.#signal.aborted ? this.#signal.reason : errorOf(error, this.#sent)
+    const reason = this.#signal.aborted
+      ? this.#signal.reason
+      : errorOf(error, this.#sent, this.#limits.headersMs)
     if (this.#stream !== undefined) this.#stream.destroy(asError(reason))
     else this.#listener.reject(reason)
   }
@@ -216,12 +227,12 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 }
 
-function errorOf(error: Error, sent: boolean): UpstreamError {
+function errorOf(error: Error, sent: boolean, headersMs: number): UpstreamError {
   const code = 'code' in error && typeof error.code === 'string' ? error.code : undefined
-  return new UpstreamError(messageFor(code), sent ? 'unknown' : 'no', { cause: error })
+  return new UpstreamError(messageFor(code, headersMs), sent ? 'unknown' : 'no', { cause: error })
 }
 
-function messageFor(code: string | undefined): string {
+function messageFor(code: string | undefined, headersMs: number): string {
   switch (code) {
     case 'ECONNREFUSED':
       return 'The upstream refuses connections.'
@@ -231,9 +242,9 @@ function messageFor(code: string | undefined): string {
     case 'UND_ERR_CONNECT_TIMEOUT':
       return 'The upstream did not accept a connection in time.'
     case 'UND_ERR_HEADERS_TIMEOUT':
-      return 'The upstream did not respond in time.'
+      return noResponseWithin(headersMs)
     case 'UND_ERR_BODY_TIMEOUT':
-      return 'The upstream stopped in the middle of its response.'
+      return 'The upstream stopped in the middle of its response; server.upstreamIdleMs is the silence allowed in it.'
     case 'UND_ERR_SOCKET':
     case 'ECONNRESET':
     case 'EPIPE':

@@ -289,7 +289,9 @@ describe('the process of a target', () => {
       async (gateway) => {
         await using client = await connect(gateway)
         const first = await say(client, 'pid')
-        expect(await messageOf(say(client, 'hang'))).to.include('The upstream did not respond in time.')
+        expect(await messageOf(say(client, 'hang'))).to.include(
+          'The upstream did not respond within 1 s; server.upstreamTimeoutMs raises that limit.',
+        )
         expect(await say(client, 'pid')).to.equal(first)
         await messageOf(say(client, 'freeze'))
         await until(() => gateway.log.lines.some(({ message }) => message === 'the MCP server has exited'))
