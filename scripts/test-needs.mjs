@@ -27,6 +27,7 @@ const needs = [
 const optional = [
   { program: 'softhsm2-util', package: 'softhsm2' },
   { program: 'haproxy', package: 'haproxy' },
+  { program: '/usr/sbin/nginx', package: 'nginx' },
   { program: 'prometheus', package: 'prometheus' },
   { program: 'chromium', package: 'chromium' },
   { program: '/usr/sbin/rsyslogd', package: 'rsyslog' },

@@ -278,6 +278,7 @@ function begin({ exchange }: AskedClient, call: Call): boolean {
     'x-span-id': spanId,
     traceparent: traceparentOf(call),
   })
+  exchange.keepAlive()
   return true
 }
 

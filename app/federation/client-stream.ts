@@ -35,6 +35,7 @@ export class ClientStream {
   begin(first?: Uint8Array): void {
     if (this.#exchange.isBegun || !this.isOpen) return
     this.#exchange.begin(200, eventStreamHeaders)
+    this.#exchange.keepAlive()
     if (first !== undefined) void this.#exchange.write(first)
     this.#begin()
   }

@@ -4,6 +4,8 @@ import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:
 import type { Call, MaybePromise, ResponseHeaders } from '@svc/core'
 import type { JsonValue } from '@svc/core/json'
 import { readBody } from './body.js'
+import { unbuffered } from './event-stream-rules.js'
+import { EVENT_STREAM_TYPE, mediaType } from './media-type.js'
 import { type BufferedResponse, isDisconnected, writeWhole } from './response.js'
 
 /** JSON that is parsed already. */
@@ -92,7 +94,8 @@ export class HttpClientExchange implements ClientExchange {
   }
 
   begin(status: number, headers: ResponseHeaders): void {
-    this.#response.writeHead(status, headers)
+    const isEvents = mediaType(headers['content-type']) === EVENT_STREAM_TYPE
+    this.#response.writeHead(status, isEvents ? { ...headers, ...unbuffered } : headers)
     this.#response.flushHeaders()
   }
 

@@ -2,10 +2,14 @@
 import { slot } from '@svc/core'
 import { EVENT_STREAM_TYPE } from './media-type.js'
 
+/** Keeps proxies such as nginx from buffering a stream, by which its events would come at its end. */
+export const unbuffered = { 'x-accel-buffering': 'no' } as const
+
 /** Headers of a stream that the gateway begins itself: they forbid proxies to buffer or change its events. */
 export const eventStreamHeaders = {
   'content-type': EVENT_STREAM_TYPE,
   'cache-control': 'no-cache, no-transform',
+  ...unbuffered,
 } as const
 
 export interface EventStreamRules {

@@ -9,3 +9,11 @@ export function mediaType(header: string | string[] | undefined): string {
   if (header === JSON_TYPE) return header
   return (header.split(';', 1)[0] ?? '').trim().toLowerCase()
 }
+
+/** The types under which servers send JSON-RPC: some declare another one, or none. */
+const messageTypes: ReadonlySet<string> = new Set([JSON_TYPE, 'application/json-rpc', 'text/plain', ''])
+
+/** Whether a body of this type may be a JSON-RPC message. */
+export function isMessageType(header: string | string[] | undefined): boolean {
+  return messageTypes.has(mediaType(header))
+}

@@ -34,6 +34,7 @@ export function errorObject(
   { trace, sent }: ErrorSubject,
 ): Record<string, unknown> {
   const { denial, escalation } = outcome.kind === 'denied' ? outcome : {}
+  const { upstreamStatus } = outcome.kind === 'failed' ? outcome : {}
   return {
     error: outcome.code,
     message: outcome.message,
@@ -43,6 +44,7 @@ export function errorObject(
     ...(escalation === undefined
       ? {}
       : { escalation_id: escalation.id, escalation_status: escalation.status }),
+    ...(upstreamStatus === undefined ? {} : { upstream_status: upstreamStatus }),
     sent: sentInJson(sent),
     trace_id: trace.traceId,
   }

@@ -27,7 +27,12 @@ export function writeOutcome(
   if (outcome.kind !== 'completed') return exchange.whole(encode(outcome), control.call)
   const { status, headers, body } = outcome
   if (isStream(body)) return writeStream(exchange, control, outcome, body)
-  return exchange.whole({ status, headers, body }, control.call)
+  return exchange.whole({ status: shownStatus(control.call, status), headers, body }, control.call)
+}
+
+/** Over MCP a 401 or 403 of a server is an error of the call, which its body holds; only the gateway's own are HTTP's. */
+function shownStatus({ protocol }: Call, status: number): number {
+  return protocol === 'mcp' && (status === 401 || status === 403) ? 200 : status
 }
 
 async function writeStream(
@@ -43,11 +48,15 @@ async function writeStream(
   headers['x-trace-id'] = call.trace.traceId
   headers['x-span-id'] = call.trace.spanId
   headers['traceparent'] = traceparentOf(call)
-  if (!exchange.isDisconnected && !exchange.isBegun) exchange.begin(outcome.status, headers)
+  const rules = call.get(eventStreamRules)
+  if (!exchange.isDisconnected && !exchange.isBegun) {
+    exchange.begin(outcome.status, headers)
+    // Some proxies and clients wait for the first byte of the body.
+    if (rules !== undefined) exchange.keepAlive()
+  }
   // A call whose outcome must be recorded is read to its end, until it has settled.
   const mustDrain = (): boolean => body.drainWhenAbandoned === true && !call.isSettled
   // A stream may be silent for hours: a disconnect must end it without waiting for its next piece.
-  const rules = call.get(eventStreamRules)
   const abandoned = new AbandonedResponse(call, rules)
   const disconnect = (): void => {
     control.disconnect()

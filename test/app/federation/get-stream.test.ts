@@ -86,11 +86,11 @@ describe('the GET stream at /mcp', () => {
     const open = () => fetch(`${gateway.url}/mcp`, { headers: { accept: 'text/event-stream', ...session } })
     const replaced = await open()
     await gateway.handle.reload({ targets: { one: one.url } })
-    expect(await replaced.text()).to.equal('')
+    expect(await replaced.text()).to.equal(':\n\n')
     const closed = await open()
     expect(closed.status).to.equal(200)
     await gateway.handle.close()
-    expect(await closed.text()).to.equal('')
+    expect(await closed.text()).to.equal(':\n\n')
   })
 
   it('has the result of a call whose server ended the stream to be polled', async () => {
