@@ -10,7 +10,7 @@ let thread: Thread<DigestMethods> | undefined
 let running = 0
 let idle: NodeJS.Timeout | undefined
 
-/** SHA-256 of the canonical `result` in the JSON of a response. Rejects if it has no canonical form, or the thread ends. */
+/** The digest of the `result` in the JSON of a response. Rejects if the thread ends. */
 export async function digestInThread(text: string): Promise<string> {
   clearTimeout(idle)
   thread ??= start()

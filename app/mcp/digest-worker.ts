@@ -1,15 +1,15 @@
 // Hashes results in a thread of its own.
-import { canonicalize, sha256Hex } from '@svc/core/json'
+import { resultDigest } from '@svc/core/json'
 import { Calls } from '@svc/core/thread'
 
 /** The methods of the thread. */
 export interface DigestMethods {
-  /** SHA-256 of the canonical `result` in the JSON of a response. */
+  /** The digest of the `result` in the JSON of a response. */
   digest(text: string): string
 }
 
 const methods: DigestMethods = {
-  digest: (text) => sha256Hex(canonicalize((JSON.parse(text) as { result: unknown }).result)),
+  digest: (text) => resultDigest((JSON.parse(text) as { result: unknown }).result, text),
 }
 
 Calls.ofThread({ ...methods })

@@ -6,6 +6,7 @@ import { MessageRoom, type MessageRoomParts } from '../budget/message-room.js'
 import { lineBudget, lineCost, lineWindowMs } from '../budget/process-budgets.js'
 import { PROTOCOL_VERSION_HEADER } from '../http/header-names.js'
 import { EVENT_STREAM_TYPE, JSON_TYPE, mediaType } from '../http/media-type.js'
+import { decodedResponse } from '../upstream/content-coding.js'
 import { discard } from '../upstream/discard.js'
 import type { UpstreamDispatcher } from '../upstream/dispatcher.js'
 import { UpstreamError, type UpstreamResponse } from '../upstream/response.js'
@@ -44,7 +45,7 @@ export class HttpServers implements McpServers {
     const sending = { method, path, headers, body, eventsMayPause, signal, caller, onHead }
     return this.#dispatcher
       .send(target, sending, onSent)
-      .then((response) => responseOf(response, target, request, this.#unfinishedMs))
+      .then((response) => responseOf(decodedResponse(response), target, request, this.#unfinishedMs))
   }
 }
 

@@ -6,8 +6,8 @@ import type { RequestId } from './message.js'
 import type { ResponseFilter } from './response-filter.js'
 import { passedEvent } from './response-stream.js'
 import type { ResumedResponses } from './resumed-responses.js'
-import { checkResponse, failureOf, isResponse } from './rpc-response.js'
-import { hasMessage, type McpEvent } from './servers.js'
+import { failureOf, isResponse } from './rpc-response.js'
+import { hasMessage, type McpEvent, responseTo } from './servers.js'
 import { showEvent } from './shown-messages.js'
 
 interface NotificationStreamParts {
@@ -45,6 +45,6 @@ async function passEvent(
 ): Promise<ResponseChunk> {
   if (!hasMessage(event) || !isResponse(event.message)) return passedEvent(event, filter)
   if (id === undefined) return resumedResponses.chunkOf(event)
-  checkResponse(event.message, id)
-  return { bytes: showEvent(event, await filter.response(event.message, event.text)).bytes }
+  const response = responseTo(event, id)
+  return { bytes: showEvent(response, await filter.response(response.message, response.text)).bytes }
 }

@@ -5,12 +5,14 @@ import {
   type CallRequest,
   type Completed,
   type Failed,
+  failed,
   type MaybePromise,
   type Outcome,
 } from '@svc/core'
+import { isJsonObject } from '@svc/core/json'
 import type { CallControl } from '@svc/core/pipeline'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
-import { EVENT_STREAM_TYPE, mediaType } from '../http/media-type.js'
+import { EVENT_STREAM_TYPE, JSON_TYPE, mediaType } from '../http/media-type.js'
 import { noteHttpError } from '../upstream/upstream-facts.js'
 import { type Denials, refusalMessage } from './encode-refusal.js'
 import { disconnectCancels, isStatelessExchange, type McpExchange } from './exchange.js'
@@ -19,8 +21,8 @@ import { notificationStream } from './notification-stream.js'
 import { ResponseFilter } from './response-filter.js'
 import { McpResponseStream } from './response-stream.js'
 import { ResumedResponses, type ResumedResponsesParts } from './resumed-responses.js'
-import { checkResponse, failureOf, isResponse, ProtocolViolation, recordedResult } from './rpc-response.js'
-import type { EventsResponse, McpResponse, WholeResponse } from './servers.js'
+import { type Fields, failureOf, isResponse, ProtocolViolation, recordedResult } from './rpc-response.js'
+import { type EventsResponse, type McpResponse, responseTo, type WholeResponse } from './servers.js'
 import { serverSessionId } from './session-binding.js'
 import { showMessage } from './shown-messages.js'
 import { LISTEN_METHOD } from './subject.js'
@@ -64,13 +66,15 @@ export function outcomeOfResponse(
   )
 }
 
-/** Throws `ProtocolViolation` for a redirect or a content coding. */
+/** Throws `ProtocolViolation` for a redirect, or a content coding that is not decoded. */
 export function checkHead({ status, headers }: McpResponse): void {
   if (status >= 300 && status < 400)
     throw new ProtocolViolation('The upstream redirects; redirects are not followed.')
   const coding = headers['content-encoding']
   if (coding !== undefined && coding !== 'identity')
-    throw new ProtocolViolation('The upstream sent a content coding that was not requested.')
+    throw new ProtocolViolation(
+      `The upstream sent the content coding ${String(coding).slice(0, 40)}, which was not requested.`,
+    )
 }
 
 function read(response: McpResponse, context: ResponseContext): MaybePromise<Outcome> {
@@ -86,7 +90,9 @@ function read(response: McpResponse, context: ResponseContext): MaybePromise<Out
   if (id === undefined)
     throw new ProtocolViolation('The upstream responded to a GET with something other than events.')
   if (response.form !== 'message')
-    throw new ProtocolViolation('The upstream responded with neither JSON nor events.')
+    throw new ProtocolViolation(
+      `The upstream responded with neither JSON nor events (status ${response.status}, ${typeIn(response)}).`,
+    )
   return bufferedOutcome(response, context, id)
 }
 
@@ -95,20 +101,23 @@ function bufferedOutcome(
   { filter, parts }: ResponseContext,
   id: RequestId,
 ): MaybePromise<Outcome> {
-  return after(response.message(parts.maxResponseBytes), (received) => {
-    checkResponse(received.message, id)
+  return after(response.message(parts.maxResponseBytes), (read) => {
+    const received = responseTo(read, id)
     return after(filter.response(received.message, received.text), (filtered) => {
       const { bytes, text } = showMessage(received, filtered)
-      return after(recordedResult(filtered, text), (recorded) => completed(response, bytes, recorded))
+      return after(recordedResult(filtered, text), (recorded) => {
+        const outcome = completed(response, bytes, recorded)
+        outcome.headers['content-type'] = JSON_TYPE
+        return outcome
+      })
     })
   })
 }
 
-/** Passes 4xx and 5xx on, with lists filtered. */
-async function refusedByUpstream(
-  response: WholeResponse,
-  { control, filter, parts: { maxResponseBytes } }: ResponseContext,
-): Promise<Outcome> {
+/** Passes 4xx and 5xx on, with lists filtered; 401 and 403 as an error of the call. */
+async function refusedByUpstream(response: WholeResponse, context: ResponseContext): Promise<Outcome> {
+  const { control, filter, parts } = context
+  const { maxResponseBytes } = parts
   if (mediaType(response.headers['content-type']) === EVENT_STREAM_TYPE)
     throw new ProtocolViolation('The upstream sent an error as a stream of events.')
   const bytes = await response.bytes(maxResponseBytes)
@@ -120,7 +129,44 @@ async function refusedByUpstream(
     shown = showMessage(received, filtered).bytes
   }
   noteHttpError(control.call, response.status)
+  if (response.status === 401 || response.status === 403)
+    return unauthorizedByUpstream(response.status, received?.message, context)
   return completed(response, shown, { digest: null, error: 'UPSTREAM' })
+}
+
+/**
+ * A client would take the server's 401 or 403 for the gateway's and sign in again, so it gets an error of the call. The
+ * outcome keeps the status, by which stages know that the server has not acted.
+ */
+function unauthorizedByUpstream(
+  status: 401 | 403,
+  received: Fields | undefined,
+  { control: { call }, exchange, id, parts }: ResponseContext,
+): Outcome {
+  const message = `The server ${exchange.server} responded with HTTP ${status}: it did not accept the credentials of the call.`
+  const failure = failed('UPSTREAM', message, { upstreamStatus: status })
+  if (id === undefined) return failure
+  const { error } = received ?? {}
+  const shown = refusalMessage(exchange, failure, call, isJsonObject(error) ? 'error' : parts.denials)
+  const own = shown['error']
+  const text = JSON.stringify(
+    isJsonObject(error) && isJsonObject(own)
+      ? { ...shown, error: { ...error, data: { ...dataIn(error), ...dataIn(own) } } }
+      : shown,
+  )
+  const headers = { 'content-type': JSON_TYPE }
+  return { kind: 'completed', status, headers, body: Buffer.from(text), digest: null, error: 'UPSTREAM' }
+}
+
+/** Data of a server that is not an object has a member of its own. */
+function dataIn({ data }: Fields): Fields {
+  return isJsonObject(data) ? data : data === undefined ? {} : { data }
+}
+
+/** The type of a response for a message, without what a server could smuggle into it. */
+function typeIn({ headers }: McpResponse): string {
+  const type = mediaType(headers['content-type'])
+  return type === '' ? 'no content type' : /^[\w.+/-]{1,60}$/.test(type) ? type : 'an invalid content type'
 }
 
 async function messageIfAny(response: WholeResponse, maxBytes: number): Promise<Received | undefined> {

@@ -4,15 +4,8 @@ import { type Failed, failed, Refusal, type ResponseChunk, type ResponseStream }
 import { eventOf } from '@svc/core/http'
 import type { RequestId } from './message.js'
 import type { ResponseFilter } from './response-filter.js'
-import {
-  checkResponse,
-  failureOf,
-  isInterruption,
-  isResponse,
-  ProtocolViolation,
-  recordedResult,
-} from './rpc-response.js'
-import { eventBytes, hasMessage, type McpEvent, type ReceivedMessage } from './servers.js'
+import { failureOf, isInterruption, isResponse, ProtocolViolation, recordedResult } from './rpc-response.js'
+import { eventBytes, hasMessage, type McpEvent, type ReceivedMessage, responseTo } from './servers.js'
 import { showEvent } from './shown-messages.js'
 
 /** Keeps the state by which a client can resume the stream of a call. */
@@ -78,9 +71,9 @@ export class McpResponseStream implements ResponseStream {
     return passedEvent(event, this.#parts.filter)
   }
 
-  async #response(event: McpEvent & ReceivedMessage): Promise<ResponseChunk> {
+  async #response(received: McpEvent & ReceivedMessage): Promise<ResponseChunk> {
     const { id, filter, resumption, encodeError } = this.#parts
-    checkResponse(event.message, id)
+    const event = responseTo(received, id)
     if (this.#isCompleted) throw new ProtocolViolation('The upstream responded twice.')
     const filtered = await filter.response(event.message, event.text)
     const { bytes, text: content } = showEvent(event, filtered)

@@ -25,8 +25,8 @@ import { attachExchange, type McpExchange } from './exchange.js'
 import type { RequestId } from './message.js'
 import { type LearningCaches, ResponseFilter } from './response-filter.js'
 import type { ResumableCall, ResumableCalls } from './resumable-calls.js'
-import { checkResponse, recordedResult } from './rpc-response.js'
-import { eventBytes, type McpEvent, type ReceivedMessage } from './servers.js'
+import { recordedResult } from './rpc-response.js'
+import { eventBytes, type McpEvent, type ReceivedMessage, responseTo } from './servers.js'
 import { showEvent } from './shown-messages.js'
 
 const withheld = failed('OUTCOME_UNRECORDED', 'The response to this request was withheld.')
@@ -63,14 +63,13 @@ export class ResumedResponses {
   }
 
   /** Rejects with `Refusal` if the request cannot be looked up: the client may resume the stream again. */
-  async chunkOf(event: MessageEvent): Promise<ResponseChunk> {
-    const { message } = event
-    const { id } = message
-    if (typeof id !== 'string' && typeof id !== 'number') return this.#withheld(event, null)
+  async chunkOf(received: MessageEvent): Promise<ResponseChunk> {
+    const { id } = received.message
+    if (typeof id !== 'string' && typeof id !== 'number') return this.#withheld(received, null)
     const open = await this.#parts.resumableCalls.find(this.#call, this.#exchange, id)
     const record = this.#exchange.service?.(services.recordOnSettle)
-    if (open === undefined || record === undefined) return this.#withheld(event, id)
-    checkResponse(message, id)
+    if (open === undefined || record === undefined) return this.#withheld(received, id)
+    const event = responseTo(received, id)
     const exchange: McpExchange = { ...this.#exchange, learned: { rpcId: id }, tasks: [] }
     const control = this.#resumedCall(open, exchange)
     const { call: resumed } = control
@@ -86,7 +85,7 @@ export class ResumedResponses {
       return { bytes, response: { call: resumed, digest: null, error: noLongerAllowed.code, instead } }
     }
     const filter = new ResponseFilter(control, open, exchange, this.#parts.caches)
-    const filtered = await filter.response(message, event.text)
+    const filtered = await filter.response(event.message, event.text)
     const { bytes, text } = showEvent(event, filtered)
     return { bytes, response: { call: resumed, ...(await recordedResult(filtered, text)), instead } }
   }

@@ -3,11 +3,11 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { after, type ErrorCode, type Failed, failed, isRefusal, type MaybePromise, Refusal } from '@svc/core'
 import { SseOverflow } from '@svc/core/http'
-import { canonicalize, isJsonObject, isTooCostly, MAX_COST, sha256Hex } from '@svc/core/json'
+import { isJsonObject, isTooCostly, MAX_COST, readDigest, resultDigest } from '@svc/core/json'
 import { smallBytes } from '../budget/process-budgets.js'
 import { isUpstreamError } from '../upstream/response.js'
 import { digestInThread } from './digest-thread.js'
-import { hasConfusable, memberNames, type RequestId } from './message.js'
+import { hasConfusable, isRequestId, memberNames, type RequestId } from './message.js'
 
 /** The upstream broke the protocol; the message may be shown to the caller. */
 export class ProtocolViolation extends Error {
@@ -110,23 +110,45 @@ export function isResponse(message: Fields): boolean {
   return !('method' in message) && ('result' in message || 'error' in message)
 }
 
-/** Throws `ProtocolViolation` for anything but the response to `id`. */
-export function checkResponse(message: Fields, id: RequestId): void {
-  if (!isResponse(message) || ('result' in message && 'error' in message)) {
+/** A response as the client gets it, if it differs from what the server wrote. */
+export interface ResponseChange {
+  readonly message: Fields
+  /** By the name of a member its new JSON, or undefined if it goes. */
+  readonly members: Readonly<Record<string, string | undefined>>
+}
+
+/**
+ * What has to change so that every client reads the response to `id`, undefined if nothing: servers write null for the
+ * member that is absent, or the id in another type, and some clients take that. Throws `ProtocolViolation` for
+ * anything but a response to `id`.
+ */
+export function responseChange(message: Fields, id: RequestId): ResponseChange | undefined {
+  const { id: given, result, error } = message
+  const hasBoth = 'result' in message && 'error' in message
+  const absent = !hasBoth ? undefined : error === null ? 'error' : result === null ? 'result' : undefined
+  if (!isResponse(message) || (hasBoth && absent === undefined))
     throw new ProtocolViolation('The upstream sent no JSON-RPC response.')
+  // A server that could not read the id of a request responds with null (JSON-RPC 2.0 §5).
+  const isForIt = isRequestId(given)
+    ? String(given) === String(id)
+    : (given === null || given === undefined) && absent !== 'error' && 'error' in message
+  if (!isForIt) throw new ProtocolViolation('The upstream responded with the id of another request.')
+  if (absent === undefined && given === id) return undefined
+  const { [absent ?? '']: _, ...others } = message
+  return {
+    message: { ...others, id },
+    members: { id: JSON.stringify(id), ...(absent === undefined ? {} : { [absent]: undefined }) },
   }
-  if (message['id'] !== id)
-    throw new ProtocolViolation('The upstream responded with the id of another request.')
 }
 
 /** The record's fields for a response. A tool's own failure (`isError`) counts as one of the upstream. */
 export interface RecordedResult {
-  /** SHA-256 of the canonical `result`; null for an error. */
+  /** As `resultDigest` has it; null for an error. */
   readonly digest: string | null
   readonly error?: ErrorCode
 }
 
-/** `text` is the response as JSON. Throws or rejects with `ProtocolViolation` for a result that cannot be canonicalised. */
+/** `text` is the response as JSON. */
 export function recordedResult(response: Fields, text: string): MaybePromise<RecordedResult> {
   if (!('result' in response)) return { digest: null, error: 'UPSTREAM' }
   const { result } = response
@@ -139,35 +161,23 @@ export function recordedResult(response: Fields, text: string): MaybePromise<Rec
 const digests = new WeakMap<object, string>()
 
 /**
- * The digest that the record of a list has if nothing is removed from it; undefined if it cannot be recorded, or if the list is
+ * The digest that the record of a list has if nothing is removed from it; undefined if it has no canonical form, or if the list is
  * large and a part of the response `text`.
  */
 export async function listDigest(list: Fields, text: string, isPart: boolean): Promise<string | undefined> {
   if (isPart && text.length > smallBytes) return undefined
-  try {
-    const digest = await digestOf(list, text)
-    digests.set(list, digest)
-    return digest
-  } catch (error) {
-    if (error instanceof ProtocolViolation) return undefined
-    throw error
-  }
+  const digest = await digestOf(list, text)
+  if (readDigest(digest).isOfBytes) return undefined
+  digests.set(list, digest)
+  return digest
 }
 
 function digestOf(result: unknown, text: string): MaybePromise<string> {
   const known = isJsonObject(result) ? digests.get(result) : undefined
   if (known !== undefined) return known
-  if (text.length <= smallBytes) return digestHere(result)
-  // A response that the thread cannot hash is refused here, with the reason.
-  return digestInThread(text).catch(() => digestHere(result))
-}
-
-function digestHere(result: unknown): string {
-  try {
-    return sha256Hex(canonicalize(result))
-  } catch (cause) {
-    throw new ProtocolViolation('The upstream sent a result that cannot be recorded.', { cause })
-  }
+  if (text.length <= smallBytes) return resultDigest(result, text)
+  // The thread may have ended.
+  return digestInThread(text).catch(() => resultDigest(result, text))
 }
 
 const interruptions: ReadonlySet<string> = new Set(['UPSTREAM_UNREACHABLE', 'DRAINING', 'CANCELLED'])

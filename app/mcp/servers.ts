@@ -3,11 +3,13 @@
 import { after, type MaybePromise, type ResponseHeaders } from '@svc/core'
 import { eventOf, withData } from '@svc/core/http'
 import { hasDuplicateMembers, type JsonObject, MAX_COST } from '@svc/core/json'
-import { JSON_TYPE, mediaType } from '../http/media-type.js'
+import { isMessageType, JSON_TYPE } from '../http/media-type.js'
 import { discard } from '../upstream/discard.js'
 import type { Discardable, UpstreamRequest, UpstreamResponse } from '../upstream/response.js'
 import { wholeBody } from '../upstream/response-limit.js'
-import { checkServerMessage, decodeUtf8, type Fields, readInTurns } from './rpc-response.js'
+import { withMembers } from './member-text.js'
+import type { RequestId } from './message.js'
+import { checkServerMessage, decodeUtf8, type Fields, readInTurns, responseChange } from './rpc-response.js'
 
 /** A message to a server (POST), or a request for a stream of notifications (GET) or for the end of a session (DELETE). */
 export interface McpRequest extends Omit<UpstreamRequest, 'path' | 'body'> {
@@ -80,7 +82,8 @@ export class WholeResponse implements ResponseHead {
   ) {
     this.status = status
     this.headers = headers
-    this.form = mediaType(headers['content-type']) === JSON_TYPE ? 'message' : 'other'
+    const isEmpty = body instanceof Uint8Array && body.byteLength === 0
+    this.form = !isEmpty && isMessageType(headers['content-type']) ? 'message' : 'other'
     this.#body = body
     this.#received = received
   }
@@ -91,7 +94,7 @@ export class WholeResponse implements ResponseHead {
       const text = this.#received?.text ?? decodeUtf8(bytes)
       const reading =
         this.#received === undefined ? readInTurns(text) : checkServerMessage(this.#received.message)
-      return after(reading, (message) => ({ message, text, bytes }))
+      return after(reading, (message) => ({ message, text, bytes: withoutByteOrderMark(bytes) }))
     })
   }
 
@@ -124,6 +127,29 @@ export function noMessage(status: 202 | 204): WholeResponse {
 
 export function hasMessage(event: McpEvent): event is McpEvent & ReceivedMessage {
   return event.message !== undefined
+}
+
+/** Some servers begin their JSON with it, and some clients cannot read that. */
+function withoutByteOrderMark(bytes: Uint8Array): Uint8Array {
+  return bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? bytes.subarray(3) : bytes
+}
+
+/** The response to `id` as every client reads it. Throws `ProtocolViolation` for anything else. */
+export function responseTo<R extends ReceivedMessage & { frame?: Uint8Array; bytes?: Uint8Array }>(
+  received: R,
+  id: RequestId,
+): R {
+  const change = responseChange(received.message, id)
+  if (change === undefined) return received
+  const text = withMembers(received.text, change.members) ?? JSON.stringify(change.message)
+  const { frame, bytes } = received
+  return {
+    ...received,
+    message: change.message,
+    text,
+    ...(frame === undefined ? {} : { frame: withData(frame, text) }),
+    ...(bytes === undefined ? {} : { bytes: Buffer.from(text) }),
+  }
 }
 
 /** The text as it came if `shown` is the message itself and every parser reads the text alike, else new JSON. */

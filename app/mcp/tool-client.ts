@@ -15,6 +15,7 @@ import type { CallControl } from '@svc/core/pipeline'
 import { upstreamHeaders } from '../upstream/headers.js'
 import { outcomeOfError } from '../upstream/invoke.js'
 import { isUpstreamError, UpstreamError } from '../upstream/response.js'
+import { responseTimeoutOf } from '../upstream/response-timeout.js'
 import { callerKey, callerOf, sendCall } from '../upstream/send.js'
 import { noteHttpError, noteRpcError } from '../upstream/upstream-facts.js'
 import {
@@ -36,7 +37,7 @@ import {
   type Send,
 } from './own-requests.js'
 import { checkHead } from './response-outcome.js'
-import { checkResponse, failureOf, ProtocolViolation, recordedResult } from './rpc-response.js'
+import { failureOf, ProtocolViolation, recordedResult, responseChange } from './rpc-response.js'
 import type { ServerRequests } from './server-requests.js'
 import { inSession, ServerSessions } from './server-sessions.js'
 import { UNVERSIONED } from './server-versions.js'
@@ -116,6 +117,7 @@ export class McpToolClient {
       signal: call.abortState,
       caller: () => callerOf(call),
       afterSettle: (handler: () => void) => call.afterSettle(handler),
+      responseTimeoutMs: responseTimeoutOf(call),
       onHead: () => control.firstByte(),
     } as const
     return sendCall(control, this.#parts.servers, upstream, sending)
@@ -173,14 +175,13 @@ export class McpToolClient {
       noteHttpError(call, status)
       return completedWith(status, headers['content-type'], await response.bytes(maxBytes))
     }
-    const message = await responseIn(response, maxBytes, respond)
-    if (message === undefined) {
+    const received = await responseIn(response, maxBytes, respond)
+    if (received === undefined) {
       return failed('UPSTREAM_UNREACHABLE', 'The upstream sent no JSON-RPC response.')
     }
-    checkResponse(message, ID)
+    const message = responseChange(received, ID)?.message ?? received
     noteRpcError(call, message)
     await this.#requests.judgeAsked(call, message)
-    // Rejects for a result that the record cannot hold, as over MCP.
     const shown = JSON.stringify(message['result'] ?? message['error'])
     const { error } = await recordedResult(message, `{"result":${shown}}`)
     return completedWith(error === undefined ? 200 : 502, 'application/json', Buffer.from(shown))

@@ -66,6 +66,7 @@ class CallSlot {
 
 /** Failures that do not mean that a part of the gateway is broken. */
 const expectedFailures: ReadonlySet<ErrorCode> = new Set([
+  'UPSTREAM',
   'UPSTREAM_UNREACHABLE',
   'DURATION_EXCEEDED',
   'PAYLOAD_TOO_LARGE',

@@ -6,6 +6,8 @@ export class LineTooLong extends Error {
 }
 
 const NEWLINE = 0x0a
+/** Some programs begin their output with it. */
+const BYTE_ORDER_MARK = '\ufeff'
 
 export class LineSplitter {
   #maxBytes: number
@@ -24,7 +26,7 @@ export class LineSplitter {
     return this.#size
   }
 
-  /** The lines that end in `chunk`, without their line ends. Throws `LineTooLong`. */
+  /** The lines that end in `chunk`, without their line ends and byte order marks. Throws `LineTooLong`. */
   *push(chunk: Buffer): Generator<string> {
     let start = 0
     for (let end = chunk.indexOf(NEWLINE); end !== -1; end = chunk.indexOf(NEWLINE, start)) {
@@ -33,7 +35,7 @@ export class LineSplitter {
       const line = Buffer.concat(this.#pieces).toString()
       this.#pieces = []
       this.#size = 0
-      yield line.endsWith('\r') ? line.slice(0, -1) : line
+      yield line.slice(line.startsWith(BYTE_ORDER_MARK) ? 1 : 0, line.endsWith('\r') ? -1 : undefined)
     }
     this.#add(chunk.subarray(start))
   }

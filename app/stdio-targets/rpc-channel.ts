@@ -3,11 +3,11 @@
 import { type Abortable, abortable, type Refusal } from '@svc/core'
 import { isJsonObject } from '@svc/core/json'
 import type { SendOwn, ServerReply } from '../mcp/handshake.js'
+import { withMembers } from '../mcp/member-text.js'
 import { metaOf, withMeta } from '../mcp/meta.js'
 import { type Fields, isResponse } from '../mcp/rpc-response.js'
 import type { ReceivedMessage } from '../mcp/servers.js'
 import { UpstreamError } from '../upstream/response.js'
-import { withId } from './response-text.js'
 
 /** A request that waits for its response. */
 export interface PendingRequest {
@@ -92,14 +92,18 @@ export class RpcChannel {
   /** Takes a message of the process, whose text is `text`. */
   receive(message: Fields, text: string): void {
     if (isResponse(message)) {
-      const running = this.#running.get(message['id'])
+      const id = asNumber(message['id'])
+      const running = this.#running.get(id)
       if (running === undefined) {
-        this.#refuseUnknown(message['id'])
+        this.#refuseUnknown(id)
         return
       }
-      this.#running.delete(message['id'])
+      this.#running.delete(id)
       const response = { ...message, id: running.request['id'] }
-      running.pending.response(response, withId(text, response.id) ?? JSON.stringify(response))
+      running.pending.response(
+        response,
+        withMembers(text, { id: JSON.stringify(response.id) }) ?? JSON.stringify(response),
+      )
       return
     }
     const { method, params } = message
@@ -143,4 +147,9 @@ export class RpcChannel {
 
 function tokenOf({ params }: Fields): unknown {
   return metaOf(params)['progressToken']
+}
+
+/** Some servers write the id of a request as text. */
+function asNumber(id: unknown): unknown {
+  return typeof id === 'string' && /^\d{1,15}$/.test(id) ? Number(id) : id
 }

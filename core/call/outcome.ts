@@ -17,7 +17,7 @@ export interface ResponseChunk {
    * call settles before the chunk is sent.
    */
   readonly response?: {
-    /** SHA-256, hex, of the canonical `result`; null without one. */
+    /** As `resultDigest` has it: SHA-256, hex, of the canonical `result`, or `bytes:` and that of the text; null without one. */
     readonly digest: string | null
     readonly error?: ErrorCode
     /** The JSON-RPC response without its framing, if it is the upstream's. */
@@ -41,7 +41,7 @@ export interface Completed {
   readonly body: Uint8Array | ResponseStream
   /** Set if the response is, or over MCP contains, an error of the upstream. */
   readonly error?: ErrorCode
-  /** SHA-256, hex, of the recorded output; absent: that of the body. */
+  /** The same of the recorded output; absent: SHA-256, hex, of the body. */
   readonly digest?: string | null
 }
 
@@ -79,6 +79,8 @@ export interface Failed {
   readonly code: ErrorCode
   readonly message: string
   readonly headers?: ResponseHeaders
+  /** The HTTP status of the server, if it is why the call failed. */
+  readonly upstreamStatus?: number
   /** Shown in the log, never to the caller. */
   readonly cause?: unknown
 }

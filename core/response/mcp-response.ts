@@ -4,7 +4,7 @@ import type { ErrorCode } from '../call/errors.js'
 import { type Completed, failed, type ResponseChunk, type ResponseStream } from '../call/outcome.js'
 import type { CallRequest } from '../call/request.js'
 import { eventOf, readEvent, SseSplitter } from '../http/index.js'
-import { canonicalize, isJsonObject, parseJsonObject, sha256Hex } from '../json/index.js'
+import { isJsonObject, parseJsonObject, resultDigest } from '../json/index.js'
 import { keepReceived } from './received.js'
 import type { ResponseRewriter } from './rewriter.js'
 import { keepShown, shownIn } from './shown.js'
@@ -114,8 +114,9 @@ export class RewrittenMcpStream implements ResponseStream {
 interface RewrittenResponse {
   readonly text: string
   readonly message: Fields
-  /** The message before. */
+  /** The message before, and its text. */
   readonly received: Fields
+  readonly receivedText: string
 }
 
 /** The message in the bytes; they are read only if the gateway has not written them. */
@@ -150,30 +151,27 @@ async function rewrittenResponse(
   const shown = isResult
     ? await rewriter.result(result, method, text.length)
     : await rewriter.error(error, text.length)
-  if (isWhole && shown === (isResult ? result : error)) return { text, message, received: message }
+  if (isWhole && shown === (isResult ? result : error))
+    return { text, message, received: message, receivedText: text }
   const rewritten = { jsonrpc: '2.0', id, ...(isResult ? { result: shown } : { error: shown }) }
-  return { text: JSON.stringify(rewritten), message: rewritten, received: message }
+  return { text: JSON.stringify(rewritten), message: rewritten, received: message, receivedText: text }
 }
 
 interface RecordedResponse {
-  /** SHA-256, hex, of the canonical result; null for an error. */
+  /** As `resultDigest` has it; null for an error. */
   readonly digest: string | null
   /** The same of the response before. */
   readonly receivedDigest: string | null
   readonly error?: ErrorCode
 }
 
-function recordedOf({ message, received }: RewrittenResponse): RecordedResponse {
+function recordedOf({ message, text, received, receivedText }: RewrittenResponse): RecordedResponse {
   const { result } = message
   if (result === undefined) return { digest: null, receivedDigest: null, error: 'UPSTREAM' }
   const isError = isJsonObject(result) && result['isError'] === true
   return {
-    digest: digestOf(result),
-    receivedDigest: digestOf(received['result']),
+    digest: resultDigest(result, text),
+    receivedDigest: resultDigest(received['result'], receivedText),
     ...(isError ? { error: 'UPSTREAM' } : {}),
   }
-}
-
-function digestOf(result: unknown): string {
-  return sha256Hex(canonicalize(result))
 }

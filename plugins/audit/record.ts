@@ -20,7 +20,7 @@ import {
   type Settlement,
   servedDefinition,
 } from '@svc/core'
-import { sha256Hex } from '@svc/core/json'
+import { readDigest, sha256Hex } from '@svc/core/json'
 import type { AuditConfig } from './config.js'
 import { decidedBy } from './decided-by.js'
 import { OUTCOME_UNKNOWN } from './intent/entry.js'
@@ -116,6 +116,7 @@ function envelopeOf(context: RecordContext, call: Call, result: Result): AuditEn
   const caller = call.get(identity)
   const { trace, agent, target, parsedRequest } = call
   const findings = recordedFindings(call)
+  const output = result.digest === null ? undefined : readDigest(result.digest)
   const isDenied = result.isDenied || findings.some(({ effect }) => effect === 'deny')
   const envelope: AuditEnvelope = {
     ts: new Date(call.receivedAt).toISOString(),
@@ -132,7 +133,7 @@ function envelopeOf(context: RecordContext, call: Call, result: Result): AuditEn
     retries: call.retries,
     input_sha256:
       result.inputSha256 ?? (parsedRequest === undefined ? null : sha256Hex(canonicalInput(parsedRequest))),
-    output_sha256: result.digest,
+    output_sha256: output?.sha256 ?? null,
     policy: { decision: isDenied ? 'deny' : 'allow', retention: context.retention },
     idempotency_key: parsedRequest?.idempotencyKey ?? null,
     nodeId: agent.nodeId,
@@ -152,6 +153,7 @@ function envelopeOf(context: RecordContext, call: Call, result: Result): AuditEn
   if (context.keyId !== null) envelope.key_id = context.keyId
   if (context.policySha256 !== null) envelope.policy_sha256 = context.policySha256
   if (result.error !== null) envelope.error = result.error
+  if (output?.isOfBytes === true) envelope.output_form = 'bytes'
   const escalated = call.get(escalation)
   if (escalated !== undefined) envelope.escalation_id = escalated.id
   if (result.firstByteMs !== undefined) envelope.first_byte_ms = microseconds(result.firstByteMs)
@@ -163,7 +165,7 @@ function envelopeOf(context: RecordContext, call: Call, result: Result): AuditEn
   const served = call.get(servedDefinition)
   if (served !== undefined) envelope.definition_sha256 = served.sha256
   const received = call.get(receivedDigest)
-  if (received !== undefined) envelope.received_sha256 = received
+  if (received !== undefined) envelope.received_sha256 = received && readDigest(received).sha256
   const seen = call.get(idempotency)
   if (seen !== undefined) envelope.dedupe = seen
   const redacts = call.get(redactor)

@@ -34,6 +34,8 @@ export function checkEnvelope(envelope: AuditEnvelope): void {
   if (typeof retries !== 'number') throw wrong('retries', 'a number')
   textOrNull('input_sha256', envelope.input_sha256)
   textOrNull('output_sha256', envelope.output_sha256)
+  if (envelope.output_form !== undefined && envelope.output_form !== 'bytes')
+    throw wrong('output_form', 'bytes')
   textOrNull('received_sha256', envelope.received_sha256)
   textOrNull('idempotency_key', envelope.idempotency_key)
   textOrNull('nodeId', envelope.nodeId)

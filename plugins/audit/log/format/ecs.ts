@@ -47,6 +47,7 @@ export function toEcs(record: SignedEnvelope): Record<string, unknown> {
       ...(record.idempotency_key == null ? {} : { idempotency_key: record.idempotency_key }),
       ...(record.input_sha256 == null ? {} : { input_sha256: record.input_sha256 }),
       ...(record.output_sha256 == null ? {} : { output_sha256: record.output_sha256 }),
+      ...(record.output_form === undefined ? {} : { output_form: record.output_form }),
     },
   }
 }

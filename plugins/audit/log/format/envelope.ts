@@ -41,6 +41,8 @@ export interface AuditEnvelope {
   retries?: number
   input_sha256?: string | null
   output_sha256?: string | null
+  /** `bytes`: the result has no canonical form, so `output_sha256` is of the JSON of the whole response. */
+  output_form?: 'bytes'
   policy: { decision: 'allow' | 'deny'; retention: string }
   idempotency_key?: string | null
   nodeId?: string | null

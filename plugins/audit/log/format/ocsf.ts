@@ -73,6 +73,7 @@ export function toOcsf(record: SignedEnvelope, marks: object = {}): Record<strin
       findings: record.findings ?? [],
       input_sha256: record.input_sha256 ?? null,
       output_sha256: record.output_sha256 ?? null,
+      ...(record.output_form === undefined ? {} : { output_form: record.output_form }),
       agent_ref: record.agentRef ?? null,
       sig: record.sig,
       ...marks,

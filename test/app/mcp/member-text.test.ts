@@ -1,5 +1,7 @@
 import { expect } from 'chai'
-import { withId } from 'svc-sdk/internal/stdio-targets/response-text'
+import { withMembers } from 'svc-sdk/internal/mcp/member-text'
+
+const withId = (text: string, id: string) => withMembers(text, { id: JSON.stringify(id) })
 
 describe('the text of a response', () => {
   const changed: readonly (readonly [string, string])[] = [
@@ -22,5 +24,13 @@ describe('the text of a response', () => {
   it('is not changed if it has no id, or two', () => {
     expect(withId('{"result":{"id":7}}', 'mine')).to.equal(undefined)
     expect(withId('{"id":7,"id":8}', 'mine')).to.equal(undefined)
+  })
+
+  it('loses a member without a change to the others', () => {
+    const text = '{ "id": 1e0, "error":null ,"result":{"error":null,"n":12345678901234567890}}'
+    expect(withMembers(text, { error: undefined })).to.equal(
+      '{ "id": 1e0,"result":{"error":null,"n":12345678901234567890}}',
+    )
+    expect(withMembers('{"error":null}', { error: undefined })).to.equal('{}')
   })
 })
