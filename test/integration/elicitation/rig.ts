@@ -154,7 +154,7 @@ export const bothModes = { elicitation: { form: {}, url: {} } }
 
 /** Whether the client gets the one server, which translates nothing. */
 export const isOfOneServer = (route: Route): boolean => route.endsWith('billing')
-const tool = (route: Route) => (isOfOneServer(route) ? 'refund' : 'billing__refund')
+export const tool = (route: Route) => (isOfOneServer(route) ? 'refund' : 'billing__refund')
 
 /** The id of the escalation in the URL of its page. */
 export function idIn({ url = '' }: Elicited): string {

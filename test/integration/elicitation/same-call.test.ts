@@ -3,7 +3,7 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { propertyRuns } from '../../support/property-runs.js'
-import { eras, type Gateway, routes, sharedBilling, startGateway, waiting } from './rig.js'
+import { eras, type Gateway, routes, sharedBilling, startGateway, tool, waiting } from './rig.js'
 
 const trace = (digit: string) => `00-${digit.repeat(32)}-${digit.repeat(16)}-01`
 
@@ -58,7 +58,7 @@ describe('a call that is repeated with other members of `_meta`', function () {
   const billing = sharedBilling()
 
   for (const route of routes) {
-    const name = route === '/mcp/billing' ? 'refund' : 'billing__refund'
+    const name = tool(route)
     for (const era of eras) {
       const calls = async (gateway: Gateway) => {
         const { client } = await gateway.connect(() => ({ action: 'cancel' }), { era, capabilities: forms })
