@@ -221,9 +221,11 @@ export class McpProxy {
     call.afterSettle(async ({ outcome, sent }) => {
       if (outcome.kind === 'completed' || sent !== 'no') return
       if ((await this.#access.ofSession(call, exchange)) !== undefined) return
-      const reason = `The gateway refuses the response of the client: ${outcome.message}`
+      // The message of the denial may have what the server is not to get.
+      const reason = (outcome.kind === 'denied' ? outcome.denial?.reason : undefined) ?? outcome.code
+      const text = `The gateway refuses the response of the client: ${reason}`
       try {
-        await this.#responses.caches.requests.refuse(call, exchange, message.id, reason)
+        await this.#responses.caches.requests.refuse(call, exchange, message.id, text)
       } catch (error) {
         // A server that cannot be reached does not wait longer than it wants.
         if (!isUpstreamError(error) && !isRefusal(error)) throw error

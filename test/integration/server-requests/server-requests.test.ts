@@ -101,7 +101,7 @@ describe('the response of a client that the policy denies', function () {
       const result = await connected.call(requestOf.roots)
       expect(connected.asked).to.have.length(1)
       expect(result).to.contain('The gateway refuses the response of the client')
-      expect(result).to.contain('fs_violation')
+      expect(result).to.contain('fs_violation').and.not.to.contain('/work')
     })
   }
 })
