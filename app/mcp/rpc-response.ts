@@ -122,7 +122,7 @@ export interface ResponseChange {
  * member that is absent, or the id in another type, and some clients take that. Throws `ProtocolViolation` for
  * anything but a response to `id`.
  */
-export function responseChange(message: Fields, id: RequestId): ResponseChange | undefined {
+export function changeForClients(message: Fields, id: RequestId): ResponseChange | undefined {
   const { id: given, result, error } = message
   const hasBoth = 'result' in message && 'error' in message
   const absent = !hasBoth ? undefined : error === null ? 'error' : result === null ? 'result' : undefined

@@ -9,7 +9,7 @@ import type { Discardable, UpstreamRequest, UpstreamResponse } from '../upstream
 import { wholeBody } from '../upstream/response-limit.js'
 import { withMembers } from './member-text.js'
 import type { RequestId } from './message.js'
-import { checkServerMessage, decodeUtf8, type Fields, readInTurns, responseChange } from './rpc-response.js'
+import { changeForClients, checkServerMessage, decodeUtf8, type Fields, readInTurns } from './rpc-response.js'
 
 /** A message to a server (POST), or a request for a stream of notifications (GET) or for the end of a session (DELETE). */
 export interface McpRequest extends Omit<UpstreamRequest, 'path' | 'body'> {
@@ -139,7 +139,7 @@ export function responseTo<R extends ReceivedMessage & { frame?: Uint8Array; byt
   received: R,
   id: RequestId,
 ): R {
-  const change = responseChange(received.message, id)
+  const change = changeForClients(received.message, id)
   if (change === undefined) return received
   const text = withMembers(received.text, change.members) ?? JSON.stringify(change.message)
   const { frame, bytes } = received

@@ -37,7 +37,7 @@ import {
   type Send,
 } from './own-requests.js'
 import { checkHead } from './response-outcome.js'
-import { failureOf, ProtocolViolation, recordedResult, responseChange } from './rpc-response.js'
+import { changeForClients, failureOf, ProtocolViolation, recordedResult } from './rpc-response.js'
 import type { ServerRequests } from './server-requests.js'
 import { inSession, ServerSessions } from './server-sessions.js'
 import { UNVERSIONED } from './server-versions.js'
@@ -179,7 +179,7 @@ export class McpToolClient {
     if (received === undefined) {
       return failed('UPSTREAM_UNREACHABLE', 'The upstream sent no JSON-RPC response.')
     }
-    const message = responseChange(received, ID)?.message ?? received
+    const message = changeForClients(received, ID)?.message ?? received
     noteRpcError(call, message)
     await this.#requests.judgeAsked(call, message)
     const shown = JSON.stringify(message['result'] ?? message['error'])
