@@ -31,6 +31,7 @@ export class DirectoryLock {
   #queue: Promise<unknown> = Promise.resolve()
   #waiting = 0
   #waitingSince: number | undefined
+  #closed = false
 
   constructor(dir: string, port: FileSystem, clock: Clock) {
     this.#port = port
@@ -71,6 +72,7 @@ export class DirectoryLock {
    * The wait happens on a thread, so a stuck process never blocks the event loop.
    */
   run<T>(section: () => T): T | Promise<T> {
+    if (this.#closed) throw new AuditError('closed', 'the audit log is closed')
     if (this.#waiting === 0 && this.#try()) return this.#release(section)
     this.#waiting++
     this.#waitingSince ??= this.#clock.monotonic()
@@ -90,8 +92,12 @@ export class DirectoryLock {
     return turn
   }
 
+  /** Later sections are refused. A section that waits for another process is still run, and the file is closed after it. */
   close(): void {
-    this.#port.closeSync(this.fd)
+    this.#closed = true
+    const close = () => this.#port.closeSync(this.fd)
+    if (this.#waiting === 0) close()
+    else void this.#queue.then(close)
   }
 
   #try(): boolean {

@@ -2,7 +2,7 @@
 // journal line and the checkpoint.
 
 import { join } from 'node:path'
-import { openExisting, READ, readExisting, syncFile, withFile } from '../files/file-system.js'
+import { namesIn, openExisting, READ, readExisting, syncFile, withFile } from '../files/file-system.js'
 import { endOfLastLine } from '../files/log-file.js'
 import { AuditError } from '../format/errors.js'
 import { dailyLog, dayOfCoverFile, dayOfDailyLog } from '../format/paths.js'
@@ -98,6 +98,18 @@ function look({ port, dir, lock }: TreeParts, tree: LogTree) {
       else if (end > sealed) grown.push({ day, start: sealed, end })
     }
     return { grown, changed }
+  })
+}
+
+/** The daily logs with more bytes than `ends` says are sealed. Reads sizes without the lock, which may never be free. */
+export function unsealedBytes(
+  { port, dir }: Pick<TreeParts, 'port' | 'dir'>,
+  ends: ReadonlyMap<string, number>,
+): { readonly file: string; readonly bytes: number }[] {
+  return namesIn(port, dir).flatMap((file) => {
+    const day = dayOfDailyLog(file)
+    const bytes = day === undefined ? 0 : (port.statSync(join(dir, file))?.size ?? 0) - (ends.get(day) ?? 0)
+    return bytes > 0 ? [{ file, bytes }] : []
   })
 }
 

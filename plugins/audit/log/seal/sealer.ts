@@ -1,6 +1,7 @@
 // Seals the log at intervals. Of all processes that append to it, the one that holds the kernel lock on
 // `.svc-seal-lock` seals, until it ends; the others retry at each interval. That lock only saves work: what two sealers
-// at once write is decided under the lock of the log.
+// at once write is decided under the lock of the log. Therefore a process that opens or closes the log seals without it:
+// a writer that died, or that ends before the holder's next seal, would leave records that can be cut off unseen.
 
 import { join } from 'node:path'
 import type { Meter } from '@svc/core'
@@ -12,7 +13,7 @@ import { KeyHistory } from '../tree/key-history.js'
 import type { NoteSigner } from '../tree/note.js'
 import { JournalConflictError, retryOnConflict } from './journal-conflict.js'
 import { LogTree, type TreeParts } from './log-tree.js'
-import { sealNewLines, stateDamagedDays } from './seal-round.js'
+import { sealNewLines, stateDamagedDays, unsealedBytes } from './seal-round.js'
 
 const MS_PER_DAY = 86_400_000
 // Just after midnight the last calls of the day are still being written.
@@ -20,11 +21,13 @@ const AFTER_MIDNIGHT_MS = 100
 
 interface SealerParts extends TreeParts {
   readonly intervalMs: number
+  /** How long `close` waits for the last seal. */
+  readonly closeMs: number
   /** Days that records are kept. */
   readonly retentionDays: number
   readonly meter: Meter
   readonly onError: (error: Error) => void
-  /** Called when everything is sealed and the newest checkpoint is on disk. */
+  /** Called when everything is sealed and the newest checkpoint is on disk, except while the log is opened. */
   readonly onSealed?: () => unknown
 }
 
@@ -44,6 +47,8 @@ export class Sealer {
   readonly #lock: HeldLock
   #tree: LogTree | undefined
   #keys = new KeyHistory()
+  /** Sealed bytes of each day, as far as this process knows. */
+  #ends: ReadonlyMap<string, number> = new Map()
   readonly #last: Omit<SealingStatus, 'active'> = {}
   #work: Promise<unknown> = Promise.resolve()
   #timer: NodeJS.Timeout | undefined
@@ -59,13 +64,13 @@ export class Sealer {
   }
 
   /**
-   * Links the log's parts and seals forward what a writer that died left; lets the retiring signer introduce the key of
-   * `signer` if the log does not know it, and states the retention if it has changed.
+   * Links the log's parts and seals what a writer that died left; lets the retiring signer introduce the key of
+   * `signer` if the log does not know it, and states the retention if it has changed. Errors of sealing go to `onError`.
    *
    * @throws {AuditError} `log_unlinked`, `key_refused`, `journal_busy`.
    */
-  open(signer: NoteSigner): Promise<void> {
-    return this.withTree(async (tree) => {
+  async open(signer: NoteSigner): Promise<void> {
+    await this.withTree(async (tree) => {
       const { keys } = tree.state
       if (keys.at(signer.keyId, tree.size) !== undefined) {
         // Checked now, because new records would hide that bytes are missing.
@@ -79,6 +84,7 @@ export class Sealer {
       }
       await tree.checkpoint()
     })
+    await this.#inTurn(() => this.#sealAsAny())
   }
 
   /** Keys that the newest tree trusts for its next leaf. Rejects as `withTree` does. */
@@ -118,7 +124,9 @@ export class Sealer {
 
   /** Seals new records, if this process is the one that seals. Errors go to `onError` and to the status. */
   seal(): Promise<void> {
-    return this.#inTurn(() => this.#seal())
+    return this.#inTurn(async () => {
+      if (this.#isSealing() && (await this.#sealAsAny()) === undefined) this.#parts.onSealed?.()
+    })
   }
 
   /**
@@ -129,12 +137,33 @@ export class Sealer {
     return this.#inTurn(() => this.#attempt(work))
   }
 
-  /** Seals new records and releases the lock. */
+  /**
+   * Seals what is on disk, whichever process holds the lock, and releases it. Resolves after `closeMs` in any case; what is
+   * unsealed then goes to `onError`.
+   */
   async close(): Promise<void> {
     if (this.#closed) return
     this.#closed = true
     clearTimeout(this.#timer)
-    await this.seal()
+    const { closeMs } = this.#parts
+    let isLate = false
+    let timer: NodeJS.Timeout | undefined
+    const late = new Promise<false>((resolve) => {
+      timer = setTimeout(() => {
+        isLate = true
+        resolve(false)
+      }, closeMs)
+    })
+    const sealed = this.#inTurn(async () => {
+      while (!isLate) {
+        const error = await this.#sealAsAny()
+        if (!isBusy(error)) return error === undefined
+      }
+      return false
+    })
+    if (await Promise.race([sealed, late])) this.#parts.onSealed?.()
+    else this.#reportUnsealed()
+    clearTimeout(timer)
     this.#lock.release()
   }
 
@@ -145,9 +174,19 @@ export class Sealer {
     return turn
   }
 
-  async #seal(): Promise<void> {
+  /** Whether this process is the one that seals. */
+  #isSealing(): boolean {
     try {
-      if (!this.#lock.acquire()) return
+      return this.#lock.acquire()
+    } catch (error) {
+      this.#report(error)
+      return false
+    }
+  }
+
+  /** Returns the error with which sealing failed, after it was reported. */
+  async #sealAsAny(): Promise<unknown> {
+    try {
       const at = this.#parts.clock.now()
       await this.#attempt(async (tree) => {
         await sealNewLines(this.#parts, tree, this.#parts.onError)
@@ -155,9 +194,10 @@ export class Sealer {
       })
       this.#last.sealedAt = at
       delete this.#last.error
-      this.#parts.onSealed?.()
+      return undefined
     } catch (error) {
       this.#report(error)
+      return error
     }
   }
 
@@ -169,6 +209,7 @@ export class Sealer {
         const result = await work(tree)
         this.#tree = tree
         this.#keys = tree.state.keys
+        this.#ends = tree.state.ends
         return result
       } catch (error) {
         // It follows the lines of the other process at the next attempt, which costs less than loading.
@@ -186,4 +227,15 @@ export class Sealer {
     this.#last.error = error
     if (!isKnown) this.#parts.onError(error)
   }
+  #reportUnsealed(): void {
+    const unsealed = unsealedBytes(this.#parts, this.#ends)
+    if (unsealed.length === 0) return
+    const files = unsealed.map(({ file, bytes }) => `${bytes} bytes of ${file}`).join(', ')
+    const what = `the log was closed before its last records were sealed: ${files}. The next process that opens it seals them`
+    this.#report(new AuditError('not_sealed', what))
+  }
+}
+
+function isBusy(error: unknown): boolean {
+  return error instanceof AuditError && error.code === 'journal_busy'
 }

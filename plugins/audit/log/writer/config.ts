@@ -54,6 +54,8 @@ export interface AppenderLimits extends UploadLimits {
   logHandles: number
   /** How long another process may hold the lock before the log counts as not writable, ms. Default 5000. */
   lockWaitMs: number
+  /** How long `close` waits until everything is sealed, ms. Default 10 000. */
+  sealOnCloseMs: number
 }
 
 export interface AppenderOptions {
@@ -89,6 +91,7 @@ export const DEFAULT_LIMITS: AppenderLimits = {
   agentHandles: 128,
   logHandles: 4,
   lockWaitMs: 5_000,
+  sealOnCloseMs: 10_000,
   uploadTriggerBytes: 1_048_576,
   uploadRangeBytes: 67_108_864,
   uploadIdleMs: 30_000,

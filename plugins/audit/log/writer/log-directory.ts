@@ -209,7 +209,7 @@ export class LogDirectory {
 
   /** A sealer whose tree is linked and whose log trusts this signer. */
   async #sealer(log: LockedDirectory, cosigning: Cosigning | undefined): Promise<Sealer | undefined> {
-    const { config, meter, onAsyncError } = this.#parts
+    const { config, limits, meter, onAsyncError } = this.#parts
     const signers = this.#signers
     const [signer] = signers
     if (signer === undefined) return undefined
@@ -220,6 +220,7 @@ export class LogDirectory {
       signers,
       meter,
       intervalMs: intervalMs ?? DEFAULT_CHECKPOINT_INTERVAL_MS,
+      closeMs: limits.sealOnCloseMs,
       retentionDays: config.retentionDays,
       onError: onAsyncError,
       onSealed: () => cosigning?.request(),

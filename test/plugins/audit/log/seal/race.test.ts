@@ -92,6 +92,7 @@ describe('two processes that append to one journal', () => {
         ...parts,
         meter,
         intervalMs: HOUR,
+        closeMs: HOUR,
         retentionDays: 30,
         onError: ({ message }) => expect.fail(message),
       })

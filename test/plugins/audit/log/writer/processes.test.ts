@@ -83,6 +83,7 @@ describe('several writers on one directory', () => {
   it('leave no files but the log, its checkpoints and the locks', async () => {
     const appender = appenderIn(dir.path)
     await appender.append(envelope())
+    await appender.seal()
     await appender.close()
     expect(readdirSync(dir.path).sort()).to.deep.equal([
       '.svc-lock',
