@@ -18,8 +18,11 @@ import { IntentTracker } from './intent/tracker.js'
 import { nodeFileSystem } from './log/files/file-system.js'
 import { keepPolicy } from './log/files/kept-policies.js'
 import { type OpenedSigner, openSigner } from './log/keys/open-signer.js'
+import { withTimeLimit } from './log/keys/signed-json.js'
 import { SvcAppender } from './log/writer/appender.js'
+import { DEFAULT_LIMITS } from './log/writer/config.js'
 import { LogNotices } from './log-notices.js'
+import { eventRecordOf, recordContextOf } from './record.js'
 import { missingSigner } from './signer-key.js'
 
 /** The parts of an open log. */
@@ -52,9 +55,9 @@ export class LogSource {
     this.#signer = resolveOptional(context.container, tokens.Signer)
   }
 
-  /** Whether calls can have intents: a writer from code has a place for them only if `audit.dir` is set. */
+  /** Whether calls can have intents: those of a writer from code need a place, and a signer. */
   get supportsIntents(): boolean {
-    return this.#writer === undefined || this.#config.dir !== undefined
+    return this.#writer === undefined || (this.#config.dir !== undefined && this.#signer !== undefined)
   }
 
   /** Whether code writes the records, in place of the built-in log. */
@@ -89,7 +92,7 @@ export class LogSource {
     this.#lease ??=
       this.#writer === undefined
         ? await builtInLog(this.#config, this.#context, this.#signer)
-        : externalLog(this.#writer, this.#config, this.#context)
+        : externalLog(this.#writer, this.#config, this.#context, this.#signer)
     return this.#lease.value
   }
 
@@ -100,13 +103,24 @@ export class LogSource {
   }
 }
 
-/** A writer that its owner closes. Its calls have intents if `audit.dir` is set. */
-function externalLog(appender: Appender, config: AuditConfig, context: PluginContext): Lease<OpenLog> {
-  const { dir } = config
-  if (dir === undefined) return { value: { appender }, release: () => Promise.resolve() }
+/** A writer that its owner closes. Its calls have intents if `audit.dir` is set and a signer is bound for them. */
+function externalLog(
+  appender: Appender,
+  config: AuditConfig,
+  context: PluginContext,
+  signer: Signer | undefined,
+): Lease<OpenLog> {
+  const { dir, intent } = config
+  if (dir !== undefined && signer === undefined && intent !== 'off')
+    context.warn(
+      'calls have no intents: the writer of the log is bound from code, and no Signer that could sign them is',
+    )
+  if (dir === undefined || signer === undefined)
+    return { value: { appender }, release: () => Promise.resolve() }
   const at = resolvePath(context.baseDir, dir)
-  return context.resources.acquire(JSON.stringify(['audit.intents', at]), () => {
-    const intents = createTracker(at, appender, null, context)
+  return context.resources.acquire(JSON.stringify(['audit.intents', at, signer.keyId]), () => {
+    const log = { signer, trustedKeys: () => Promise.resolve([signer]) }
+    const intents = createTracker(at, appender, { ...log, keyId: null }, config, context)
     return { value: { appender, intents }, close: () => intents.close() }
   })
 }
@@ -189,7 +203,8 @@ function acquireLog(config: AuditConfig, context: PluginContext, signers: LogSig
       const appender = new SvcAppender({ config: named, signer, retiringSigner, ...ports })
       notices.start(() => appender.status())
       const closeSigners = signers.take()
-      const intents = createTracker(dir, appender, keyId, context)
+      const log = { signer, keyId, trustedKeys: () => appender.trustedKeys() }
+      const intents = createTracker(dir, appender, log, config, context)
       const close = async () => {
         notices.stop()
         await intents.pause()
@@ -213,17 +228,42 @@ export function logDirectory(
   return resolvePath(baseDir, dir ?? `${stateDir}/audit`)
 }
 
+interface SignedLog {
+  readonly signer: Signer
+  /** Id of the key of the records; null if the writer signs with a key of its own. */
+  readonly keyId: string | null
+  trustedKeys(): Promise<readonly Pick<Signer, 'keyId' | 'verify'>[]>
+}
+
 function createTracker(
   dir: string,
   appender: Appender,
-  keyId: string | null,
+  { signer, keyId, trustedKeys }: SignedLog,
+  config: AuditConfig,
   context: PluginContext,
 ): IntentTracker {
+  const clock = resolve(context.container, tokens.Clock)
+  const ids = resolve(context.container, tokens.Ids)
+  const limited = withTimeLimit(signer, DEFAULT_LIMITS.signatureMs)
   return new IntentTracker({
     dir,
     port: nodeFileSystem,
+    clock,
     logger: resolve(context.container, tokens.Logger),
+    log: { signer: limited, logId: () => appender.logId ?? null, trustedKeys },
     keyId,
     append: (record) => appender.append(record),
+    refusedRecord: (count, detail) =>
+      eventRecordOf(
+        { ...recordContextOf(config, context), keyId },
+        {
+          name: 'intents/refused',
+          traceId: ids.traceId(),
+          decision: 'deny',
+          findings: [{ reason: 'intents_refused', stage: 'audit', effect: 'deny', detail }],
+          facts: { files: count },
+        },
+        { ts: new Date(clock.now()).toISOString(), spanId: ids.spanId() },
+      ),
   })
 }

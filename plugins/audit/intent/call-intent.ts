@@ -93,7 +93,8 @@ export function describeIntent(
   call: Call,
 ): string {
   const { which, failureMode, isSent } = rule
-  if (which === 'unsupported') return 'no intent: the writer is bound from code and audit.dir is not set'
+  if (which === 'unsupported')
+    return 'no intent: the writer is bound from code, and audit.dir or a Signer is not set'
   if (which === 'off') return 'no intent: audit.intent is off'
   if (!isSent) return 'no intent: the call would not be sent'
   if (!hasIntent(which, request, call)) {

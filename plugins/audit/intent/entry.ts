@@ -16,16 +16,6 @@ export interface Intent {
   readonly record: AuditEnvelope
 }
 
-interface JournalContent {
-  /** Intents without an outcome, in written order. */
-  readonly open: Intent[]
-  /** Invalid lines except a torn last one; their intents are lost. */
-  readonly damaged: number
-}
-
-/** The first line of a journal. Writing it shows whether the disk accepts data. */
-export const FIRST_LINE = '{"journal":1}\n'
-
 export function intentLine({ serial, from, record }: Intent): string {
   return `${JSON.stringify({ intent: serial, from, record })}\n`
 }
@@ -34,21 +24,8 @@ export function outcomeLine(serial: number): string {
   return `{"outcome":${serial}}\n`
 }
 
-/** Parses a journal. A last line without newline was never acknowledged and is ignored. */
-export function readJournal(text: string): JournalContent {
-  const open = new Map<number, Intent>()
-  let damaged = 0
-  for (const line of text.split('\n').slice(0, -1)) {
-    if (line === FIRST_LINE.trimEnd()) continue
-    const entry = entryOf(line)
-    if (entry === undefined) damaged++
-    else if (typeof entry === 'number') open.delete(entry)
-    else open.set(entry.serial, entry)
-  }
-  return { open: [...open.values()], damaged }
-}
-
-function entryOf(line: string): Intent | number | undefined {
+/** The intent in the line, or the number of the one whose outcome is known; undefined for another line. */
+export function entryOf(line: string): Intent | number | undefined {
   const entry = parseJsonObject(line)
   if (entry === undefined) return undefined
   if (typeof entry['outcome'] === 'number') return entry['outcome']
@@ -67,6 +44,14 @@ function isRecord(value: unknown): value is AuditEnvelope {
     'trace_id' in value &&
     typeof value.trace_id === 'string' &&
     'span_id' in value &&
-    typeof value.span_id === 'string'
+    typeof value.span_id === 'string' &&
+    'server' in value &&
+    'tool' in value &&
+    typeof value.tool === 'string'
   )
+}
+
+/** Whether the record is of a call: those of events are of what the gateway itself has done. */
+export function isCallRecord({ server, tool, gateway, event }: AuditEnvelope): boolean {
+  return event === undefined && !(server === gateway && tool.includes('/'))
 }

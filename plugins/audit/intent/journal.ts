@@ -1,4 +1,4 @@
-// The write-ahead journal of one process: intents are on disk before their calls are sent.
+// The write-ahead journal of one process: intents are on disk, signed, before their calls are sent.
 // Outcomes need no sync of their own: if one is lost, recovery finds the call's record in the log.
 
 import { join } from 'node:path'
@@ -15,8 +15,9 @@ import { utcDayOf } from '../log/format/day.js'
 import type { AuditEnvelope } from '../log/format/envelope.js'
 import { AuditError } from '../log/format/errors.js'
 import { dailyLog, INTENTS_FOLDER } from '../log/format/paths.js'
-import { FIRST_LINE, type Intent, intentLine, outcomeLine } from './entry.js'
-import { Segment } from './segment.js'
+import { type IntentLog, ProcessKey } from './batch-chain.js'
+import { type Intent, intentLine, outcomeLine } from './entry.js'
+import { SignedSegment } from './signed-segment.js'
 
 /** From this size on a journal is truncated, or its open intents are copied to a new one. */
 const SEGMENT_BYTES = 4_194_304
@@ -35,12 +36,14 @@ interface PendingIntent {
 export class IntentJournal {
   readonly #dir: string
   readonly #port: FileSystem
+  readonly #log: IntentLog
   readonly #segmentBytes: number
   readonly #open = new Map<number, PendingIntent>()
   #waiting: PendingIntent[] = []
   #outcomes = ''
   #serial = 0
-  #segment: Segment | undefined
+  #key: ProcessKey | undefined
+  #segment: SignedSegment | undefined
   /** Size at which the segment is truncated or replaced. */
   #limit: number
   #sizes = new Map<string, number>()
@@ -50,9 +53,10 @@ export class IntentJournal {
   #closed = false
 
   /** @param dir directory of the log. Nothing is opened before the first intent. */
-  constructor(dir: string, port: FileSystem, segmentBytes: number = SEGMENT_BYTES) {
+  constructor(dir: string, port: FileSystem, log: IntentLog, segmentBytes: number = SEGMENT_BYTES) {
     this.#dir = dir
     this.#port = port
+    this.#log = log
     this.#segmentBytes = segmentBytes
     this.#limit = segmentBytes
   }
@@ -69,7 +73,7 @@ export class IntentJournal {
   /**
    * Resolves with the intent when it is on disk. `record` is written for the call if its outcome stays unknown.
    *
-   * @throws {AuditError} `intent_failed` or `closed`: the call has no intent.
+   * @throws {AuditError} `intent_failed`, `signer_failed` or `closed`: the call has no intent.
    */
   begin(record: AuditEnvelope): Promise<Intent> {
     if (this.#closed) return Promise.reject(new AuditError('closed', 'the intent journal is closed'))
@@ -138,7 +142,7 @@ export class IntentJournal {
     }
   }
 
-  async #segmentWithRoom(): Promise<Segment> {
+  async #segmentWithRoom(): Promise<SignedSegment> {
     const segment = this.#segment
     if (segment === undefined || this.#failure !== undefined) return this.#replace(segment)
     if (segment.size < this.#limit) return segment
@@ -148,12 +152,13 @@ export class IntentJournal {
   }
 
   /** Starts a new file with the open intents, and removes `old` when they are durable. */
-  async #replace(old: Segment | undefined): Promise<Segment> {
+  async #replace(old: SignedSegment | undefined): Promise<SignedSegment> {
     const { folder } = this
     this.#makeFolder(folder)
-    const segment = Segment.create(this.#port, folder)
+    this.#key ??= new ProcessKey()
+    const segment = await SignedSegment.create(this.#port, folder, this.#key, this.#log)
     try {
-      segment.write(FIRST_LINE + [...this.#open.values()].map(({ line }) => line).join(''))
+      segment.write([...this.#open.values()].map(({ line }) => line).join(''))
       await segment.sync()
       await syncPath(this.#port, folder)
     } catch (error) {
@@ -189,7 +194,7 @@ export class IntentJournal {
     }
   }
 
-  #empty(segment: Segment): void {
+  #empty(segment: SignedSegment): void {
     segment.empty()
     this.#outcomes = ''
     this.#limit = this.#segmentBytes

@@ -1,95 +1,176 @@
 // Recovers the intents of dead processes: each intent without a record becomes a record with an unknown outcome.
-// One process at a time does this, so that no record is written twice.
-import { join } from 'node:path'
+// One process at a time does this, so that no record is written twice. What another than a process of this log has written
+// is moved aside, and keeps nobody's intents from being recovered.
+import { basename, join } from 'node:path'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Logger } from '@svc/core'
+import { messageOf } from '@svc/core/json'
 import { type FileSystem, openExisting, READ_WRITE_CREATE } from '../log/files/file-system.js'
 import { tryLock } from '../log/files/kernel-lock.js'
 import { linesOf } from '../log/files/lines.js'
 import { utcDayOf } from '../log/format/day.js'
 import type { AuditEnvelope } from '../log/format/envelope.js'
-import { systemCode } from '../log/format/errors.js'
+import { AuditError, systemCode } from '../log/format/errors.js'
 import { dailyLog, INTENTS_FOLDER } from '../log/format/paths.js'
 import { objectIn } from '../log/format/stored-record.js'
-import { type Intent, OUTCOME_UNKNOWN, readJournal } from './entry.js'
-import { Segment } from './segment.js'
+import type { IntentLog } from './batch-chain.js'
+import { type Intent, OUTCOME_UNKNOWN } from './entry.js'
+import { type IntentTrust, readJournal } from './read-journal.js'
+import { Segment, setAside } from './segment.js'
 
 const LOCK_FILE = '.lock'
+/** System errors of opening a name that is not a file for reading and writing. */
+const NOT_A_FILE = new Set(['EISDIR', 'ELOOP', 'ENXIO'])
+const REFUSED_FOLDER = 'refused'
+/** Refused files between two sweeps: a process that plants many must not delay the start of others. */
+const MAX_REFUSED = 1000
 
 export interface IntentParts {
   /** The directory of the log. */
   readonly dir: string
   readonly port: FileSystem
   readonly logger: Logger
+  readonly log: IntentLog & {
+    /** Keys that the log trusts now. */
+    trustedKeys(): Promise<IntentTrust['keys']>
+  }
   /** Id of the current signing key; null if the writer signs with a key of its own. */
   readonly keyId: string | null
   append(record: AuditEnvelope): Promise<void>
 }
 
+export interface RefusedJournal {
+  readonly file: string
+  readonly reason: string
+}
+
+interface Recovered {
+  /** Records written. */
+  made: number
+  readonly refused: RefusedJournal[]
+  /** Errors of journals that could not be read or recorded; the next call retries them. */
+  readonly failures: unknown[]
+}
+
+interface RecordedIntents {
+  readonly made: number
+  /** Why some of them can have no record. */
+  readonly refused?: string
+}
+
+/** Errors with which the log refuses a record for what is in it. */
+const REFUSES_RECORD = new Set(['bad_envelope', 'bad_timestamp'])
+
 export class IntentRecovery {
   readonly #parts: IntentParts
   readonly #folder: string
-  // Damaged files are reported once and kept.
-  readonly #damaged = new Set<string>()
+  // Refused files that could not be moved are reported once.
+  readonly #left = new Set<string>()
 
   constructor(parts: IntentParts) {
     this.#parts = parts
     this.#folder = join(parts.dir, INTENTS_FOLDER)
   }
 
-  /** Recovers the journals of dead processes. Resolves with the number of records written. */
-  async recover(): Promise<number> {
+  /** Recovers the journals of dead processes. */
+  async recover(): Promise<Recovered> {
     const { port } = this.#parts
+    const recovered: Recovered = { made: 0, refused: [], failures: [] }
     // Without the folder no process has written an intent here.
     const lock = openExisting(port, join(this.#folder, LOCK_FILE), READ_WRITE_CREATE)
-    if (lock === undefined) return 0
+    if (lock === undefined) return recovered
     try {
       // Another process is recovering.
-      if (!tryLock(lock)) return 0
-      let made = 0
+      if (!tryLock(lock)) return recovered
       for (const name of Segment.names(port, this.#folder)) {
-        if (!this.#damaged.has(name)) made += await this.#recoverOne(name)
+        if (recovered.refused.length === MAX_REFUSED) break
+        if (!this.#left.has(name)) await this.#tryOne(name, recovered)
+        await nextTurn()
       }
-      return made
     } finally {
       port.closeSync(lock)
     }
+    return recovered
   }
 
-  /** Writes records for those `intents` whose calls have none. Resolves with their number when all are on disk. */
-  async record(intents: readonly Intent[]): Promise<number> {
-    if (intents.length === 0) return 0
+  /** Writes records for those `intents` whose calls have none. Resolves when all are on disk, which can be. */
+  async record(intents: readonly Intent[]): Promise<RecordedIntents> {
+    if (intents.length === 0) return { made: 0 }
     const missing = await unrecorded(this.#parts.dir, intents)
-    await Promise.all(missing.map(({ record }) => this.#parts.append(this.#unknown(record))))
-    return missing.length
+    const ends = await Promise.allSettled(missing.map(({ record }) => this.#append(record)))
+    const failed = ends.find((end) => end.status === 'rejected')
+    if (failed !== undefined) throw failed.reason
+    const results = ends.flatMap((end) => (end.status === 'fulfilled' ? [end.value] : []))
+    const refused = results.find((result) => typeof result === 'string')
+    const made = results.filter((result) => result === true).length
+    return typeof refused === 'string' ? { made, refused } : { made }
   }
 
-  async #recoverOne(name: string): Promise<number> {
-    const { port, logger } = this.#parts
-    const segment = Segment.claim(port, this.#folder, name)
-    if (segment === undefined) return 0
-    let done = false
+  async #tryOne(name: string, recovered: Recovered): Promise<void> {
     try {
-      const { open, damaged } = readJournal(segment.read())
-      const made = await this.record(open)
-      done = damaged === 0
-      if (!done) {
-        this.#damaged.add(name)
-        logger.error({ file: segment.path, lines: damaged }, 'an intent journal is damaged; it is kept')
-      }
+      const { made, refused: reason } = await this.#recoverOne(name)
+      recovered.made += made
+      if (reason !== undefined) recovered.refused.push({ file: name, reason })
+    } catch (error) {
+      recovered.failures.push(error)
+    }
+  }
+
+  async #recoverOne(name: string): Promise<RecordedIntents> {
+    const { port, log, logger } = this.#parts
+    const path = join(this.#folder, name)
+    let segment: Segment | undefined
+    try {
+      segment = Segment.claim(port, this.#folder, name)
+    } catch (error) {
+      if (!NOT_A_FILE.has(systemCode(error) ?? '')) throw error
+      return { made: 0, refused: this.#setAside(path, 'it is not a file') }
+    }
+    if (segment === undefined) return { made: 0 }
+    let isDone = false
+    try {
+      const trust = { logId: log.logId(), keys: segment.size === 0 ? [] : await log.trustedKeys() }
+      const { open, refused: unread } = await readJournal(segment, trust)
+      const { made, refused: unrecorded } = await this.record(open)
       if (made > 0) {
-        logger.warn(
-          { file: segment.path, calls: made },
-          'calls of a dead process were recorded with an unknown outcome',
-        )
+        const what = 'calls of a dead process were recorded with an unknown outcome'
+        logger.warn({ file: path, calls: made }, what)
       }
-      return made
+      const refused = unread ?? unrecorded
+      if (refused !== undefined) return { made, refused: this.#setAside(path, refused) }
+      isDone = true
+      return { made }
     } finally {
-      if (done) segment.remove()
+      if (isDone) segment.remove()
       else segment.close()
     }
   }
 
-  /** Fixed members: a process that can write the journal must not get another kind of record signed. */
+  /** Moves a file away, so that it is looked at once. Returns why. */
+  #setAside(path: string, reason: string): string {
+    try {
+      setAside(this.#parts.port, path, join(this.#folder, REFUSED_FOLDER))
+      return reason
+    } catch (error) {
+      this.#left.add(basename(path))
+      return `${reason}, and it cannot be moved: ${messageOf(error)}`
+    }
+  }
+
+  /** Whether a record was written, or why the log can have none. A removed day gets none, and no other file is told. */
+  async #append(record: AuditEnvelope): Promise<boolean | string> {
+    try {
+      await this.#parts.append(this.#unknown(record))
+      return true
+    } catch (error) {
+      const code = error instanceof AuditError ? error.code : ''
+      if (code === 'day_removed') return false
+      if (REFUSES_RECORD.has(code)) return `has an intent that cannot be recorded: ${messageOf(error)}`
+      throw error
+    }
+  }
+
+  /** Fixed members: whatever an intent says, its outcome is unknown. */
   #unknown(record: AuditEnvelope): AuditEnvelope {
     const { key_id: _of, ...rest } = record
     const { keyId } = this.#parts
@@ -97,6 +178,7 @@ export class IntentRecovery {
       ...rest,
       status: 'error',
       error: OUTCOME_UNKNOWN,
+      sent: 'unknown',
       output_sha256: null,
       ...(keyId === null ? {} : { key_id: keyId }),
     }

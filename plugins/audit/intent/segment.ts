@@ -2,9 +2,10 @@
 // knows that the file will not grow.
 
 import { randomBytes } from 'node:crypto'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import {
   CREATE_APPEND_NEW,
+  DIRECTORY_MODE,
   FILE_MODE,
   type FileSystem,
   fromCallback,
@@ -20,12 +21,13 @@ export class Segment {
   readonly path: string
   readonly #port: FileSystem
   readonly #fd: number
-  #size = 0
+  #size: number
 
   private constructor(path: string, port: FileSystem, fd: number) {
     this.path = path
     this.#port = port
     this.#fd = fd
+    this.#size = port.fstatSync(fd).size
   }
 
   /** Creates a new, locked file. */
@@ -53,13 +55,16 @@ export class Segment {
     return port.readdirSync(folder).filter((name) => name.endsWith(SUFFIX))
   }
 
+  get name(): string {
+    return basename(this.path)
+  }
+
   get size(): number {
     return this.#size
   }
 
-  /** Appends `text`; truncates a partial write. Not durable before `sync`. */
-  write(text: string): void {
-    const bytes = Buffer.from(text)
+  /** Appends; truncates a partial write. Not durable before `sync`. */
+  write(bytes: Buffer): void {
     try {
       writeFully(this.#port, this.#fd, bytes)
       this.#size += bytes.length
@@ -73,21 +78,21 @@ export class Segment {
     return fromCallback((done) => this.#port.fdatasync(this.#fd, done))
   }
 
-  /** Needs no sync: intents that reappear after a power cut have their records in the log. */
-  empty(): void {
-    this.#port.ftruncateSync(this.#fd, 0)
-    this.#size = 0
+  truncate(size: number): void {
+    this.#port.ftruncateSync(this.#fd, size)
+    this.#size = size
   }
 
-  read(): string {
-    const content = Buffer.alloc(this.#port.fstatSync(this.#fd).size)
+  /** At most `length` bytes from `offset`; fewer at the end of the file. */
+  read(offset: number, length: number): Buffer {
+    const bytes = Buffer.alloc(Math.min(length, Math.max(0, this.#size - offset)))
     let filled = 0
-    while (filled < content.length) {
-      const got = this.#port.readSync(this.#fd, content, filled, content.length - filled, filled)
+    while (filled < bytes.length) {
+      const got = this.#port.readSync(this.#fd, bytes, filled, bytes.length - filled, offset + filled)
       if (got === 0) break
       filled += got
     }
-    return content.toString('utf8', 0, filled)
+    return bytes.subarray(0, filled)
   }
 
   /** Removes the file, then releases its lock. */
@@ -100,4 +105,10 @@ export class Segment {
   close(): void {
     this.#port.closeSync(this.#fd)
   }
+}
+
+/** Moves what has the name of a journal to another folder. Its name there has a random end, as it may be taken. */
+export function setAside(port: FileSystem, path: string, folder: string): void {
+  port.mkdirSync(folder, { recursive: true, mode: DIRECTORY_MODE })
+  port.renameSync(path, join(folder, `${basename(path)}-${randomBytes(6).toString('hex')}`))
 }

@@ -1,25 +1,37 @@
 // Write-ahead intents of the audit stage: the journal of this process, and recovery of the journals of dead ones.
 
-import type { Logger } from '@svc/core'
+import type { Clock } from '@svc/core'
 import type { AuditEnvelope } from '../log/format/envelope.js'
 import type { Intent } from './entry.js'
 import { IntentJournal } from './journal.js'
-import { type IntentParts, IntentRecovery } from './recovery.js'
+import { type IntentParts, IntentRecovery, type RefusedJournal } from './recovery.js'
 
 const SWEEP_INTERVAL_MS = 10_000
+/** Refused journals get one record in this time, whatever their number. */
+const REFUSED_INTERVAL_MS = 60_000
+const MAX_NAMED = 10
+
+export interface TrackerParts extends IntentParts {
+  readonly clock: Pick<Clock, 'monotonic'>
+  /** The record of journals that were refused. */
+  refusedRecord(count: number, detail: string): AuditEnvelope
+}
 
 export class IntentTracker {
-  readonly #logger: Logger
+  readonly #parts: TrackerParts
   readonly #journal: IntentJournal
   readonly #recovery: IntentRecovery
   /** Intents of ended calls whose record could not be made durable. */
   readonly #abandoned = new Set<Intent>()
+  /** Refused journals without a record, of which the first are named. */
+  #refused = { count: 0, named: [] as RefusedJournal[] }
+  #refusedAt = Number.NEGATIVE_INFINITY
   #timer: NodeJS.Timeout | undefined
   #sweeping: Promise<void> | undefined
 
-  constructor(parts: IntentParts) {
-    this.#logger = parts.logger
-    this.#journal = new IntentJournal(parts.dir, parts.port)
+  constructor(parts: TrackerParts) {
+    this.#parts = parts
+    this.#journal = new IntentJournal(parts.dir, parts.port, parts.log)
     this.#recovery = new IntentRecovery(parts)
   }
 
@@ -28,8 +40,8 @@ export class IntentTracker {
    */
   async start(): Promise<void> {
     if (this.#timer !== undefined) return
-    this.#timer = setInterval(() => void this.#sweep(), SWEEP_INTERVAL_MS).unref()
-    await this.#sweep()
+    this.#timer = setInterval(() => void this.sweep(), SWEEP_INTERVAL_MS).unref()
+    await this.sweep()
   }
 
   /** Why intents cannot be written at present. */
@@ -56,6 +68,7 @@ export class IntentTracker {
   async pause(): Promise<void> {
     clearInterval(this.#timer)
     await this.#sweeping
+    await this.#reporting(() => this.#recordRefused())
   }
 
   /** Call after the log has closed: from then on another process may recover the open intents. */
@@ -64,7 +77,8 @@ export class IntentTracker {
     await this.#journal.close()
   }
 
-  #sweep(): Promise<void> {
+  /** Recovers now what can be. Errors are logged. */
+  sweep(): Promise<void> {
     this.#sweeping ??= this.#sweepOnce().finally(() => {
       this.#sweeping = undefined
     })
@@ -72,18 +86,51 @@ export class IntentTracker {
   }
 
   async #sweepOnce(): Promise<void> {
-    try {
-      await this.#recovery.recover()
+    await this.#reporting(async () => {
+      const { refused, failures } = await this.#recovery.recover()
+      this.#refuse(refused)
+      if (failures.length > 0) throw failures[0]
+    })
+    await this.#reporting(async () => {
+      const isDue = this.#parts.clock.monotonic() - this.#refusedAt >= REFUSED_INTERVAL_MS
+      if (isDue) await this.#recordRefused()
+    })
+    await this.#reporting(async () => {
       const abandoned = [...this.#abandoned]
-      await this.#recovery.record(abandoned)
+      const { refused } = await this.#recovery.record(abandoned)
       for (const intent of abandoned) {
         this.#abandoned.delete(intent)
         this.#journal.end(intent)
       }
+      if (refused !== undefined) throw new Error(`the log ${refused}`)
       await this.#journal.probe()
+    })
+  }
+
+  /** Logs an error of `work`; the next sweep retries. */
+  async #reporting(work: () => Promise<void>): Promise<void> {
+    try {
+      await work()
     } catch (err) {
-      // The next sweep retries.
-      this.#logger.error({ err }, 'calls whose outcome is unknown could not be recorded yet')
+      this.#parts.logger.error({ err }, 'calls whose outcome is unknown could not be recorded yet')
     }
+  }
+
+  #refuse(refused: readonly RefusedJournal[]): void {
+    if (refused.length === 0) return
+    const { count, named } = this.#refused
+    this.#refused = { count: count + refused.length, named: [...named, ...refused].slice(0, MAX_NAMED) }
+    const what =
+      'files among the journals of intents are not of a process of this log, and were moved to intents/refused'
+    this.#parts.logger.error({ files: refused.length, refused: refused.slice(0, MAX_NAMED) }, what)
+  }
+
+  async #recordRefused(): Promise<void> {
+    const { count, named } = this.#refused
+    if (count === 0) return
+    this.#refusedAt = this.#parts.clock.monotonic()
+    const detail = named.map(({ file, reason }) => `${file}: ${reason}`).join('; ')
+    await this.#parts.append(this.#parts.refusedRecord(count, detail))
+    this.#refused = { count: 0, named: [] }
   }
 }

@@ -1,6 +1,7 @@
 // The writer of the audit log: signs each envelope and resolves when it is on disk.
 
 import { resolve as resolvePath } from 'node:path'
+import type { Signer } from '@svc/core'
 import { canonicalize, messageOf } from '@svc/core/json'
 import { nodeFileSystem } from '../files/file-system.js'
 import { LogFile } from '../files/log-file.js'
@@ -192,7 +193,12 @@ export class SvcAppender {
     await sealer?.seal()
   }
 
-  /** Writes what was appended, then releases all resources. Later appends reject. Safe to call again. */
+  /** The keys that the log trusts for its next record. Rejects with the reason when it cannot be read. */
+  trustedKeys(): Promise<readonly Pick<Signer, 'keyId' | 'verify'>[]> {
+    return this.#directory.trustedKeys()
+  }
+
+  /** Writes and seals what was appended, then releases all resources. Later appends reject. Safe to call again. */
   close(): Promise<void> {
     this.#closing ??= this.#close()
     return this.#closing

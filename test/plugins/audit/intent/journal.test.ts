@@ -7,7 +7,7 @@ import type { FileSystem } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import sinon from 'sinon'
 import { temporaryDir } from '../../../support/temporary-dir.js'
-import { codeOf, diskWith, envelope, ioError as error } from '../log/writer/records.js'
+import { codeOf, diskWith, envelope, ioError as error, signer } from '../log/writer/records.js'
 
 function journals(dir: string): string[] {
   const folder = join(dir, 'intents')
@@ -21,9 +21,11 @@ function linesIn(dir: string): Record<string, unknown>[] {
       .split('\n')
       .filter(Boolean)
       .map((line) => JSON.parse(line) as Record<string, unknown>)
-      .filter((line) => !('journal' in line)),
+      .filter((line) => !('intents' in line || 'batch' in line)),
   )
 }
+
+const log = { signer, logId: () => null }
 
 const serialsIn = (dir: string): unknown[] =>
   linesIn(dir).flatMap(({ intent }) => (intent === undefined ? [] : [intent]))
@@ -39,14 +41,14 @@ describe('the intent journal', () => {
         nodeFileSystem.fdatasync(fd, done)
       },
     })
-    const journal = new IntentJournal(dir.path, port)
+    const journal = new IntentJournal(dir.path, port, log)
     const { serial } = await journal.begin(envelope())
     expect(synced).to.include(String(serial))
     await journal.close()
   })
 
   it('creates no file before the first intent', async () => {
-    const journal = new IntentJournal(dir.path, nodeFileSystem)
+    const journal = new IntentJournal(dir.path, nodeFileSystem, log)
     await journal.close()
     expect(readdirSync(dir.path)).to.deep.equal([])
   })
@@ -59,7 +61,7 @@ describe('the intent journal', () => {
         nodeFileSystem.fdatasync(fd, done)
       },
     })
-    const journal = new IntentJournal(dir.path, port)
+    const journal = new IntentJournal(dir.path, port, log)
     await journal.begin(envelope())
     syncs = 0
     await Promise.all(Array.from({ length: 50 }, () => journal.begin(envelope())))
@@ -68,7 +70,7 @@ describe('the intent journal', () => {
   })
 
   it('writes outcomes with the next intent, without a sync of their own', async () => {
-    const journal = new IntentJournal(dir.path, nodeFileSystem)
+    const journal = new IntentJournal(dir.path, nodeFileSystem, log)
     const first = await journal.begin(envelope())
     journal.end(first)
     expect(linesIn(dir.path)).to.have.length(1)
@@ -80,7 +82,7 @@ describe('the intent journal', () => {
   it('is truncated when no intent is open', async () => {
     const clock = sinon.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
     try {
-      const journal = new IntentJournal(dir.path, nodeFileSystem)
+      const journal = new IntentJournal(dir.path, nodeFileSystem, log)
       journal.end(await journal.begin(envelope()))
       await clock.tickAsync(1_000)
       expect([journals(dir.path).length, linesIn(dir.path)]).to.deep.equal([1, []])
@@ -91,11 +93,11 @@ describe('the intent journal', () => {
   })
 
   it('is removed on close unless an intent is open', async () => {
-    const done = new IntentJournal(dir.path, nodeFileSystem)
+    const done = new IntentJournal(dir.path, nodeFileSystem, log)
     done.end(await done.begin(envelope()))
     await done.close()
     expect(journals(dir.path)).to.deep.equal([])
-    const left = new IntentJournal(dir.path, nodeFileSystem)
+    const left = new IntentJournal(dir.path, nodeFileSystem, log)
     await left.begin(envelope())
     await left.close()
     await left.close()
@@ -105,7 +107,7 @@ describe('the intent journal', () => {
 
   it('has bounded size while one call is always open, and keeps its intent', async () => {
     const segmentBytes = 20_000
-    const journal = new IntentJournal(dir.path, nodeFileSystem, segmentBytes)
+    const journal = new IntentJournal(dir.path, nodeFileSystem, log, segmentBytes)
     const standing = await journal.begin(envelope())
     let previous: Intent | undefined
     let largest = 0
@@ -145,7 +147,7 @@ describe('the intent journal', () => {
       const port = new Proxy(nodeFileSystem, {
         get: (target, name: keyof FileSystem) => (broken ? changes[name] : undefined) ?? target[name],
       })
-      const journal = new IntentJournal(dir.path, port)
+      const journal = new IntentJournal(dir.path, port, log)
       expect(await codeOf(journal.begin(envelope()))).to.equal('intent_failed')
       expect(journal.failure).to.have.property('code', 'intent_failed')
       await journal.probe()
@@ -168,7 +170,7 @@ describe('the intent journal', () => {
         done(error('EIO'))
       },
     })
-    const journal = new IntentJournal(dir.path, port)
+    const journal = new IntentJournal(dir.path, port, log)
     const open = await journal.begin(envelope())
     const [before] = journals(dir.path)
     failing = true
@@ -184,6 +186,7 @@ describe('the intent journal', () => {
     const journal = new IntentJournal(
       join(dir.path, 'nfs'),
       diskWith({ statfsSync: () => ({ type: 0x6969 }) }),
+      log,
     )
     expect(await codeOf(journal.begin(envelope()))).to.equal('not_local')
     await journal.close()

@@ -32,19 +32,28 @@ describe('recovery of intents of dead processes', () => {
   })
   afterEach(() => appender.close())
 
+  const log = { signer, logId: () => null, trustedKeys: () => Promise.resolve([signer]) }
   const journals = () => readdirSync(join(dir.path, 'intents')).filter((name) => name.endsWith('.journal'))
   const only = () => join(dir.path, 'intents', journals()[0] ?? '')
   const parts = (append = (record: AuditEnvelope) => appender.append(record), logger = memoryLogger()) => ({
     dir: dir.path,
     port: nodeFileSystem,
     logger,
+    clock: { monotonic: () => 0 },
+    log,
     keyId: signer.keyId,
     append,
+    refusedRecord: () => expect.fail('nothing is refused'),
   })
+  const made = async (recovery: IntentRecovery) => {
+    const recovered = await recovery.recover()
+    expect(recovered).to.include({ made: recovered.made }).and.deep.include({ refused: [], failures: [] })
+    return recovered.made
+  }
 
   /** A journal with these intents open, as a process that died leaves it. */
   async function left(...records: AuditEnvelope[]): Promise<void> {
-    const journal = new IntentJournal(dir.path, nodeFileSystem)
+    const journal = new IntentJournal(dir.path, nodeFileSystem, log)
     await Promise.all(records.map((record) => journal.begin(record)))
     await journal.close()
   }
@@ -58,28 +67,35 @@ describe('recovery of intents of dead processes', () => {
       status: 'ok',
     })
     await left(record)
-    expect(await new IntentRecovery(parts()).recover()).to.equal(1)
+    expect(await made(new IntentRecovery(parts()))).to.equal(1)
     expect(recordsOf(dir.path)).to.deep.equal([
-      { ...record, status: 'error', error: OUTCOME_UNKNOWN, output_sha256: null, key_id: signer.keyId },
+      {
+        ...record,
+        status: 'error',
+        error: OUTCOME_UNKNOWN,
+        sent: 'unknown',
+        output_sha256: null,
+        key_id: signer.keyId,
+      },
     ])
     expect(journals()).to.deep.equal([])
-    expect(await new IntentRecovery(parts()).recover()).to.equal(0)
+    expect(await made(new IntentRecovery(parts()))).to.equal(0)
   })
 
   it('ignores journals of living processes', async () => {
-    const journal = new IntentJournal(dir.path, nodeFileSystem)
+    const journal = new IntentJournal(dir.path, nodeFileSystem, log)
     await journal.begin(envelope())
-    expect(await new IntentRecovery(parts()).recover()).to.equal(0)
+    expect(await made(new IntentRecovery(parts()))).to.equal(0)
     expect(journals()).to.have.length(1)
     await journal.close()
-    expect(await new IntentRecovery(parts()).recover()).to.equal(1)
+    expect(await made(new IntentRecovery(parts()))).to.equal(1)
   })
 
   it('writes no second record if the process died before it noted the outcome', async () => {
     const [recorded, lost] = [envelope(), envelope()]
     await left(recorded, lost)
     await appender.append(recorded)
-    expect(await new IntentRecovery(parts()).recover()).to.equal(1)
+    expect(await made(new IntentRecovery(parts()))).to.equal(1)
     expect(spansOf(dir.path)).to.deep.equal([recorded.span_id, lost.span_id])
     expect(recordsOf(dir.path).map(({ error }) => error)).to.deep.equal([undefined, OUTCOME_UNKNOWN])
   })
@@ -89,7 +105,7 @@ describe('recovery of intents of dead processes', () => {
     await left(lost)
     await appender.append(envelope({ agentVariables: { span_id: lost.span_id, trace_id: lost.trace_id } }))
     await appender.append(envelope({ trace_id: 'a0', span_id: lost.span_id }))
-    expect(await new IntentRecovery(parts()).recover()).to.equal(1)
+    expect(await made(new IntentRecovery(parts()))).to.equal(1)
   })
 
   it('writes no second record if an earlier recovery died before it removed the journal', async () => {
@@ -98,7 +114,7 @@ describe('recovery of intents of dead processes', () => {
     const content = readFileSync(path)
     await new IntentRecovery(parts()).recover()
     writeFileSync(path, content)
-    expect(await new IntentRecovery(parts()).recover()).to.equal(0)
+    expect(await made(new IntentRecovery(parts()))).to.equal(0)
     expect(spansOf(dir.path)).to.have.length(2)
     expect(journals()).to.deep.equal([])
   })
@@ -109,46 +125,44 @@ describe('recovery of intents of dead processes', () => {
     const append = (record: AuditEnvelope) =>
       broken ? Promise.reject(new Error('disk full')) : appender.append(record)
     const orphans = new IntentRecovery(parts(append))
-    const failure = await orphans.recover().catch((error: Error) => error.message)
-    expect([failure, journals().length]).to.deep.equal(['disk full', 1])
+    const { failures } = await orphans.recover()
+    expect(failures.map(String)).to.deep.equal(['Error: disk full'])
+    expect(journals()).to.have.length(1)
     broken = false
-    expect(await orphans.recover()).to.equal(2)
+    expect(await made(orphans)).to.equal(2)
   })
 
   it('does nothing while another process recovers', async () => {
     await left(envelope())
     const holder = openSync(join(dir.path, 'intents/.lock'), 'a+')
     expect(tryLock(holder)).to.equal(true)
-    expect(await new IntentRecovery(parts()).recover()).to.equal(0)
+    expect(await made(new IntentRecovery(parts()))).to.equal(0)
     closeSync(holder)
-    expect(await new IntentRecovery(parts()).recover()).to.equal(1)
+    expect(await made(new IntentRecovery(parts()))).to.equal(1)
   })
 
-  it('ignores an intent that was only partly written', async () => {
+  it('ignores a batch that was only partly written, wherever its process died', async () => {
     const whole = envelope()
-    await left(whole, envelope())
-    const [, line = ''] = readFileSync(only(), 'utf8').split('\n')
-    writeFileSync(only(), `${line}\n${line.slice(0, 40)}`)
-    expect(await new IntentRecovery(parts()).recover()).to.equal(1)
+    const journal = new IntentJournal(dir.path, nodeFileSystem, log)
+    await journal.begin(whole)
+    const path = only()
+    const acknowledged = readFileSync(path).length
+    await journal.begin(envelope())
+    await journal.close()
+    const content = readFileSync(path)
+    for (let size = 0; size < content.length; size += size < acknowledged ? 97 : 13) {
+      writeFileSync(path, content.subarray(0, size))
+      const before = spansOf(dir.path)
+      expect(await made(new IntentRecovery(parts()))).to.be.at.most(1)
+      expect(spansOf(dir.path).length).to.be.at.least(before.length)
+      expect(journals()).to.deep.equal([])
+    }
     expect(spansOf(dir.path)).to.deep.equal([whole.span_id])
-    expect(journals()).to.deep.equal([])
-  })
-
-  it('keeps and reports a journal with a damaged line once', async () => {
-    await left(envelope())
-    appendFileSync(only(), 'no json\n{"intent":9,"from":0,"record":{"ts":"yesterday"}}\n')
-    const logger = memoryLogger()
-    const orphans = new IntentRecovery(parts(undefined, logger))
-    expect(await orphans.recover()).to.equal(1)
-    expect(await orphans.recover()).to.equal(0)
-    const errors = logger.entries.filter(({ level }) => level === 'error')
-    expect(errors.map(({ fields }) => fields['lines'])).to.deep.equal([2])
-    expect(journals()).to.have.length(1)
   })
 
   it('does nothing without a folder of intents', async () => {
     mkdirSync(join(dir.path, 'empty'))
-    expect(await new IntentRecovery({ ...parts(), dir: join(dir.path, 'empty') }).recover()).to.equal(0)
+    expect(await made(new IntentRecovery({ ...parts(), dir: join(dir.path, 'empty') }))).to.equal(0)
   })
 
   it('writes one record however many processes compete', async () => {
@@ -157,10 +171,10 @@ describe('recovery of intents of dead processes', () => {
       fc.asyncProperty(fc.integer({ min: 1, max: 20 }), async (calls) => {
         const before = spansOf(dir.path).length
         await left(...Array.from({ length: calls }, () => envelope()))
-        const made = await Promise.all(
-          Array.from({ length: racers }, () => new IntentRecovery(parts()).recover()),
+        const each = await Promise.all(
+          Array.from({ length: racers }, () => made(new IntentRecovery(parts()))),
         )
-        expect(made.reduce((sum, one) => sum + one)).to.equal(calls)
+        expect(each.reduce((sum, one) => sum + one)).to.equal(calls)
         expect(spansOf(dir.path)).to.have.length(before + calls)
       }),
       { numRuns: 10 },
@@ -177,10 +191,10 @@ describe('recovery of intents of dead processes', () => {
     )
     const [recorded, lost] = [envelope(), envelope()]
     await left(recorded, lost)
-    const { from } = JSON.parse(readFileSync(only(), 'utf8').split('\n')[1] ?? '') as { from: number }
+    const { from } = JSON.parse(readFileSync(only(), 'utf8').split('\n')[2] ?? '') as { from: number }
     expect(from).to.be.greaterThan(0)
     await appender.append(recorded)
-    expect(await new IntentRecovery(parts()).recover()).to.equal(1)
+    expect(await made(new IntentRecovery(parts()))).to.equal(1)
   })
 
   it('writes the records of its own calls that failed, when the log works again', async () => {

@@ -1,11 +1,12 @@
-import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type Appender, type Call, type Outcome, sideEffects } from '@svc/core'
+import { type Appender, type Call, type Outcome, type Signer, sideEffects, tokens } from '@svc/core'
 import type { AuditEnvelope } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import { type CallOverrides, controlOf, makeCall } from '../../../support/call.js'
 import { served } from '../../../support/stage-rig.js'
 import { temporaryDir } from '../../../support/temporary-dir.js'
+import { envelope, signer } from '../log/writer/records.js'
 import { AuditRig } from '../rig.js'
 
 describe('the intent of a call', () => {
@@ -26,8 +27,12 @@ describe('the intent of a call', () => {
     run: (call: Call) => Promise<Outcome> = () => Promise.reject(new Error('not started'))
   }
 
-  async function scene(settings: object, append?: Appender['append']): Promise<Scene> {
+  async function scene(
+    settings: object,
+    { append, isSigned = true }: { append?: Appender['append']; isSigned?: boolean } = {},
+  ): Promise<Scene> {
     const made = new Scene(append === undefined ? {} : { append })
+    if (isSigned) made.bind<Signer>(tokens.Signer, signer)
     made.run = await made.pipeline({ dir: dir.path, ...settings }, async (call) => {
       const refused = await controlOf(call).commitHolds()
       if (refused !== undefined) return refused
@@ -74,16 +79,37 @@ describe('the intent of a call', () => {
     expect(gateway.atSend).to.deep.equal([])
   })
 
-  it('needs audit.dir if the writer is bound from code', async () => {
-    await using gateway = await scene({ dir: undefined })
+  it('needs audit.dir and a signer if the writer is bound from code', async () => {
+    for (const [settings, isSigned] of [
+      [{ dir: undefined }, true],
+      [{}, false],
+    ] as const) {
+      await using gateway = await scene(settings, { isSigned })
+      await gateway.run(makeCall(remove))
+      expect(gateway.atSend).to.deep.equal([])
+    }
+  })
+
+  it('that somebody else has planted is recorded as refused, and not as what it says', async () => {
+    mkdirSync(join(dir.path, 'intents'))
+    writeFileSync(join(dir.path, 'intents/.lock'), '')
+    const record = { ...envelope({ ts: new Date(0).toISOString() }), sent: 'yes' }
+    const decision = { ...record, span_id: 'ab', server: 'gw@2.0.0', tool: 'escalations/decide@1' }
+    const lines = [record, decision].map((one, at) => JSON.stringify({ intent: at, from: 0, record: one }))
+    writeFileSync(join(dir.path, 'intents/1-a.journal'), `{"journal":1}\n${lines.join('\n')}\n`)
+    await using gateway = await scene({})
+    expect(gateway.records.map(({ tool, policy, event }) => [tool, policy.decision, event])).to.deep.equal([
+      ['intents/refused@1', 'deny', { files: 1 }],
+    ])
+    expect(gateway.records[0]?.findings).to.have.nested.property('[0].reason', 'intents_refused')
     await gateway.run(makeCall(remove))
-    expect(gateway.atSend).to.deep.equal([])
+    expect(gateway.atSend).to.deep.equal(['delete_file@1.0.0'])
   })
 
   it('contains the record that is written if the outcome stays unknown', async () => {
     await using gateway = await scene({})
     await gateway.run(makeCall({ ...remove, args: { path: '/tmp/x' }, agent: { agentRef: 'run' } }))
-    const [, { record } = { record: undefined }] = noted()
+    const record = noted().find((line) => 'record' in line)?.['record']
     const [own] = gateway.records
     expect(record).to.deep.equal({
       ...own,
@@ -115,7 +141,7 @@ describe('the intent of a call', () => {
 
   it('stays for recovery if the record of a completed call could not be written', async () => {
     {
-      await using gateway = await scene({}, () => Promise.reject(new Error('disk full')))
+      await using gateway = await scene({}, { append: () => Promise.reject(new Error('disk full')) })
       expect(await gateway.run(makeCall(remove))).to.include({ code: 'OUTCOME_UNRECORDED' })
     }
     await using next = await scene({})
