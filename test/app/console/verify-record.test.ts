@@ -311,6 +311,20 @@ describe('the Verify panel, while somebody looks at a record', () => {
     })
   }
 
+  it('is of the record in the proof, and red if the gateway states another one beside it', async () => {
+    const dir = join(home.path, 'stated')
+    build(dir, 'svc-audit.invalid/stated')
+    const stated = JSON.parse(readFileSync(join(dir, FILE), 'utf8').split('\n')[1] ?? '')
+    const shown = { day: DAY, origin: undefined, trusts: () => false, witnessKeys: '' }
+    const honest = await verifyRecord(apiOf(dir), LEAF, { ...shown, stated })
+    expect([honest?.state, honest?.record]).to.deep.equal(['ok', stated])
+    const lying = await verifyRecord(apiOf(dir), LEAF, { ...shown, stated: { ...stated, tool: 'other@1' } })
+    expect([lying?.state, lying?.record]).to.deep.equal(['failed', stated])
+    expect(lying?.rows.filter(({ result }) => result.state !== 'ok').map(({ name }) => name)).to.deep.equal([
+      'Stated record',
+    ])
+  })
+
   it('is red if the log is rolled back to the head that was first seen, and stays red', async () => {
     const dir = join(home.path, 'grown')
     const { origin } = build(dir, 'svc-audit.invalid/grown')

@@ -1,14 +1,14 @@
 // A call in one sentence: who called what, how it ended, and whether it was sent.
 import type { JSX } from 'preact'
-import type { CallRow } from '../../calls/call-row.js'
 import type { CallJson } from '../../calls/show-call.js'
 import { milliseconds } from '../kit/call-list.js'
 import { callDecision } from '../kit/decision.js'
 import { Untrusted } from '../kit/untrusted.js'
 import { recordedDecision } from './decision-panel.js'
+import type { CallOfRecord } from './recorded-call.js'
 
 interface CallSentenceProps {
-  readonly call: CallRow
+  readonly call: CallOfRecord
   readonly record: CallJson['record']
 }
 

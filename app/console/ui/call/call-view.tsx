@@ -8,10 +8,12 @@ import { CallDecisionBadge } from '../kit/decision.js'
 import { usePage } from '../kit/page.js'
 import { Time } from '../kit/time.js'
 import { Untrusted } from '../kit/untrusted.js'
+import { AsTheGatewaySays, RecordSource, useVerification } from '../verify/use-verification.js'
 import { VerifyPanel } from '../verify/verify-panel.js'
 import { CallSentence } from './call-sentence.js'
 import { DecisionPanel } from './decision-panel.js'
 import { loadCall } from './load.js'
+import { type CallOfRecord, callIn } from './recorded-call.js'
 import { StageTimeline } from './stage-timeline.js'
 
 interface CallViewProps {
@@ -22,7 +24,11 @@ interface CallViewProps {
 
 export function CallView({ shown, id }: CallViewProps): JSX.Element {
   const { api } = usePage()
-  const { call, record, leaf, stages, siblings } = shown
+  const { leaf, stages, siblings } = shown
+  const findLeaf = async () => (await loadCall(api, id)).leaf
+  const verification = useVerification({ leaf, record: shown.record, findLeaf })
+  const { record } = verification
+  const call = callIn(record)
   return (
     <article class="call">
       <p>
@@ -31,6 +37,7 @@ export function CallView({ shown, id }: CallViewProps): JSX.Element {
       <h1 class="sentence">
         <CallSentence call={call} record={record} />
       </h1>
+      <RecordSource {...verification} />
       <p class="facts-line">
         <CallDecisionBadge call={call} /> <Time at={call.at} show="day and time" /> · trace{' '}
         <Copy value={call.trace_id} label="the trace id">
@@ -45,18 +52,18 @@ export function CallView({ shown, id }: CallViewProps): JSX.Element {
       </p>
       <div class="call-panels">
         <div class="call-column">
-          <DecisionPanel shown={shown} />
-          <Told shown={shown} />
+          <DecisionPanel shown={{ ...shown, record }} />
+          <Told told={shown.told} call={call} record={record} />
         </div>
         <div class="call-column">
           <StageTimeline stages={stages} totalMs={call.latency_ms} />
-          <Definition shown={shown} />
+          <Definition definition={shown.definition} record={record} />
         </div>
       </div>
-      <VerifyPanel leaf={leaf} at={call.at} findLeaf={async () => (await loadCall(api, id)).leaf} />
+      <VerifyPanel verification={verification} />
       <Siblings siblings={siblings} />
       <details class="panel raw">
-        <summary>The record as it is stored now</summary>
+        <summary>The record</summary>
         <pre class="record">
           <Untrusted text={JSON.stringify(record, null, 2)} cut={20_000} isBlock />
         </pre>
@@ -65,7 +72,11 @@ export function CallView({ shown, id }: CallViewProps): JSX.Element {
   )
 }
 
-function Told({ shown: { told, call, record } }: Pick<CallViewProps, 'shown'>): JSX.Element {
+interface ToldProps extends Pick<CallJson, 'told' | 'record'> {
+  readonly call: CallOfRecord
+}
+
+function Told({ told, call, record }: ToldProps): JSX.Element {
   const output = record['output_sha256']
   return (
     <section class="panel">
@@ -76,9 +87,12 @@ function Told({ shown: { told, call, record } }: Pick<CallViewProps, 'shown'>): 
         </p>
       )}
       {told !== undefined && (
-        <blockquote>
-          <Untrusted text={told} cut={600} isBlock />
-        </blockquote>
+        <>
+          <blockquote>
+            <Untrusted text={told} cut={600} isBlock />
+          </blockquote>
+          <AsTheGatewaySays />
+        </>
       )}
       {call.error !== undefined && told === undefined && (
         <p class="hint">The words of the response are kept for the last calls of the process alone.</p>
@@ -93,7 +107,7 @@ function Told({ shown: { told, call, record } }: Pick<CallViewProps, 'shown'>): 
   )
 }
 
-function Definition({ shown: { definition, record } }: Pick<CallViewProps, 'shown'>): JSX.Element {
+function Definition({ definition, record }: Pick<CallJson, 'definition' | 'record'>): JSX.Element {
   const sha256 = record['definition_sha256']
   return (
     <section class="panel">
@@ -124,6 +138,7 @@ function Definition({ shown: { definition, record } }: Pick<CallViewProps, 'show
           <pre class="definition">
             <Untrusted text={indentedJson(definition.text)} cut={2_000} isBlock />
           </pre>
+          <AsTheGatewaySays />
         </>
       )}
     </section>
@@ -137,11 +152,14 @@ function Siblings({ siblings }: { readonly siblings: readonly CallRow[] }): JSX.
       {siblings.length === 0 ? (
         <p class="hint">No other call among the newest.</p>
       ) : (
-        <CallList
-          caption="Calls of the same trace, the newest first"
-          calls={siblings}
-          name="server and tool"
-        />
+        <>
+          <CallList
+            caption="Calls of the same trace, the newest first"
+            calls={siblings}
+            name="server and tool"
+          />
+          <AsTheGatewaySays />
+        </>
       )}
     </section>
   )

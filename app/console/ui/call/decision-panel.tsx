@@ -3,6 +3,7 @@ import type { JSX } from 'preact'
 import type { CallJson } from '../../calls/show-call.js'
 import { Time } from '../kit/time.js'
 import { Untrusted } from '../kit/untrusted.js'
+import { AsTheGatewaySays } from '../verify/use-verification.js'
 
 interface DecidedBy {
   readonly stage?: string
@@ -45,6 +46,7 @@ export function DecisionPanel({ shown }: { readonly shown: CallJson }): JSX.Elem
           <pre class="policy-lines">
             <Untrusted text={rule.lines.join('\n')} isBlock cut={4000} />
           </pre>
+          <AsTheGatewaySays />
         </>
       )}
       {block !== undefined && (
@@ -65,6 +67,7 @@ export function DecisionPanel({ shown }: { readonly shown: CallJson }): JSX.Elem
             )}
             : “<Untrusted text={block.reason} cut={400} />”
           </p>
+          <AsTheGatewaySays />
         </>
       )}
       {rule === undefined && block === undefined && decided.length > 0 && (

@@ -2,6 +2,7 @@
 import type { JSX } from 'preact'
 import type { CallJson } from '../../calls/show-call.js'
 import { type Column, Table } from '../kit/table.js'
+import { AsTheGatewaySays } from '../verify/use-verification.js'
 
 interface StageTimelineProps {
   readonly stages: CallJson['stages']
@@ -29,12 +30,15 @@ export function StageTimeline({ stages, totalMs }: StageTimelineProps): JSX.Elem
         <p class="hint">No stage waited for 0.1 ms or more, and nothing was sent.</p>
       )}
       {stages !== undefined && stages.length > 0 && (
-        <Table
-          caption={`Where the call waited, of ${totalMs.toFixed(1)} ms`}
-          columns={columns}
-          rows={stages}
-          keyOf={({ stage, from_ms: from }) => `${stage} ${from}`}
-        />
+        <>
+          <Table
+            caption={`Where the call waited, of ${totalMs.toFixed(1)} ms`}
+            columns={columns}
+            rows={stages}
+            keyOf={({ stage, from_ms: from }) => `${stage} ${from}`}
+          />
+          <AsTheGatewaySays />
+        </>
       )}
     </section>
   )

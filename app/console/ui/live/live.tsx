@@ -78,6 +78,7 @@ export function Live({ initial, query }: LiveProps): JSX.Element {
           {rows.length === 0 && (
             <p class="empty">None of the newest {all.length.toLocaleString('en')} calls matches.</p>
           )}
+          <p class="hint">As the gateway says: a call is proven on its own page.</p>
           {rows.length === SHOWN && (
             <p class="hint">
               The newest {SHOWN} that match. <a href="/console/log">Log</a> has all.

@@ -1,17 +1,19 @@
 // The state of the log above, and below its records or the one that the path names.
 import type { JSX } from 'preact'
 import { useEffect } from 'preact/hooks'
+import type { RecordJson } from '../../../log/log-json.js'
 import { ErrorBanner, useLoaded } from '../kit/error-banner.js'
 import { usePage } from '../kit/page.js'
 import { Untrusted } from '../kit/untrusted.js'
 import type { ViewProps } from '../kit/view.js'
+import { RecordSource, useVerification } from '../verify/use-verification.js'
 import { VerifyPanel } from '../verify/verify-panel.js'
 import { DayStrip } from './day-strip.js'
 import { EvidenceForm } from './evidence.js'
 import { Heads } from './heads.js'
 import { type LogData, loadLog } from './load.js'
 import { RecordTable } from './record-table.js'
-import { RecordSentence, recordMember } from './record-text.js'
+import { RecordSentence } from './record-text.js'
 
 const EVERY_MS = 5000
 
@@ -47,19 +49,31 @@ export function Log({ data: initial, location }: ViewProps<LogData>): JSX.Elemen
             <p>
               <a href="/console/log">← All records</a>
             </p>
-            <p class="sentence">
-              <RecordSentence record={shown.record} />
-            </p>
-            <VerifyPanel leaf={shown.leaf} at={recordMember(shown.record, 'ts') ?? ''} />
-            <details class="panel raw">
-              <summary>The record as it is stored now</summary>
-              <pre>
-                <Untrusted text={JSON.stringify(shown.record, null, 2)} cut={20_000} isBlock />
-              </pre>
-            </details>
+            <Shown key={shown.leaf} {...shown} />
           </>
         )}
       </ErrorBanner>
     </section>
+  )
+}
+
+/** One record, from the bytes of its proof. */
+function Shown(shown: RecordJson): JSX.Element {
+  const verification = useVerification(shown)
+  const { record } = verification
+  return (
+    <>
+      <p class="sentence">
+        <RecordSentence record={record} />
+      </p>
+      <RecordSource {...verification} />
+      <VerifyPanel verification={verification} />
+      <details class="panel raw">
+        <summary>The record</summary>
+        <pre>
+          <Untrusted text={JSON.stringify(record, null, 2)} cut={20_000} isBlock />
+        </pre>
+      </details>
+    </>
   )
 }

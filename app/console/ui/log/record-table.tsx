@@ -7,7 +7,7 @@ import { type Column, Table } from '../kit/table.js'
 import { Time } from '../kit/time.js'
 import { Untrusted } from '../kit/untrusted.js'
 import { filterQuery, recordKindOf, recordKinds } from './load.js'
-import { decidedIn, recordCaller, recordMember } from './record-text.js'
+import { decidedIn, recordCaller, recordMember, withoutVersion } from './record-text.js'
 
 interface RecordTableProps {
   readonly records: RecordsJson
@@ -41,6 +41,7 @@ export function RecordTable({ records: { records, next }, query }: RecordTablePr
           keyOf={({ leaf, record }) => `${leaf} ${recordMember(record, 'seq') ?? ''}`}
         />
       )}
+      <p class="hint">As the gateway says: a record is proven on its own page, which its leaf links to.</p>
       {next !== null && (
         <p>
           <a href={`/console/log?${filterQuery(query, { show: recordKindOf(query), before: String(next) })}`}>
@@ -97,7 +98,7 @@ function isEvent({ server, gateway, tool }: RecordJson['record']): boolean {
 /** `server/tool`; of an event its own name. Versions are in the record. */
 function nameOfCalled(record: RecordJson['record']): string {
   const [server = '', tool = ''] = ['server', 'tool'].map((name) =>
-    (recordMember(record, name) ?? '').replace(/(?<=.)@[^@]*$/, ''),
+    withoutVersion(recordMember(record, name)),
   )
   return isEvent(record) ? tool : `${server}/${tool}`
 }

@@ -20,6 +20,11 @@ export function recordMember(record: unknown, ...names: string[]): string | unde
   return typeof value === 'string' ? value : typeof value === 'number' ? String(value) : undefined
 }
 
+/** The name in a reference to a server or tool. */
+export function withoutVersion(reference = ''): string {
+  return reference.replace(/(?<=.)@[^@]*$/, '')
+}
+
 export function recordCaller(record: StoredRecord): string {
   const person = callerNameIn(record['principal'])
   const agent = recordMember(record, 'agentRef') ?? recordMember(record, 'nodeId')

@@ -48,6 +48,7 @@ export function Overview({ data: initial }: ViewProps<OverviewData>): JSX.Elemen
               not counted.
             </p>
           )}
+          <p class="hint">As the gateway says: a call is proven on its own page.</p>
           <div class="columns">
             <div class="panel">
               <BarChart title="Calls" points={activity.buckets} series={outcomes} format={whole} />

@@ -1,81 +1,19 @@
-// Verifies one record repeatedly while the reader looks at it, so that a change on disk is shown.
+// The checks of one record, and what they came to.
 import type { JSX } from 'preact'
-import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
-import type { LogJson } from '../../../log/log-json.js'
-import type { ApiRefusal } from '../../api.js'
-import { apiRefusalOf } from '../kit/api.js'
 import { usePage } from '../kit/page.js'
 import { inWords, Time } from '../kit/time.js'
 import { Untrusted } from '../kit/untrusted.js'
-import { keptWitnessKeys } from './kept-head.js'
-import { type VerifiedRecord, type VerifiedRow, verifyRecord } from './verify-record.js'
+import type { RecordVerification } from './use-verification.js'
+import type { VerifiedRow } from './verify-record.js'
 import { WitnessKeys } from './witness-keys.js'
-
-const EVERY_MS = 3000
-
-interface VerifyPanelProps {
-  /** Null if it is not sealed yet. */
-  readonly leaf: number | null
-  /** The time of the record, ISO 8601. */
-  readonly at: string
-  /** Finds the leaf of a record that was not sealed. */
-  readonly findLeaf?: () => Promise<number | null>
-}
 
 const words = { ok: 'correct', failed: 'WRONG', unchecked: 'not checked' } as const
 const levels = { ok: 'good', failed: 'bad', unchecked: '' } as const
 const verdicts = { ok: 'Proven', failed: 'NOT PROVEN', unchecked: 'Not checked' } as const
 
-export function VerifyPanel({ leaf: given, at: time, findLeaf }: VerifyPanelProps): JSX.Element {
-  const { api, servedFor, witnessKeys = '' } = usePage()
-  const [leaf, setLeaf] = useState(given)
-  const [found, setFound] = useState<VerifiedRecord | undefined>()
-  const [error, setError] = useState<ApiRefusal | undefined>()
-  const [sealing, setSealing] = useState<number | null | undefined>()
-  const [trusted] = useState(() => new Set<string>())
-  const origin = useRef<string | undefined>(undefined)
-  const find = useRef(findLeaf)
-  find.current = findLeaf
-
-  const verify = useCallback(async () => {
-    try {
-      const at = leaf ?? (await find.current?.()) ?? null
-      if (at !== leaf) setLeaf(at)
-      const shown = {
-        day: time.slice(0, 10),
-        origin: origin.current,
-        trusts: (line: string) => trusted.has(line),
-        witnessKeys: `${witnessKeys}\n${keptWitnessKeys()}`,
-      }
-      const verified = at === null ? undefined : await verifyRecord(api, at, shown)
-      origin.current ??= verified?.origin
-      setFound(verified)
-      if (verified === undefined) setSealing((await api.get<LogJson>('/api/log')).seal_interval_ms)
-      setError(undefined)
-    } catch (cause) {
-      setError(apiRefusalOf(cause))
-    }
-  }, [api, leaf, time, trusted, witnessKeys])
-
-  useEffect(() => {
-    let timer: ReturnType<typeof setTimeout> | undefined
-    let isOver = false
-    const again = async () => {
-      if (document.visibilityState === 'visible') await verify()
-      if (!isOver) timer = setTimeout(() => void again(), EVERY_MS)
-    }
-    void again()
-    return () => {
-      isOver = true
-      clearTimeout(timer)
-    }
-  }, [verify])
-
-  const keep = () => {
-    for (const line of found?.unknown ?? []) trusted.add(line)
-    void verify()
-  }
-  const state = error === undefined ? (found?.state ?? 'unchecked') : 'unchecked'
+export function VerifyPanel({ verification }: { readonly verification: RecordVerification }): JSX.Element {
+  const { servedFor } = usePage()
+  const { state, found, error, sealing, verify, keep } = verification
   return (
     <section class={`panel verify ${levels[state]}`} aria-labelledby="verify-title">
       <h2 id="verify-title">

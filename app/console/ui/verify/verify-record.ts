@@ -2,6 +2,7 @@
 import {
   type CheckedCosignature,
   type CheckResult,
+  canonicalText,
   checkAppendOnly,
   checkTlogProof,
   type ReadProof,
@@ -20,6 +21,8 @@ export interface VerifiedRow {
 
 export interface VerifiedRecord {
   readonly state: CheckResult['state']
+  /** The record in the proof, which alone the result is of; undefined without a proof. */
+  readonly record: ReadProof['record']
   /** Name of the log. */
   readonly origin: string | undefined
   readonly rows: readonly VerifiedRow[]
@@ -32,6 +35,8 @@ export interface VerifiedRecord {
 }
 
 interface ShownRecord {
+  /** The record as the gateway states it beside the proof, if it does. */
+  readonly stated?: object
   /** Its day in UTC. */
   readonly day: string
   /** The log that it was in when it was verified before. */
@@ -56,7 +61,7 @@ export async function verifyRecord(
       { name: 'Inclusion', result },
       { name: 'Kept head', result: await historyOf(kept, log) },
     ]
-    return { state: stateOf(rows), origin: kept?.origin, rows, unknown: [], kept }
+    return { state: stateOf(rows), record: undefined, origin: kept?.origin, rows, unknown: [], kept }
   }
   const stated = given.keys ?? []
   const known = kept?.keys ?? stated
@@ -78,6 +83,7 @@ export async function verifyRecord(
     { name: 'Inclusion', result: place },
     { name: 'Checkpoint', result: checked.checkpoint },
     ...(checked.vote === undefined ? [] : [{ name: 'Vote', result: checked.vote }]),
+    ...(canonicalText(shown.stated ?? proof.record) === canonicalText(proof.record) ? [] : [otherRecord]),
     {
       name: 'Kept head',
       result:
@@ -96,12 +102,18 @@ export async function verifyRecord(
   const newKeys = stated.filter((line) => !isKnown(line))
   return {
     state,
+    record: proof.record,
     origin: checkpoint.origin,
     rows: [...decisive, ...cosigned],
     unknown: isOther ? [...newKeys, checkpoint.origin] : newKeys,
     kept,
     ...(state === 'ok' ? { isStored: keepHead(head) } : {}),
   }
+}
+
+const otherRecord: VerifiedRow = {
+  name: 'Stated record',
+  result: { state: 'failed', reason: 'the gateway stated another record than the one in the proof' },
 }
 
 interface LogState {

@@ -2,6 +2,7 @@
 // the console imports it.
 
 export { callerNameIn } from './caller-name.js'
+export { canonicalText } from './canonical.js'
 export type { CheckResult } from './check-result.js'
 export {
   type CheckedProof,
