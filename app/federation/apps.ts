@@ -6,11 +6,11 @@ import { metaOf } from '../mcp/meta.js'
 import { UI_EXTENSION } from '../mcp/protocol.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import { interfacesOf, withInterfaces } from '../mcp/ui-resources.js'
-import type { ServerResult } from './client-request.js'
 import { indexOf } from './list-index.js'
 import type { EntrySource } from './names.js'
 import { wrappedUri } from './resource-uris.js'
 import type { FederationSession } from './session.js'
+import type { ServerResult } from './usable-servers.js'
 
 /** The entry of a tool, with the URIs that its interfaces have here. */
 export function withInterface({ server }: EntrySource, tool: Fields): Fields {

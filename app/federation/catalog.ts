@@ -1,21 +1,15 @@
 // Merges the lists of a client's servers, and finds the server of a name or URI that the client uses.
-import { Refusal } from '@svc/core'
+import { type Call, Refusal } from '@svc/core'
 import { capabilityOf } from '../mcp/handshake.js'
 import { noList, type ServerList } from '../mcp/list-pages.js'
 import { type ListKind, listForms } from '../mcp/listing.js'
 import { invalidParams } from '../mcp/mcp-refusal.js'
 import { metaOf } from '../mcp/meta.js'
+import { listedReference } from '../mcp/references.js'
 import type { Fields } from '../mcp/rpc-response.js'
+import { UNVERSIONED } from '../mcp/server-versions.js'
 import { hasApps, isForAppsAlone, toolOfApp, withInterface } from './apps.js'
-import {
-  ask,
-  type CallHooks,
-  type ClientRequest,
-  linkTo,
-  onUsableServers,
-  ownMessage,
-  type ServerResult,
-} from './client-request.js'
+import { ask, type CallHooks, type ClientRequest, linkTo, ownMessage } from './client-request.js'
 import { indexOf, type ListedEntry, type ListIndex } from './list-index.js'
 import {
   bareName,
@@ -36,6 +30,7 @@ import {
   wrappedUri,
 } from './resource-uris.js'
 import { listKinds, readList } from './server-lists.js'
+import { onUsableServers, type ServerResult } from './usable-servers.js'
 
 /** Members of `_meta` that name the server of an entry and the entry's own name there. */
 const META_SERVER = 'svc/server'
@@ -67,7 +62,25 @@ export async function wholeList(
 }
 
 function listsOf(request: ClientRequest, kind: ListKind): Promise<ServerResult<ServerList>[]> {
-  return onUsableServers(request, (server, hooks) => listOf(request, server, kind, hooks))
+  const { session, scope } = request
+  return onUsableServers(request, {
+    run: (server, hooks) => listOf(request, server, kind, hooks),
+    retained(server) {
+      const list = session.lists.last({ server, kind, scope })
+      return list && ((rules) => usableList(list, server, kind, rules))
+    },
+  })
+}
+
+/** A retained list as far as the caller may use it now. */
+function usableList(list: ServerList, server: string, kind: ListKind, rules: Call): ServerList {
+  const { kind: judgedAs, nameMember } = listForms[kind]
+  const entries = list.entries.filter(({ [nameMember]: name }) => {
+    const reference =
+      typeof name === 'string' && listedReference(server, judgedAs, name, list.version ?? UNVERSIONED)
+    return typeof reference === 'string' && rules.mayRequest(reference, judgedAs)
+  })
+  return entries.length === list.entries.length ? list : { ...list, entries }
 }
 
 /** An empty list would say that the caller may use nothing. */
@@ -89,9 +102,11 @@ async function listOf(
   return session.lists.of({ server, kind, scope }, config.list_ttl_ms, async () => {
     const link = await linkTo(request, server, hooks)
     if (capabilityOf(link, listForms[kind].capability) === undefined) return noList
-    return readList(server, kind, (params) =>
+    const list = await readList(server, kind, (params) =>
       ask(request, server, ownMessage(request, listForms[kind].method, params), hooks),
     )
+    const { version } = link.serverInfo
+    return typeof version === 'string' ? { ...list, version } : list
   })
 }
 

@@ -1,6 +1,6 @@
 // One request of a client of several servers, and the requests to servers on its behalf.
 import type { IncomingHttpHeaders } from 'node:http'
-import { type Call, type Clock, requestReference } from '@svc/core'
+import type { Clock } from '@svc/core'
 import type { JsonObject } from '@svc/core/json'
 import type { Translation } from '../mcp/exchange.js'
 import { capabilityOf, metaOfClient, sessionHeaders } from '../mcp/handshake.js'
@@ -8,10 +8,10 @@ import type { Message } from '../mcp/message.js'
 import { isStateless } from '../mcp/protocol.js'
 import { responseWithoutClient } from '../mcp/rpc-error.js'
 import { inSession } from '../mcp/server-sessions.js'
-import { UNVERSIONED } from '../mcp/server-versions.js'
 import type { FederationConfig } from '../policy/federation-config.js'
 import { type Reply, replyTo, type ServerCalls, type ServerRequest } from './server-calls.js'
-import { openLink, type ServerLink, ServerUnavailable } from './server-link.js'
+import type { ServerHealth } from './server-health.js'
+import { openLink, type ServerLink } from './server-link.js'
 import type { FederationSession } from './session.js'
 import { requestTo, translationFrom } from './upstream-request.js'
 
@@ -27,6 +27,7 @@ export interface ClientRequest {
   /** Time that a server may take to start, in milliseconds. */
   startTimeoutMs(server: string): number
   readonly clock: Clock
+  readonly health: ServerHealth
   /** A hash of the policy and the caller's credentials, on which lists depend. */
   readonly scope: string
   /** Records a request for which no server is called. */
@@ -169,90 +170,4 @@ export async function withLink<T extends { readonly status: number }>(
 ): Promise<T> {
   const open = () => linkTo(request, server, hooks)
   return inSession(open, (link) => request.session.dropLink(link), use)
-}
-
-/** The result of a server, or the error that makes it unavailable. */
-export type ServerResult<T> =
-  | { readonly server: string; readonly value: T }
-  | { readonly server: string; readonly unavailable: ServerUnavailable }
-
-/**
- * Runs `act` at the same time for the servers that the caller may use, and returns the results in their order. If these
- * servers are not known, one call goes first: once it is judged, its rules tell which other servers the caller may use, so
- * that no denied call is recorded which the caller did not make.
- */
-export async function onUsableServers<T>(
-  request: ClientRequest,
-  act: (server: string, hooks: CallHooks) => Promise<T>,
-): Promise<ServerResult<T>[]> {
-  const { servers, session, scope, config, clock } = request
-  const known = session.usable
-  const isKnown = known !== undefined && known.scope === scope && clock.monotonic() < known.until
-  const first = servers.find((server) => known?.servers.includes(server)) ?? servers[0]
-  if (first === undefined) return []
-  const results = isKnown
-    ? servers
-        .filter((server) => known.servers.includes(server))
-        .map((server) => serverResultOf(server, act(server, {})))
-    : await onServersAllowedWith(first, servers, act)
-  const found = (await Promise.all(results)).filter((result) => !isHidden(result))
-  for (const result of found)
-    if ('unavailable' in result) request.logMissing(result.server, result.unavailable.message)
-  if (!isKnown) {
-    const until = clock.monotonic() + config.list_ttl_ms
-    session.usable = { servers: found.map(({ server }) => server), scope, until }
-  }
-  return found
-}
-
-/** Resolves once the call at `first` is judged, with the running results of the servers that its rules allow. */
-async function onServersAllowedWith<T>(
-  first: string,
-  servers: readonly string[],
-  act: (server: string, hooks: CallHooks) => Promise<T>,
-): Promise<Promise<ServerResult<T>>[]> {
-  const { promise: judged, resolve } = promiseOf<Call | undefined>()
-  let call: Call | undefined
-  const onCall = (begun: Call): void => {
-    call ??= begun
-  }
-  const leading = serverResultOf(first, act(first, { onCall, onJudged: resolve }))
-  leading.then(
-    () => resolve(call),
-    () => resolve(call),
-  )
-  const rules = await judged
-  return servers
-    .filter((server) => server === first || rules === undefined || mayUseServer(rules, server))
-    .map((server) => (server === first ? leading : serverResultOf(server, act(server, {}))))
-}
-
-function promiseOf<T>(): { readonly promise: Promise<T>; resolve(value: T): void } {
-  let resolve: (value: T) => void = () => undefined
-  const promise = new Promise<T>((settle) => {
-    resolve = settle
-  })
-  return { promise, resolve }
-}
-
-/** Rejects with errors that are not `ServerUnavailable`. */
-export async function serverResultOf<T>(server: string, acting: Promise<T>): Promise<ServerResult<T>> {
-  try {
-    return { server, value: await acting }
-  } catch (error) {
-    if (error instanceof ServerUnavailable) return { server, unavailable: error }
-    throw error
-  }
-}
-
-function mayUseServer(call: Call, server: string): boolean {
-  const reference = requestReference({ kind: 'protocol', server, name: '', version: UNVERSIONED })
-  return call.mayRequest(reference, 'protocol')
-}
-
-/** A server that the caller may not use is not reported as unavailable. */
-function isHidden<T>(result: ServerResult<T>): boolean {
-  if ('value' in result) return false
-  const { outcome } = result.unavailable.reply
-  return outcome.kind === 'denied' && outcome.code === 'TOOL_NOT_ALLOWED'
 }

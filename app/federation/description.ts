@@ -4,8 +4,8 @@ import type { Implementation } from '../mcp/implementation.js'
 import { isStateless, META_SERVER_INFO, STATELESS_REVISION, TASKS_EXTENSION } from '../mcp/protocol.js'
 import { uncached } from '../mcp/revision-translation.js'
 import type { Fields } from '../mcp/rpc-response.js'
-import type { ServerResult } from './client-request.js'
 import type { ServerLink } from './server-link.js'
+import type { ServerResult } from './usable-servers.js'
 
 /** The member of `_meta`, in a list or a handshake, for the servers that are missing and the reasons. */
 const META_UNAVAILABLE = 'svc/unavailable'
@@ -40,8 +40,9 @@ export function mergedDiscoverResult(
 
 function descriptionOf(links: readonly ServerResult<ServerLink>[], revision: string): Fields {
   const open = links.flatMap((result) => ('value' in result ? [result.value] : []))
-  // A server that is unavailable may have tools later.
-  let capabilities: Fields = { tools: {} }
+  // A server that is unavailable may have entries of each list later.
+  const changing = { listChanged: true }
+  let capabilities: Fields = { tools: changing, prompts: changing, resources: changing }
   for (const link of open) capabilities = mergeMembers(capabilities, capabilitiesFor(link, revision))
   const instructions = open.flatMap(({ server, instructions: text = '' }) =>
     text === '' ? [] : [`# ${server}\n\n${text}`],
@@ -84,7 +85,7 @@ export function metaWithUnavailable(
   more: Fields = {},
 ): { readonly _meta?: Fields } {
   const unavailable = results.flatMap((result) =>
-    'unavailable' in result ? [{ server: result.server, reason: result.unavailable.message }] : [],
+    result.unavailable === undefined ? [] : [{ server: result.server, reason: result.unavailable.message }],
   )
   const meta = { ...more, ...(unavailable.length === 0 ? {} : { [META_UNAVAILABLE]: unavailable }) }
   return Object.keys(meta).length === 0 ? {} : { _meta: meta }

@@ -8,7 +8,6 @@ import {
   type Logger,
   Refusal,
   type UsedResource as RequestedResource,
-  requestedResource,
   resolveOptional,
   services,
 } from '@svc/core'
@@ -19,7 +18,6 @@ import { roomForBody } from '../http/body-room.js'
 import { traceOf } from '../http/call-headers.js'
 import type { ClientExchange } from '../http/client-exchange.js'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
-import { declaredModes, type ElicitationModes, noModes, takesEvents } from '../mcp/elicitation-modes.js'
 import { isStatelessExchange, type McpExchange, openExchange } from '../mcp/exchange.js'
 import type { ClientFacts } from '../mcp/handshake.js'
 import { checkAcceptsEvents } from '../mcp/header-validation.js'
@@ -32,11 +30,13 @@ import type { SharedState } from '../mcp/shared-state.js'
 import { LISTEN_METHOD } from '../mcp/subject.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
 import { type Caller, identifyCaller } from './caller.js'
+import { clientCalls } from './client-calls.js'
 import { clientOfHandshake, clientOfMessage, readExchangeMessage } from './client-message.js'
 import { type ClientRequest, endLink } from './client-request.js'
 import { respondToNotification } from './respond-to-notification.js'
 import { respondToRequest } from './respond-to-request.js'
 import type { ServerCalls } from './server-calls.js'
+import { ServerHealth } from './server-health.js'
 import type { ServerLink } from './server-link.js'
 import { FederationSession } from './session.js'
 import { openSessionStream } from './session-stream.js'
@@ -82,6 +82,8 @@ export class Federation {
   #policies = new WeakMap<ActivePolicy, number>()
   #policyCount = 0
   #shared: SharedSessions
+  /** By policy, as another one may have other servers by these names. */
+  #health = new WeakMap<ActivePolicy, ServerHealth>()
 
   constructor(parts: FederationParts) {
     this.#parts = parts
@@ -168,7 +170,7 @@ export class Federation {
   async #endAtServers(session: FederationSession): Promise<void> {
     const { shared, client, servers } = session
     if (!isStateless(client.revision) && (await shared?.isElsewhere())) return
-    const links = await session.openLinks()
+    const links = await session.allLinks()
     await shared?.end(servers)
     for (const link of links) {
       if (link.sessionId === undefined) continue
@@ -244,18 +246,20 @@ export class Federation {
     const { exchange: client, policy, used, calls } = incoming
     const { headers } = client
     const trace = traceOf(headers, this.#parts.ids)
+    const health = this.#healthOf(policy)
     client.setHeader('x-trace-id', trace.traceId)
     session.servers = caller.servers
     const traceparent = `00-${trace.traceId}-${trace.spanId}-${trace.flags}`
     return {
       session,
-      calls: callsOf(calls, used, modesOf(session, client)),
+      calls: clientCalls(calls, { exchange: client, used, session, health }),
       headers,
       ownHeaders: { ...headersOfOwnRequests(headers), traceparent },
       servers: caller.servers,
       config: policy.federation,
       startTimeoutMs: (server) => policy.startTimeoutMs(server),
       clock: this.#parts.clock,
+      health,
       scope: sha256Hex(JSON.stringify([this.#numberOf(policy), caller.credentials])),
       logMissing: (server, reason) =>
         this.#parts.limitedLogger.warn(
@@ -271,6 +275,12 @@ export class Federation {
     }
   }
 
+  #healthOf(policy: ActivePolicy): ServerHealth {
+    const known = this.#health.get(policy) ?? new ServerHealth(this.#parts.clock)
+    this.#health.set(policy, known)
+    return known
+  }
+
   #numberOf(policy: ActivePolicy): number {
     const known = this.#policies.get(policy) ?? ++this.#policyCount
     this.#policies.set(policy, known)
@@ -281,35 +291,10 @@ export class Federation {
 /** Ends a client's session, and those at the servers. */
 async function endSession(request: ClientRequest): Promise<void> {
   const { session, servers } = request
-  const links = await session.openLinks()
+  const links = await session.allLinks()
   await session.shared?.end(servers)
   const begun = links.filter(({ sessionId }) => sessionId !== undefined)
   await Promise.all(begun.map((link) => endLink(request, link)))
-}
-
-function modesOf({ client }: FederationSession, { headers, http }: ClientExchange): ElicitationModes {
-  const { capabilities, revision } = client
-  const mayAsk = isStateless(revision) || takesEvents({ headers, isHeaderless: http === undefined })
-  return mayAsk ? declaredModes(capabilities, revision) : noModes
-}
-
-/** Makes challenges name the endpoint that the client uses, and lists be judged by the modes of the client as calls are. */
-function callsOf(calls: ServerCalls, used: RequestedResource, modes: ElicitationModes): ServerCalls {
-  return {
-    ...calls,
-    run: (request, respond) =>
-      calls.run(
-        {
-          ...request,
-          modes,
-          onCall(call) {
-            call.set(requestedResource, used)
-            request.onCall?.(call)
-          },
-        },
-        respond,
-      ),
-  }
 }
 
 async function recordOwn(

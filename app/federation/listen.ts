@@ -6,6 +6,7 @@ import {
   fulfillable,
   isOfSubscription,
   isWanted,
+  listChanges,
   mergeFilters,
   SUBSCRIPTIONS_ACKNOWLEDGED,
   withSubscription,
@@ -17,19 +18,13 @@ import { META_SUBSCRIPTION_ID } from '../mcp/protocol.js'
 import { replaceMessage, shownEvent } from '../mcp/shown-messages.js'
 import { resourceSubscriptions } from '../mcp/subject.js'
 import { uriLookup } from './catalog.js'
-import {
-  ask,
-  type ClientRequest,
-  linkTo,
-  onUsableServers,
-  ownMessage,
-  serverResultOf,
-} from './client-request.js'
+import { ask, type ClientRequest, ownMessage } from './client-request.js'
 import { ClientStream, Flows } from './client-stream.js'
 import type { EntrySource } from './names.js'
 import type { ServerLink } from './server-link.js'
 import { keepOpen, type ShowEvent } from './server-stream.js'
 import { SubscribedUris } from './session.js'
+import { serverResultOf, usableLinks } from './usable-servers.js'
 
 /** URIs of a request, because a server with sessions gets a request for each. */
 const maxUris = 1_000
@@ -55,24 +50,32 @@ export async function respondToListen(
   }
   const sourceOf = await uriLookup(request, uris)
   const subscribed = uris.map((listed): Subscribed => ({ listed, source: sourceOf(listed) }))
-  const results = await onUsableServers(request, (server, hooks) => linkTo(request, server, hooks))
+  const results = await usableLinks(request)
+  const isAwaiting = request.session.missing.size > 0
   const stream = new ClientStream(client, keepAliveMs)
   const flows = new Flows(stream)
   const listening = { request, id, stream, flows, wanted: notifications, subscribed }
-  const fulfilled: Fulfilled[] = []
+  // The gateway itself announces the lists of servers that respond later.
+  const fulfilled: Fulfilled[] = isAwaiting ? [{ server: '', filter: changesIn(notifications) }] : []
   const opening = Promise.all(
     results.map(async (result) => {
       const one = 'value' in result ? await listenAt(result.value, listening) : undefined
       if (one !== undefined) fulfilled.push(one)
     }),
   )
+  let stopDelivering = (): void => undefined
   try {
     await Promise.race([opening, stream.pause(request.config.list_timeout_ms)])
     stream.begin(acknowledgement(id, fulfilled, subscribed))
-    await Promise.race([opening.then(() => flows.ended()), stream.closed])
+    stopDelivering = request.session.deliverBy((changes) => {
+      for (const change of changes.filter((one) => isWanted(one, notifications)))
+        flows.add(stream.write(eventOf(JSON.stringify(withSubscription(change, id)))))
+    })
+    await Promise.race([isAwaiting ? stream.closed : opening.then(() => flows.ended()), stream.closed])
     const result = { resultType: 'complete', _meta: { [META_SUBSCRIPTION_ID]: id } }
     await stream.write(eventOf(JSON.stringify({ jsonrpc: '2.0', id, result })))
   } finally {
+    stopDelivering()
     await flows.end()
   }
 }
@@ -105,6 +108,11 @@ async function listenAt(link: ServerLink, listening: ListenContext): Promise<Ful
     flows.add(flow.finally(() => resolve(false)))
   })
   return isOpen ? { server: link.server, filter } : undefined
+}
+
+/** The part of a filter that is about lists. */
+function changesIn(wanted: JsonObject): JsonObject {
+  return Object.fromEntries(listChanges.flatMap(({ flag }) => (wanted[flag] === true ? [[flag, true]] : [])))
 }
 
 /** The part of the filter that one server fulfils. */

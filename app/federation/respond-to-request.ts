@@ -3,7 +3,7 @@ import type { JsonObject } from '@svc/core/json'
 import type { ClientExchange } from '../http/client-exchange.js'
 import { capabilityOf } from '../mcp/handshake.js'
 import type { Implementation } from '../mcp/implementation.js'
-import { noList } from '../mcp/list-pages.js'
+import { noList, type ServerList } from '../mcp/list-pages.js'
 import { type ListKind, listForms } from '../mcp/listing.js'
 import { invalidParams, McpRefusal } from '../mcp/mcp-refusal.js'
 import type { RpcRequest } from '../mcp/message.js'
@@ -14,12 +14,13 @@ import { LISTEN_METHOD } from '../mcp/subject.js'
 import { checkTasksDeclared } from '../mcp/tasks.js'
 import type { CancellableRequest } from './cancellable-request.js'
 import { wholeList } from './catalog.js'
-import { ask, type ClientRequest, linkTo, onUsableServers, ownMessage } from './client-request.js'
+import { ask, type CallHooks, type ClientRequest, linkTo, ownMessage } from './client-request.js'
 import { pageOf } from './cursor.js'
 import { mergedDiscoverResult, mergedInitializeResult, metaWithUnavailable } from './description.js'
 import { respondToListen } from './listen.js'
 import { forwardRouted, routerOf } from './routed-request.js'
 import { readList } from './server-lists.js'
+import { onUsableServers, usableLinks } from './usable-servers.js'
 
 /** Requests that only revisions without sessions have. */
 const statelessMethods: ReadonlySet<unknown> = new Set(['server/discover', LISTEN_METHOD])
@@ -88,11 +89,11 @@ type LocalMethod = (request: ClientRequest, params: JsonObject, serverInfo: Impl
 /** Methods to which the gateway responds itself, from the responses of several servers. */
 const localMethods: Readonly<Record<string, LocalMethod>> = {
   async initialize(request, _params, serverInfo) {
-    const links = await onUsableServers(request, (server, hooks) => linkTo(request, server, hooks))
+    const links = await usableLinks(request)
     return mergedInitializeResult(links, serverInfo, request.session.client.revision)
   },
   async 'server/discover'(request, _params, serverInfo) {
-    const links = await onUsableServers(request, (server, hooks) => linkTo(request, server, hooks))
+    const links = await usableLinks(request)
     return mergedDiscoverResult(links, serverInfo)
   },
   ping: async () => ({}),
@@ -119,13 +120,14 @@ function listed(kind: ListKind): LocalMethod {
 }
 
 async function listedTasks(request: ClientRequest, { cursor }: JsonObject): Promise<Fields> {
-  const results = await onUsableServers(request, async (server, hooks) => {
+  const run = async (server: string, hooks: CallHooks): Promise<ServerList> => {
     const link = await linkTo(request, server, hooks)
     if (capabilityOf(link, 'tasks') === undefined) return noList
     return readList(server, 'tasks', (params) =>
       ask(request, server, ownMessage(request, 'tasks/list', params), hooks),
     )
-  })
+  }
+  const results = await onUsableServers(request, { run })
   const tasks = results.flatMap((result) => {
     if (!('value' in result)) return []
     return result.value.entries
@@ -146,10 +148,11 @@ async function setLevel(request: ClientRequest, { level = null }: JsonObject): P
   const params = { level }
   request.session.logLevel = params
   await request.session.shared?.save(request.session.settings)
-  await onUsableServers(request, async (server, hooks) => {
+  const run = async (server: string, hooks: CallHooks): Promise<void> => {
     const link = await linkTo(request, server, hooks)
     if (capabilityOf(link, 'logging') === undefined) return
     await ask(request, server, ownMessage(request, 'logging/setLevel', params), hooks)
-  })
+  }
+  await onUsableServers(request, { run })
   return {}
 }

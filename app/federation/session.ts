@@ -1,9 +1,10 @@
 // The state that the gateway keeps for one client of several servers: its links, lists, requests and subscriptions.
 import { randomBytes } from 'node:crypto'
-import type { Clock } from '@svc/core'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { Call, Clock } from '@svc/core'
 import { isJsonObject, type JsonObject } from '@svc/core/json'
 import { BoundedMap } from '@svc/core/store'
-import { KeptChanges, RESOURCE_UPDATED } from '../mcp/change-notifications.js'
+import { KeptChanges, listChanges, RESOURCE_UPDATED } from '../mcp/change-notifications.js'
 import type { ClientFacts } from '../mcp/handshake.js'
 import { MAX_URI } from '../mcp/name-limits.js'
 import { isStateless } from '../mcp/protocol.js'
@@ -23,6 +24,8 @@ interface UsableServers {
   readonly scope: string
   /** Monotonic time, in milliseconds. */
   readonly until: number
+  /** A judged call of the caller. */
+  readonly rules: Call | undefined
 }
 
 export class FederationSession {
@@ -36,6 +39,8 @@ export class FederationSession {
   servers: readonly string[] = []
   /** The servers that the caller may use, if known. */
   usable: UsableServers | undefined
+  /** The servers that the last lists are without, and that are announced when they respond. */
+  readonly missing = new Set<string>()
   readonly running = new CancellableRequests()
   readonly subscribed = new SubscribedUris()
   readonly asked: AskedRequests
@@ -71,11 +76,27 @@ export class FederationSession {
     this.subscribed.replace(subscribed)
   }
 
-  /** The links that this or another gateway has opened. */
+  /** The links that this or another gateway has opened, without those that are being opened. */
   async openLinks(): Promise<ServerLink[]> {
-    for (const link of (await this.#sharedLinks?.links(this.servers)) ?? [])
-      await this.links.of(link.server, { failureMs: 0, open: async () => link })
+    // A link that is being opened here is not waited for, even if another gateway has one.
+    await Promise.race([this.#adopt(await this.#linksElsewhere()), nextTurn()])
+    return this.links.current()
+  }
+
+  /** The same, and those that are being opened and do not fail. */
+  async allLinks(): Promise<ServerLink[]> {
+    await this.#adopt(await this.#linksElsewhere())
     return this.links.open()
+  }
+
+  async #linksElsewhere(): Promise<ServerLink[]> {
+    return (await this.#sharedLinks?.links(this.servers)) ?? []
+  }
+
+  #adopt(links: readonly ServerLink[]): Promise<unknown> {
+    return Promise.all(
+      links.map((link) => this.links.of(link.server, { failureMs: 0, open: async () => link })),
+    )
   }
 
   /** The link that another gateway has opened, else that of `open`; `end` gets one that is not used. */
@@ -111,6 +132,12 @@ export class FederationSession {
   whenUnused(then: () => void): void {
     if (this.#uses === 0) then()
     else this.#onUnused = then
+  }
+
+  /** The server responds. If the last lists were without it, the client learns that they have changed. */
+  noteResponse(server: string): void {
+    if (!this.missing.delete(server)) return
+    for (const { method } of listChanges) this.keep({ jsonrpc: '2.0', method })
   }
 
   /** Keeps a change of a list that came on a stream which the client does not get. */

@@ -18,6 +18,8 @@ export interface ServerList {
   readonly characters: number
   /** Whether the server has more than the gateway reads. */
   readonly isCut: boolean
+  /** The version that its server names. */
+  readonly version?: string
 }
 
 export const noList: ServerList = { entries: [], characters: 0, ttlMs: undefined, isCut: false }

@@ -46,6 +46,11 @@ export class ServerSessions<Session extends ServerSession> {
     return () => this.#listeners.delete(listener)
   }
 
+  /** The open sessions, without those that are being opened. */
+  current(): Session[] {
+    return this.#sessions.current()
+  }
+
   /** The open sessions, including those that are being opened and do not fail. */
   open(): Promise<Session[]> {
     return this.#sessions.all()

@@ -29,7 +29,7 @@ export const federationSchema = z
       .max(86_400_000)
       .default(5_000)
       .describe(
-        "Time that a server's list, or its failure, is used again for the same caller, in milliseconds; list_changed and a shorter ttlMs of the server end it.",
+        "Time that a server's list, or its failure, is used again for the same caller, in milliseconds; list_changed and a shorter ttlMs of the server end it. A server that could not be reached is left alone for 10 s, then 30 s, 60 s and longer.",
       ),
     list_timeout_ms: z
       .int()
@@ -37,7 +37,7 @@ export const federationSchema = z
       .max(86_400_000)
       .default(10_000)
       .describe(
-        'Time that a server has to open a session or send a list, in milliseconds; then it is left out. A command has start_timeout_ms.',
+        'Time that a server has to open a session or send a list, in milliseconds; a command has start_timeout_ms. Clients wait at most 3 s for a new server, and get what comes later by list_changed.',
       ),
   })
   .prefault({})

@@ -85,6 +85,13 @@ export class KeptReads<Value> {
     this.#kept.clear()
   }
 
+  /** The values that were read and not replaced, however old. */
+  current(): Value[] {
+    return [...this.#kept.values()].flatMap(({ until, hasFailed, last }) =>
+      until === undefined || hasFailed === true || last === undefined ? [] : [last],
+    )
+  }
+
   /** The values, including those that are being read and do not fail. */
   async all(): Promise<Value[]> {
     const settled = await Promise.allSettled([...this.#kept.values()].map(({ reading }) => reading))

@@ -1,6 +1,7 @@
 import { expect } from 'chai'
 import { sourceOfName, uriLookup } from 'svc-sdk/internal/federation/catalog'
 import type { ClientRequest } from 'svc-sdk/internal/federation/client-request'
+import { ServerHealth } from 'svc-sdk/internal/federation/server-health'
 import { FederationSession } from 'svc-sdk/internal/federation/session'
 import { type ListKind, listForms } from 'svc-sdk/internal/mcp/listing'
 import { FakeClock } from 'svc-sdk/testing'
@@ -33,9 +34,10 @@ async function requestWith(kind: ListKind, nameOf: (index: number) => string) {
   const empty = { ...list, entries: [] }
   for (const one of kinds)
     await session.lists.of({ server, kind: one, scope }, 60_000, async () => (one === kind ? list : empty))
-  session.usable = { servers: [server], scope, until: Number.POSITIVE_INFINITY }
+  session.usable = { servers: [server], scope, until: Number.POSITIVE_INFINITY, rules: undefined }
   const config = { prefix: 'always', list_ttl_ms: 60_000 }
-  const request = { session, scope, servers: [server], clock, config } as unknown as ClientRequest
+  const health = new ServerHealth(clock)
+  const request = { session, scope, servers: [server], clock, config, health } as unknown as ClientRequest
   return { request, reads }
 }
 

@@ -98,6 +98,8 @@ describe('streams of several servers at /mcp', function () {
     )
     expect(missing?.fields).to.include({ server: 'one' })
     await one.up()
+    // A call is sent although lists leave the server alone for a time.
+    await client.callTool({ name: 'one__read' })
     const changed = firstValue<void>((tell) =>
       client.setNotificationHandler(ToolListChangedNotificationSchema, () => tell()),
     )
