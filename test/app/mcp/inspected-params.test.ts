@@ -184,7 +184,11 @@ describe('params beside the arguments, in the gateway', () => {
         }
         const refused = await respondToServer({ action: 'accept', content: { target: bad } })
         expect(await refused.text()).to.include('egress_violation')
-        expect(sent()).to.have.length(0)
+        // Only the server that waits for the response learns that it is refused, without its content.
+        const [told, ...others] = sent().map(({ body }) => JSON.parse(body) as Message)
+        expect(others).to.deep.equal([])
+        expect(told).to.have.property('id', 9)
+        expect(told).to.have.nested.property('error.message').that.does.not.contain('evil')
         const good = { inputResponses: { q: { content: { target: 'https://good.example/' } } } }
         expect(await post({ name: 'echo', ...good })).to.have.property('result')
       },
