@@ -91,7 +91,7 @@ export {
   type ResponseStream,
   type Sent,
 } from './call/outcome.js'
-export { callerNameOf, personKeyOf, principalKeyOf } from './call/principal.js'
+export { callerNameOf, isPerson, personKeyOf, principalKeyOf } from './call/principal.js'
 export type { Hold } from './call/progress.js'
 export {
   isUnrecorded,
@@ -124,7 +124,13 @@ export {
   serverRequestRules,
 } from './call/server-messages.js'
 export type { Settlement } from './call/settle-handlers.js'
-export { isSideEffecting, type SideEffectKnowledge, sideEffectSource } from './call/side-effects.js'
+export {
+  isSideEffecting,
+  type SideEffectKnowledge,
+  type SideEffects,
+  sideEffectSource,
+  sideEffectsOf,
+} from './call/side-effects.js'
 export { type Slot, slot } from './call/slot.js'
 export {
   type ClientForms,

@@ -1,5 +1,5 @@
 // The operations on the session of a client of the admin listener, and on its rights.
-import type { ResponseHeaders } from '@svc/core'
+import { isPerson, type ResponseHeaders } from '@svc/core'
 import { z } from 'zod'
 import { isReader } from '../policy/admin-authorizer.js'
 import type { AdminConsole } from './handler.js'
@@ -11,6 +11,7 @@ const sessionSchema = z.object({
   tenant: z.string().optional(),
   roles: z.array(z.string()).readonly(),
   votes: z.enum(['person', 'admin_token', 'none']).describe('The kind of voter that the client is.'),
+  vote_refusal: z.string().optional().describe('Why the client may decide nothing, if it may not.'),
   may: z.object({
     read: z.boolean().describe('Read at all: your part of what the gateway has, and its events.'),
     read_metrics: z.boolean(),
@@ -119,17 +120,38 @@ export function sessionOf({
   }
   const approval_sets = [...sets]
   if (client.kind === 'admin') {
-    const votes = authorizer.tokenVotes ? ('admin_token' as const) : ('none' as const)
-    return { kind: 'admin', name: 'the admin token', roles: [], votes, may, approval_sets }
+    const refusal = authorizer.tokenVotes
+      ? undefined
+      : 'The admin token has no vote, because users are known.'
+    return {
+      kind: 'admin',
+      name: 'the admin token',
+      roles: [],
+      ...votesOf('admin_token', refusal),
+      may,
+      approval_sets,
+    }
   }
   const { user, userId, subject, roles } = client.identity
+  const refusal = !isPerson(client.identity)
+    ? 'Your token names no user (authn.oidc.userClaim of the policy), so it counts as that of a service agent, which never votes.'
+    : tenant === undefined && sets.size === 0
+      ? 'You have no role of a reviewer (admin.roles of the policy), and are in no approval set.'
+      : undefined
   return {
     kind: 'user',
     name: user ?? userId ?? subject ?? 'a user',
     tenant: client.identity.tenant,
     roles,
-    votes: tenant !== undefined || sets.size > 0 ? 'person' : 'none',
+    ...votesOf('person', refusal),
     may,
     approval_sets,
   }
+}
+
+function votesOf(
+  kind: 'person' | 'admin_token',
+  refusal: string | undefined,
+): Pick<SessionJson, 'votes' | 'vote_refusal'> {
+  return refusal === undefined ? { votes: kind } : { votes: 'none', vote_refusal: refusal }
 }

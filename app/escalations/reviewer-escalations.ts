@@ -10,6 +10,7 @@ import {
   type EscalationService,
   type EscalationStatus,
   type GivenVote,
+  isPerson,
   isRefusal,
   isVotedOnBy,
   isVoteError,
@@ -262,7 +263,7 @@ export class ReviewerEscalations {
   /** By which the reviewer votes: a service agent never does. */
   #groups(): VoterGroups {
     const { tenant, sets } = this.#access
-    const isAgent = this.#reviewer.kind === 'user' && this.#reviewer.identity.user === undefined
+    const isAgent = this.#reviewer.kind === 'user' && !isPerson(this.#reviewer.identity)
     return isAgent ? { tenant: undefined, sets: [] } : { tenant, sets: [...sets] }
   }
 

@@ -1,6 +1,6 @@
 // Metrics of calls: count by outcome, duration, calls in flight. They are plain numbers until Prometheus scrapes them,
 // as this code runs for every call.
-import type { Call, Clock, Settlement } from '@svc/core'
+import type { Call, Clock } from '@svc/core'
 import type { Registry } from 'prom-client'
 import { DurationHistogram, type Durations } from './duration-histogram.js'
 import { ownMetrics } from './metric-table.js'
@@ -51,7 +51,7 @@ export class CallMetrics {
     this.#inFlight++
     call.onSettle((settlement) => {
       const metrics = this.#of(servers.has(call.target.server) ? call.target.server : UNKNOWN)
-      const outcomes = metrics.outcomes[decisionOf(call, settlement)]
+      const outcomes = metrics.outcomes[call.decisionFor(settlement.outcome)]
       const code = settlement.error ?? OK
       outcomes.set(code, (outcomes.get(code) ?? 0) + 1)
       if (!isListening(call)) metrics.durations.add((this.#clock.monotonic() - began) / 1000)
@@ -71,10 +71,4 @@ export class CallMetrics {
     this.#servers.set(server, metrics)
     return metrics
   }
-}
-
-/** The decision in the record of the call. */
-function decisionOf(call: Call, { outcome }: Settlement): Decision {
-  if (outcome.kind === 'denied') return 'deny'
-  return call.judgedFindings().some(({ effect }) => effect === 'deny') ? 'deny' : 'allow'
 }

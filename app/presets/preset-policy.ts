@@ -128,6 +128,7 @@ security:
   egress_allowlist: ["*"] # URLs of public hosts; not of this machine, a private network or a cloud's metadata
 ${filesystem(place)}
   limits: { max_payload_kb: 2048, max_duration_ms: 300000 }
+  side_effects: { unknown: effect } # a tool of which nothing says that it only reads counts as one that may change something
 
 # Tools whose names say that they ${admin === undefined ? 'do harm are denied' : 'may do harm wait for an approval'}.
 rules:${lines(

@@ -196,9 +196,8 @@ function outcomeAttributes(call: Call, settlement: Settlement): Attributes {
   const { outcome, sent, bytes } = settlement
   const error = errorOf(settlement)
   const findings = call.judgedFindings()
-  const denies = outcome.kind === 'denied' || findings.some(({ effect }) => effect === 'deny')
   return {
-    'svc.decision': denies ? 'deny' : 'allow',
+    'svc.decision': call.decisionFor(outcome),
     'svc.sent': sent,
     'svc.response.bytes': bytes,
     ...(call.retries === 0 ? {} : { 'svc.retries': call.retries }),

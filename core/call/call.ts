@@ -6,7 +6,7 @@ import type { ErrorCode } from './errors.js'
 import type { Finding, RecordedFinding } from './finding.js'
 import type { ReferenceRule } from './judgement.js'
 import type { MaybePromise } from './maybe-promise.js'
-import type { Denied, Failed, Sent } from './outcome.js'
+import type { Denied, Failed, Outcome, Sent } from './outcome.js'
 import type { Hold } from './progress.js'
 import type { CallAgent, CallProtocol, CallRequest, CallTarget, CallTrace, RequestKind } from './request.js'
 import type { SettleHandler } from './settle-handlers.js'
@@ -170,6 +170,17 @@ export class Call {
   /** The outcome of a call that was stopped before it was sent; undefined for any other call. */
   get endedUnsent(): Denied | Failed | undefined {
     return this.#control.endedUnsent
+  }
+
+  /**
+   * What the stages have decided, for the record of the call and whatever else states it. A refusal of any stage is a denial,
+   * whatever its cause: also one because a store is down, or because the caller left before all of them had decided.
+   */
+  decisionFor(outcome: Outcome | undefined): 'allow' | 'deny' {
+    // An outcome that stays unknown is that of a call that was sent.
+    const isRefused =
+      outcome?.kind === 'denied' || (outcome?.kind === 'failed' && !this.#control.progress.isDispatched)
+    return isRefused || this.judgedFindings().some(({ effect }) => effect === 'deny') ? 'deny' : 'allow'
   }
 
   /** Whether the upstream was asked: `unknown` from the commit of the holds until the dispatcher knows better. */

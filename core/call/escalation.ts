@@ -2,6 +2,7 @@
 // that escalates.
 import { brand, hasBrand } from './contract.js'
 import type { EscalationFilter, EscalationPage, EscalationPageFilter } from './escalation-page.js'
+import { isPerson } from './principal.js'
 import type { Identity } from './slots.js'
 
 export type EscalationStatus = 'pending' | 'approved' | 'rejected'
@@ -66,7 +67,7 @@ export function mayRunInEmergency(
   rule: EscalationRule | undefined,
 ): boolean {
   const allowed = rule?.emergency?.roles ?? []
-  return authenticated && user !== undefined && roles.some((role) => allowed.includes(role))
+  return isPerson({ authenticated, user }) && roles.some((role) => allowed.includes(role))
 }
 
 /** A set of reviewers, of any tenant. */

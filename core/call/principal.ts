@@ -30,6 +30,14 @@ export function callerNameOf({
   return user ?? clientId ?? userId
 }
 
+/** Whether the caller is a person, who may vote. A token that names no user is that of a service agent, which never does. */
+export function isPerson({
+  authenticated,
+  user,
+}: Pick<Named, 'authenticated'> & { user?: string | undefined }): boolean {
+  return authenticated && user !== undefined
+}
+
 /** The same for a person at any client; of a service agent, which is its client, it is the principal's key. */
 export function personKeyOf(caller: Named): string {
   if (caller.user === undefined) return principalKeyOf(caller)

@@ -20,6 +20,7 @@ export class CallProgress {
   #phase: CallPhase = 'stages'
   #sent: Sent = 'no'
   #isSentStated = false
+  #isDispatched = false
   #holds: Hold[] = []
 
   get sent(): Sent {
@@ -33,6 +34,11 @@ export class CallProgress {
   /** Whether the dispatcher has the call: it waits for the upstream, and has limits of its own. */
   get isWithDispatcher(): boolean {
     return this.#phase === 'dispatch' || this.#phase === 'sending'
+  }
+
+  /** Whether every stage has passed the call on. */
+  get isDispatched(): boolean {
+    return this.#isDispatched
   }
 
   get hasHolds(): boolean {
@@ -76,6 +82,7 @@ export class CallProgress {
   beginDispatch(): void {
     if (this.#phase !== 'stages') throw new Error('a call is dispatched once')
     this.#phase = 'dispatch'
+    this.#isDispatched = true
   }
 
   /** A call that the dispatcher completes without stating more was sent. */

@@ -43,6 +43,21 @@ const effectWords: ReadonlySet<string> = new Set([
   'exec',
 ])
 
+/** A name that begins with one of these, and has no word of an effect, is that of a tool that only reads. */
+const readingWords: ReadonlySet<string> = new Set([
+  'get',
+  'list',
+  'read',
+  'search',
+  'find',
+  'fetch',
+  'describe',
+  'count',
+])
+
+/** `unknown` if neither the policy, an annotation nor the name of the tool says it. */
+export type SideEffects = 'harmless' | 'effect' | 'unknown'
+
 /** RFC 9110 §9.2.1 without TRACE, which no tool uses. */
 const safeMethods: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS'])
 
@@ -52,7 +67,12 @@ export interface SideEffectKnowledge {
   readonly policy?: (readings: readonly string[]) => boolean | undefined
   /** The server's annotations, if the policy trusts them. */
   readonly annotations?: (reference: string) => boolean | undefined
+  /** The policy's `side_effects.unknown`: how a call counts about which nothing says it. Default: harmless. */
+  readonly unknown?: 'harmless' | 'effect'
 }
+
+type Judged = Pick<CallRequest, 'kind' | 'name' | 'reference' | 'args'> &
+  Partial<Pick<CallRequest, 'readings'>>
 
 /**
  * Whether the call may change something. Prompts, resources and the protocol never do; for a tool the policy decides,
@@ -60,20 +80,22 @@ export interface SideEffectKnowledge {
  *
  * @throws {Refusal} (`BAD_REQUEST`) if the argument decides, and programs could read different ones as `method`
  */
-export function isSideEffecting(
-  request: Pick<CallRequest, 'kind' | 'name' | 'reference' | 'args'> & Partial<Pick<CallRequest, 'readings'>>,
-  knowledge: SideEffectKnowledge = {},
-): boolean {
-  if (request.kind !== 'tool') return false
+export function sideEffectsOf(request: Judged, knowledge: SideEffectKnowledge = {}): SideEffects {
+  if (request.kind !== 'tool') return 'harmless'
   const { reference, readings = [reference] } = request
-  return (
-    knowledge.policy?.(readings) ??
-    knowledge.annotations?.(reference) ??
-    (isNamedForEffect(request.name) || hasEffectMethod(request.args))
-  )
+  const known = knowledge.policy?.(readings) ?? knowledge.annotations?.(reference)
+  if (known !== undefined) return known ? 'effect' : 'harmless'
+  const named = effectsByName(request.name)
+  return named !== 'effect' && hasEffectMethod(request.args) ? 'effect' : named
 }
 
-/** Returns what decides `isSideEffecting` for a tool. */
+/** Whether the call counts as one with side effects, for keys, mandates and intents. Throws what `sideEffectsOf` throws. */
+export function isSideEffecting(request: Judged, knowledge: SideEffectKnowledge = {}): boolean {
+  const effects = sideEffectsOf(request, knowledge)
+  return effects === 'unknown' ? knowledge.unknown === 'effect' : effects === 'effect'
+}
+
+/** Returns what decides `sideEffectsOf` for a tool, if it is known. */
 export function sideEffectSource(
   { reference, readings }: Pick<CallRequest, 'reference' | 'readings'>,
   { policy, annotations }: SideEffectKnowledge = {},
@@ -83,19 +105,24 @@ export function sideEffectSource(
 }
 
 // Splitting a name costs as much as several stages. Callers choose names, so the cache is bounded.
-const namedForEffect = new Map<string, boolean>()
+const knownNames = new Map<string, SideEffects>()
 const MAX_NAMES = 1024
 const MAX_NAME_LENGTH = 128
 
-function isNamedForEffect(name: string): boolean {
-  const known = namedForEffect.get(name)
+function effectsByName(name: string): SideEffects {
+  const known = knownNames.get(name)
   if (known !== undefined) return known
   // The name is folded too: `ｒｅｆｕｎｄ` is a refund. A part before an "@" has only words of the whole name.
-  const isNamed = [name, foldName(name)].some((text) => wordsOf(text).some((word) => effectWords.has(word)))
-  if (name.length > MAX_NAME_LENGTH) return isNamed
-  if (namedForEffect.size >= MAX_NAMES) namedForEffect.clear()
-  namedForEffect.set(name, isNamed)
-  return isNamed
+  const forms = [name, foldName(name)].map(wordsOf)
+  const effects = forms.some((words) => words.some((word) => effectWords.has(word)))
+    ? 'effect'
+    : forms.every(([first = '']) => readingWords.has(first))
+      ? 'harmless'
+      : 'unknown'
+  if (name.length > MAX_NAME_LENGTH) return effects
+  if (knownNames.size >= MAX_NAMES) knownNames.clear()
+  knownNames.set(name, effects)
+  return effects
 }
 
 /** A `method` that is not a string counts as unsafe. */

@@ -76,7 +76,6 @@ interface Result extends Measured {
   /** Undefined if it stays unknown. */
   readonly outcome: Outcome | undefined
   readonly sent: Sent
-  readonly isDenied: boolean
   readonly isOk: boolean
   readonly error: string | null
   readonly digest: string | null
@@ -91,7 +90,6 @@ export function recordOf(context: RecordContext, recorded: RecordedCall): AuditE
     latencyMs,
     firstByteMs,
     sent,
-    isDenied: outcome.kind === 'denied',
     isOk,
     error,
     digest,
@@ -105,7 +103,6 @@ export function unknownRecordOf(context: RecordContext, call: Call, latencyMs: n
     outcome: undefined,
     latencyMs,
     sent: 'unknown',
-    isDenied: false,
     isOk: false,
     error: OUTCOME_UNKNOWN,
     digest: null,
@@ -117,7 +114,7 @@ function envelopeOf(context: RecordContext, call: Call, result: Result): AuditEn
   const { trace, agent, target, parsedRequest } = call
   const findings = recordedFindings(call)
   const output = result.digest === null ? undefined : readDigest(result.digest)
-  const isDenied = result.isDenied || findings.some(({ effect }) => effect === 'deny')
+  const { outcome } = result
   const envelope: AuditEnvelope = {
     ts: new Date(call.receivedAt).toISOString(),
     trace_id: trace.traceId,
@@ -134,7 +131,7 @@ function envelopeOf(context: RecordContext, call: Call, result: Result): AuditEn
     input_sha256:
       result.inputSha256 ?? (parsedRequest === undefined ? null : sha256Hex(canonicalInput(parsedRequest))),
     output_sha256: output?.sha256 ?? null,
-    policy: { decision: isDenied ? 'deny' : 'allow', retention: context.retention },
+    policy: { decision: call.decisionFor(outcome), retention: context.retention },
     idempotency_key: parsedRequest?.idempotencyKey ?? null,
     nodeId: agent.nodeId,
     agentRef: agent.agentRef,
@@ -149,7 +146,7 @@ function envelopeOf(context: RecordContext, call: Call, result: Result): AuditEn
     node_type: 'gateway',
     gateway: context.gateway,
   }
-  envelope.decided_by = decidedBy(call, result.outcome, findings)
+  envelope.decided_by = decidedBy(call, outcome, findings)
   if (context.keyId !== null) envelope.key_id = context.keyId
   if (context.policySha256 !== null) envelope.policy_sha256 = context.policySha256
   if (result.error !== null) envelope.error = result.error

@@ -19,6 +19,7 @@ export function compareSecurity(before: SecurityConfig, after: SecurityConfig): 
     ...keyRequired(old.require_idempotency_key === true, now.require_idempotency_key === true),
     ...approvals(old.approve_high_risk === true, now.approve_high_risk === true),
     ...same('side_effects.tools', old.tools, now.tools),
+    ...unknownEffects(old.unknown, now.unknown),
     ...same('side_effects.trust_annotations', old.trust_annotations === true, now.trust_annotations === true),
     ...same('side_effects.human_escalation', notNamed(old.human_escalation), notNamed(now.human_escalation)),
     ...passkeys(old.human_escalation?.require, now.human_escalation?.require),
@@ -38,6 +39,11 @@ function bound(key: string, was = Number.POSITIVE_INFINITY, is = Number.POSITIVE
 function keyRequired(was: boolean, is: boolean): PolicyChange[] {
   const key = 'side_effects.require_idempotency_key'
   return was === is ? [] : [changeOf(is ? 'narrower' : 'wider', key, `${was} -> ${is}`)]
+}
+
+function unknownEffects(was = 'harmless', is = 'harmless'): PolicyChange[] {
+  if (was === is) return []
+  return [changeOf(is === 'effect' ? 'narrower' : 'wider', 'side_effects.unknown', `${was} -> ${is}`)]
 }
 
 /** Without approvals `deny_on` decides on what escalated before: it may deny it, or let it pass. */

@@ -53,6 +53,12 @@ const sideEffectsSchema = z
       })
       .optional()
       .describe('Whether the tools that match a pattern have side effects. The most specific pattern wins.'),
+    unknown: z
+      .enum(['harmless', 'effect'])
+      .optional()
+      .describe(
+        'How a tool counts about which neither `tools`, an annotation nor its name says whether it has side effects: for idempotency keys, AP2 mandates and intents; default `harmless`.',
+      ),
     trust_annotations: z
       .boolean()
       .optional()

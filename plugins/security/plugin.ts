@@ -69,12 +69,12 @@ export const securityPlugin = definePlugin({
 /** The keys that decide whether this is found about a call. */
 function basisOf(config: SecurityConfig, reason: string): string {
   const { egress_allowlist, fs_allowlist, fs_root, limits, side_effects } = config
-  const { tools, require_idempotency_key, trust_annotations } = side_effects ?? {}
+  const { tools, require_idempotency_key, trust_annotations, unknown } = side_effects ?? {}
   const keys =
     reason === 'payload_too_large'
       ? limits?.max_payload_kb
       : reason === 'missing_idempotency_for_side_effect'
-        ? { tools, require_idempotency_key, trust_annotations }
+        ? { tools, require_idempotency_key, trust_annotations, unknown }
         : { egress_allowlist, fs_allowlist, fs_root }
   return sha256Hex(JSON.stringify({ reason, keys }))
 }
@@ -84,12 +84,13 @@ function sideEffectRule(
   { container, targets }: PluginContext,
 ): SideEffectRule | undefined {
   if (section === undefined) return undefined
-  const { tools, require_idempotency_key, trust_annotations } = section
+  const { tools, require_idempotency_key, trust_annotations, unknown } = section
   const annotations =
     trust_annotations === true ? resolveOptional(container, tokens.ToolAnnotations) : undefined
   const knowledge = {
     ...(tools === undefined ? {} : { policy: sideEffectPolicy(tools) }),
     ...(annotations === undefined ? {} : { annotations: annotations.among(targets) }),
+    ...(unknown === undefined ? {} : { unknown }),
   }
   return new SideEffectRule(knowledge, require_idempotency_key === true)
 }

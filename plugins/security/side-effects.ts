@@ -5,6 +5,7 @@ import {
   isSideEffecting,
   type SideEffectKnowledge,
   sideEffectSource,
+  sideEffectsOf,
 } from '@svc/core'
 import { compilePatternMap, type PatternMatches } from '@svc/core/match'
 import { finding } from './findings.js'
@@ -30,10 +31,15 @@ export class SideEffectRule {
   /** The description for `svc policy explain`. */
   describe(request: CallRequest): string {
     if (request.kind !== 'tool') return 'side_effects: applies only to tools'
-    const effects = isSideEffecting(request, this.knowledge) ? 'may have side effects' : 'has no side effects'
-    const source = sources[sideEffectSource(request, this.knowledge)]
+    const effects = sideEffectsOf(request, this.knowledge)
     const key = this.#isKeyRequired ? 'then a key is required' : 'no key is required'
-    return `side_effects: the call ${effects}, according to ${source}; ${key}`
+    if (effects === 'unknown') {
+      const counted = this.knowledge.unknown ?? 'harmless'
+      return `side_effects: it is unknown whether the call has side effects, as neither the policy, an annotation nor its name says so; by side_effects.unknown it counts as ${counted}; ${key}`
+    }
+    const found = effects === 'effect' ? 'may have side effects' : 'has no side effects'
+    const source = sources[sideEffectSource(request, this.knowledge)]
+    return `side_effects: the call ${found}, according to ${source}; ${key}`
   }
 }
 

@@ -5,11 +5,11 @@ import {
   callerNameOf,
   type EscalationRule,
   type Ids,
-  isSideEffecting,
   personKeyOf,
   redactor,
   sideEffectSource,
   sideEffects,
+  sideEffectsOf,
 } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
 import type { EscalatedCall } from './escalated-call.js'
@@ -73,7 +73,7 @@ export function newEscalation(
         : { agentReason: redactedBy(call, agentReason).slice(0, MAX_REASON).toWellFormed() }),
       severityReason: severity === undefined ? effectsOf(call, request) : 'set by the policy',
     },
-    severity: severity ?? (isSideEffecting(request, call.get(sideEffects)) ? 'high' : 'medium'),
+    severity: severity ?? (sideEffectsOf(request, call.get(sideEffects)) === 'harmless' ? 'medium' : 'high'),
     rule: { ...kept, ...(setId === undefined ? {} : { approvalSetId: setId }) },
     status: 'pending',
     votes: [],
@@ -98,8 +98,11 @@ export function newEscalation(
 /** Whether the call has side effects, and what says so. */
 function effectsOf(call: Call, request: CallRequest): string {
   const knowledge = call.get(sideEffects)
-  const effects = isSideEffecting(request, knowledge) ? 'may have side effects' : 'has no side effects'
-  return request.kind === 'tool' ? `${effects}, by ${sources[sideEffectSource(request, knowledge)]}` : effects
+  const effects = sideEffectsOf(request, knowledge)
+  if (effects === 'unknown')
+    return 'unknown side effects: neither the policy, an annotation nor its name says whether it has any'
+  const found = effects === 'effect' ? 'may have side effects' : 'has no side effects'
+  return request.kind === 'tool' ? `${found}, by ${sources[sideEffectSource(request, knowledge)]}` : found
 }
 
 const sources = {

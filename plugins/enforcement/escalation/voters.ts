@@ -3,6 +3,7 @@ import {
   type DependencyContainer,
   hostOf,
   isMemberOf,
+  isPerson,
   policyTokens,
   type Reviewer,
   resolveOptional,
@@ -37,7 +38,7 @@ export function voteRefusal(
   }
   const { identity } = reviewer
   const { reviewers } = hostOf(container)
-  if (!identity.authenticated || identity.user === undefined) return 'Only a person may vote.'
+  if (!isPerson(identity)) return 'Only a person may vote.'
   const own = personOf(value.id, reviewer)
   if (own.some((name) => value.caller.includes(name))) return 'Nobody votes on a call of their own.'
   const sets = reviewers?.approvalSets ?? {}

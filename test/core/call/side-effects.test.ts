@@ -1,4 +1,4 @@
-import { isSideEffecting } from '@svc/core'
+import { isSideEffecting, sideEffectsOf } from '@svc/core'
 import type { JsonValue } from '@svc/core/json'
 import { expect } from 'chai'
 
@@ -48,6 +48,48 @@ describe('a call counts as side-effecting', () => {
   it('never as a prompt, a resource or a part of the protocol', () => {
     for (const kind of ['prompt', 'resource', 'protocol'] as const)
       expect(isSideEffecting({ ...tool('delete', { method: 'POST' }), kind })).to.equal(false)
+  })
+
+  for (const [name, effects] of [
+    ['format_disk', 'unknown'],
+    ['wipe', 'unknown'],
+    ['nuke_all', 'unknown'],
+    ['shutdown_cluster', 'unknown'],
+    ['terminate_instance', 'unknown'],
+    ['kill_switch', 'unknown'],
+    ['reboot', 'unknown'],
+    ['eliminar_cliente', 'unknown'],
+    ['ping', 'unknown'],
+    ['data_get', 'unknown'],
+    ['getaway', 'unknown'],
+    ['', 'unknown'],
+    ['get_customer', 'harmless'],
+    ['listFiles', 'harmless'],
+    ['READ', 'harmless'],
+    ['search-web', 'harmless'],
+    ['find_all', 'harmless'],
+    ['fetch', 'harmless'],
+    ['describe.table', 'harmless'],
+    ['count_rows', 'harmless'],
+    ['get_and_delete', 'effect'],
+    ['find_orders_set', 'effect'],
+  ] as const)
+    it(`is ${effects} by the name ${JSON.stringify(name)}`, () => {
+      expect(sideEffectsOf(tool(name))).to.equal(effects)
+      const asEffect = isSideEffecting(tool(name), { unknown: 'effect' })
+      expect([isSideEffecting(tool(name)), asEffect]).to.deep.equal([
+        effects === 'effect',
+        effects !== 'harmless',
+      ])
+    })
+
+  it('is unknown to nobody whom the policy or an annotation tells', () => {
+    const wipe = tool('wipe')
+    expect(sideEffectsOf(wipe, { policy: () => true })).to.equal('effect')
+    expect(sideEffectsOf(wipe, { policy: () => false })).to.equal('harmless')
+    expect(sideEffectsOf(wipe, { annotations: () => false, unknown: 'effect' })).to.equal('harmless')
+    expect(sideEffectsOf({ ...wipe, args: { method: 'GET' } })).to.equal('unknown')
+    expect(sideEffectsOf({ ...wipe, args: { method: 'POST' } })).to.equal('effect')
   })
 
   it('by the policy first, then by annotations, then by its name', () => {

@@ -169,6 +169,18 @@ describe('security: side effects', () => {
     ])
   })
 
+  it('need a key for a tool of which nothing says whether it has any, if the policy counts it so', async () => {
+    for (const [unknown, isSent] of [
+      [undefined, true],
+      ['harmless', true],
+      ['effect', false],
+    ] as const) {
+      const rules = unknown === undefined ? {} : { unknown }
+      expect((await sendTool('format_disk', { rules })).isSent, unknown).to.equal(isSent)
+      expect((await sendTool('read_disk', { rules })).isSent, unknown).to.equal(true)
+    }
+  })
+
   it('are explained', async () => {
     const explained = async (tool: string, section: object) =>
       (await explain(securityStage({ side_effects: section }), { tool })).lines.filter((line) =>
@@ -176,6 +188,9 @@ describe('security: side effects', () => {
       )
     expect(await explained('send', { require_idempotency_key: true })).to.deep.equal([
       'side_effects: the call may have side effects, according to its name and its argument "method"; then a key is required',
+    ])
+    expect(await explained('wipe', {})).to.deep.equal([
+      'side_effects: it is unknown whether the call has side effects, as neither the policy, an annotation nor its name says so; by side_effects.unknown it counts as harmless; no key is required',
     ])
     expect(await explained('send', { tools: { send: false } })).to.deep.equal([
       'side_effects: the call has no side effects, according to side_effects.tools; no key is required',

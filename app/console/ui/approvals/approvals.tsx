@@ -65,10 +65,7 @@ export function Approvals({ initial }: { readonly initial: ApprovalsData }): JSX
           onRetry={retry}
         >
           {waiting.length === 0 ? (
-            <div class="empty">
-              <h2>Nothing waits</h2>
-              <p>A call that needs a decision appears here at once.</p>
-            </div>
+            <NothingListed />
           ) : (
             <WaitingList
               waiting={waiting}
@@ -137,6 +134,26 @@ export function Approvals({ initial }: { readonly initial: ApprovalsData }): JSX
           </ErrorBanner>
         </section>
       )}
+    </div>
+  )
+}
+
+/** Who may decide nothing sees no calls that wait for others, so the page does not say that none does. */
+function NothingListed(): JSX.Element {
+  const { session } = usePage()
+  const { vote_refusal: refusal, may } = session ?? {}
+  if (refusal !== undefined && may?.read_outlines !== true)
+    return (
+      <div class="empty">
+        <h2>You may decide nothing</h2>
+        <p>{refusal}</p>
+        <p>Calls that wait for others are not listed here.</p>
+      </div>
+    )
+  return (
+    <div class="empty">
+      <h2>Nothing waits</h2>
+      <p>A call that needs a decision appears here at once.</p>
     </div>
   )
 }

@@ -251,6 +251,10 @@ describe('a call that escalates', () => {
     expect(await severityOf(rig, 'delete_file')).to.equal(
       'high: may have side effects, by its name and method',
     )
+    for (const tool of ['wipe', 'format_disk', 'eliminar_cliente'])
+      expect(await severityOf(rig, tool)).to.equal(
+        'high: unknown side effects: neither the policy, an annotation nor its name says whether it has any',
+      )
     expect(await severityOf(rig, 'drop_file', { annotations: readOnly })).to.equal(
       "medium: has no side effects, by its server's annotations",
     )

@@ -1,0 +1,213 @@
+// What a record says was decided: a denial for every refusal of a stage, whatever its cause, over each face.
+import {
+  type Call,
+  denied,
+  type ErrorCode,
+  failed,
+  isErrorCode,
+  type Next,
+  type Outcome,
+  Refusal,
+} from '@svc/core'
+import { isJsonObject } from '@svc/core/json'
+import type { AuditEnvelope } from '@svc/plugin-audit/log'
+import { expect } from 'chai'
+import { governed } from 'svc-sdk'
+import { definePlugin } from 'svc-sdk/core'
+import { z } from 'zod'
+import { recordingTo, startTestGateway, type TestGateway } from '../../support/gateway.js'
+import { TestIssuer } from '../../support/issuer.js'
+import { lastMessage, postStateless } from '../../support/mcp-post.js'
+import { json } from '../../support/mcp-server.js'
+import { type SessionServer, startSessionServer } from '../../support/tool-servers.js'
+import { startUpstream, type TestUpstream } from '../../support/upstream.js'
+import { FunctionsRig } from '../in-process/rig.js'
+
+/** The ways in which a stage refuses a call. */
+const refusing: Readonly<Record<string, (code: ErrorCode) => Outcome>> = {
+  denied: (code) => denied(code, 'refused'),
+  failed: (code) => failed(code, 'refused'),
+  thrown: (code) => {
+    throw new Refusal(code, 'refused')
+  },
+  broken: () => {
+    throw new Error('a mistake of the stage')
+  },
+}
+
+const phases = ['redaction', 'authentication', 'evaluation', 'metering'] as const
+
+/** All of them: the type says so. */
+const codes = Object.keys({
+  BAD_REQUEST: true,
+  UNAUTHENTICATED: true,
+  UNAUTHORIZED_TENANT: true,
+  TOOL_NOT_ALLOWED: true,
+  ESCALATION_PENDING: true,
+  ESCALATION_REJECTED: true,
+  CONFIRMATION_REQUIRED: true,
+  TARGET_NOT_FOUND: true,
+  METHOD_NOT_ALLOWED: true,
+  IDEMPOTENT_DUPLICATE: true,
+  IDEMPOTENT_OUTCOME_UNKNOWN: true,
+  PAYLOAD_TOO_LARGE: true,
+  IDEMPOTENCY_KEY_REUSED: true,
+  RATE_LIMITED: true,
+  QUOTA_EXCEEDED: true,
+  UPSTREAM: true,
+  BROKER_UNAVAILABLE: true,
+  UPSTREAM_UNREACHABLE: true,
+  STORE_UNAVAILABLE: true,
+  AUDIT_UNAVAILABLE: true,
+  RUNTIME_UNAVAILABLE: true,
+  DRAINING: true,
+  DURATION_EXCEEDED: true,
+  CANCELLED: true,
+  OUTCOME_UNKNOWN: true,
+  OUTCOME_UNRECORDED: true,
+  INTERNAL: true,
+} satisfies Record<ErrorCode, true>).filter(isErrorCode)
+
+interface Refused {
+  readonly phase: string
+  readonly how: string
+  readonly code: string
+}
+
+const cases: readonly Refused[] = phases.flatMap((phase) =>
+  Object.keys(refusing).flatMap((how) => {
+    // Records of calls whose caller is not known are limited in a second.
+    const isLimited = how === 'broken' || phase === 'redaction'
+    return (isLimited ? (['STORE_UNAVAILABLE'] as const) : codes).map((code) => ({ phase, how, code }))
+  }),
+)
+
+/** Refuses a call as its arguments say. */
+const probes = phases.map((phase) => {
+  const handle = async (call: Call, next: Next): Promise<Outcome> => {
+    const { args } = await call.request()
+    const { phase: at, how, code } = isJsonObject(args) ? args : {}
+    const refuse = at === phase ? refusing[String(how)] : undefined
+    return refuse === undefined || !isErrorCode(code) ? next() : refuse(code)
+  }
+  return definePlugin({
+    name: `probe_${phase}`,
+    version: '1.0.0',
+    core: '^1.0.0',
+    schema: z.strictObject({}),
+    phase,
+    create: () => ({ handle }),
+  })
+})
+const sections = { plugins: probes, ...Object.fromEntries(probes.map(({ name }) => [name, {}])) }
+
+/** The records of calls, and the settings by which a gateway adds them. */
+function recording() {
+  const records: AuditEnvelope[] = []
+  const append = async (record: AuditEnvelope) => {
+    if (record.tool.startsWith('act@')) records.push(record)
+  }
+  return { records, ...recordingTo({ append }) }
+}
+
+describe('the decision in a record', () => {
+  let plain: TestUpstream
+  let server: SessionServer
+  let gateway: TestGateway
+  let rig: FunctionsRig
+  const { records, ...recorded } = recording()
+
+  before(async () => {
+    plain = await startUpstream((_call, response) => json(response, {}))
+    server = await startSessionServer('files', (mcp) => {
+      mcp.registerTool('act', {}, () => ({ content: [] }))
+    })
+    gateway = await startTestGateway({
+      targets: { files: server.url, plain: plain.url },
+      ...sections,
+      ...recorded,
+    })
+    rig = new FunctionsRig({ ...sections, ...recorded })
+  })
+
+  after(async () => {
+    await rig[Symbol.asyncDispose]()
+    await gateway[Symbol.asyncDispose]()
+    await server[Symbol.asyncDispose]()
+    await plain[Symbol.asyncDispose]()
+  })
+
+  const faces: Readonly<Record<string, (args: object) => Promise<unknown>>> = {
+    invoke: async (args) => (await gateway.invoke('/mcp/plain/act@1.0.0', args)).text(),
+    'MCP, one server': async (args) => call('/mcp/files', 'act', args),
+    'MCP, all servers': async (args) => call('/mcp', await listed(), args),
+    'a function': (args) =>
+      governed(
+        rig.pipeline,
+        { server: 'files', name: 'act', version: '1.0.0' },
+        () => 'done',
+      )({ ...args }).catch(() => undefined),
+  }
+
+  const call = async (path: string, name: string, args: object) =>
+    lastMessage(await postStateless(`${gateway.url}${path}`, 'tools/call', { name, arguments: args }))
+
+  let known: string | undefined
+  async function listed(): Promise<string> {
+    if (known !== undefined) return known
+    const list = await lastMessage<{ result?: { tools?: { name: string }[] } }>(
+      await postStateless(`${gateway.url}/mcp`, 'tools/list'),
+    )
+    known = list.result?.tools?.map(({ name }) => name).find((name) => name.includes('act')) ?? 'act'
+    return known
+  }
+
+  for (const [face, make] of Object.entries(faces)) {
+    it(`over ${face} is deny for each code with which a stage refuses, however it does`, async () => {
+      const wrong: object[] = []
+      for (const one of cases) {
+        records.length = 0
+        await make(one)
+        const [record, ...others] = records
+        if (record === undefined || others.length > 0) wrong.push({ ...one, records: others.length })
+        else if (record.policy.decision !== 'deny' || record.sent !== 'no') {
+          wrong.push({ ...one, decision: record.policy.decision, sent: record.sent })
+        }
+      }
+      expect(wrong.slice(0, 5), `${wrong.length} of ${cases.length}`).to.deep.equal([])
+    })
+
+    it(`over ${face} is allow for a call that every stage passes on`, async () => {
+      records.length = 0
+      await make({})
+      expect(records.map(({ policy }) => policy.decision)).to.deep.equal(['allow'])
+    })
+  }
+
+  it('is deny if the keys of the issuer cannot be fetched', async () => {
+    await using issuer = await TestIssuer.start()
+    const token = await issuer.sign()
+    issuer.response((_request, response) => void response.writeHead(503).end())
+    const { records: own, ...settings } = recording()
+    await using closed = await startTestGateway({
+      ...settings,
+      targets: { plain: plain.url },
+      authn: { oidc: issuer.oidc },
+    })
+    const response = await closed.invoke('/mcp/plain/act@1.0.0', {}, { authorization: `Bearer ${token}` })
+    expect(response.status).to.equal(503)
+    expect(own[0]).to.deep.include({
+      error: 'STORE_UNAVAILABLE',
+      decided_by: { stage: 'authn' },
+      policy: { decision: 'deny', retention: 'standard' },
+    })
+  })
+
+  it('is allow if every stage passes the call on, and its server cannot be reached', async () => {
+    const { records: own, ...settings } = recording()
+    await using closed = await startTestGateway({ ...settings, targets: { plain: 'http://127.0.0.1:1' } })
+    await closed.invoke('/mcp/plain/act@1.0.0')
+    expect(own[0]).to.deep.include({ error: 'UPSTREAM_UNREACHABLE', sent: 'no' })
+    expect(own[0]?.policy.decision).to.equal('allow')
+  })
+})
