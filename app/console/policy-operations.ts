@@ -50,6 +50,11 @@ const policySchema = z.object({
           'Whether the server listed its tools; else those that the policy names or that were called in the last 24 hours.',
         ),
       tools: z.array(z.string()),
+      called_only: z
+        .array(z.string())
+        .describe(
+          'Those of `tools` that were called, and that neither the server lists nor the policy names.',
+        ),
       off: z
         .array(z.object({ tool: z.string(), block: z.string() }))
         .describe(
@@ -64,10 +69,16 @@ export type PolicyJson = z.output<typeof policySchema>
 const judgementSchema = z.object({
   server: z.string(),
   tool: z.string(),
-  refused: z
-    .string()
-    .nullable()
-    .describe('Reason token; null if calls are allowed, as far as arguments do not decide.'),
+  verdict: z
+    .enum(['allow', 'approval', 'deny', 'depends', 'unknown'])
+    .describe(
+      'approval: a person decides about each call; depends: its arguments or headers decide; unknown: a stage decides that does not explain itself.',
+    ),
+  because: z.array(z.string()).describe('What the verdict depends on, or why it is not known.'),
+  called_only: z
+    .boolean()
+    .describe('Whether it was called, and neither its server lists nor the policy names it.'),
+  refused: z.string().nullable().describe('Reason token; null if not every call is denied.'),
   limits: z.array(z.string()),
 })
 
@@ -161,7 +172,7 @@ export function policyOperations(inForce: () => PolicyInForce, serversOf: ReadSe
       access: 'auditor',
       body: triedSchema,
       response: explanationSchema,
-      run: async ({ body }) => explanationJson(inForce(), body),
+      run: async (request) => explanationJson(inForce(), await serversOf(request), request.body),
     }),
   ]
 }
@@ -179,10 +190,11 @@ function policyJson({ policy, blocks }: PolicyInForce, servers: readonly KnownSe
     rules: rulesOf(policy),
     callers: policyCallers(policy),
     edit: policy.host.admin?.console.edit === true,
-    servers: servers.map(({ server, isListed, tools }) => ({
+    servers: servers.map(({ server, isListed, tools, calledOnly }) => ({
       server,
       listed: isListed,
       tools: tools.map(({ name }) => name),
+      called_only: [...calledOnly],
       off: tools.flatMap(({ name, version }) => {
         const reference = listedReference(server, 'tool', name, version)
         const block =
@@ -214,9 +226,11 @@ async function accessJson(
     callers.slice(0, isOfServer ? MAX_CALLERS_OF_SERVER : undefined).flatMap((caller) =>
       servers.map(async (one) => {
         const judged = await access.judge(caller, one, !isOfServer)
-        return judged.map(({ refused = null, limits, ...rest }) => ({
+        return judged.map(({ refused = null, limits, because, ...rest }) => ({
           ...rest,
           caller,
+          because: [...because],
+          called_only: one.calledOnly.has(rest.tool),
           refused,
           limits: [...limits],
         }))
@@ -228,13 +242,19 @@ async function accessJson(
 
 async function explanationJson(
   { policy, place, blocking }: PolicyInForce,
-  { arguments: args, user, ...rest }: z.output<typeof triedSchema>,
+  known: readonly KnownServer[],
+  { arguments: args, user, tool, ...rest }: z.output<typeof triedSchema>,
 ): Promise<ExplanationJson> {
   const text = JSON.stringify(args)
   if (text.length > MAX_ARGUMENTS)
     throw new Refusal('BAD_REQUEST', `arguments: expected at most ${MAX_ARGUMENTS} characters.`)
   const { explainCall } = await import('../policy-explain/explain-call.js')
-  const call = { ...rest, args: text, ...(user === undefined || user === '' ? {} : { user }) }
+  // As "Who may use what" judges it: with the version that the server has stated.
+  const version = known
+    .find(({ server }) => server === rest.server)
+    ?.tools.find(({ name }) => name === tool)?.version
+  const named = version === undefined ? tool : `${tool}@${version}`
+  const call = { ...rest, tool: named, args: text, ...(user === undefined || user === '' ? {} : { user }) }
   const { verdict, lines } = await explainCall(policy, call, place.baseDir, blocking)
   const { decision } = verdict
   if (decision === 'undecided') return { decision, because: [...verdict.because], lines: [...lines] }

@@ -16,6 +16,8 @@ const MAX_TOOLS = 1_000
 export interface KnownServer extends NamedTools {
   /** Whether the server listed them itself. */
   readonly isListed: boolean
+  /** Those that were called, and that neither the server lists nor the policy names: some are mistyped. */
+  readonly calledOnly: ReadonlySet<string>
 }
 
 type Versions = Map<string, string>
@@ -56,8 +58,9 @@ export class ServerTools {
         const mayAsk = speaksMcp || isCommand(address) || targetOf(address).isMcp
         const listed = mayAsk ? await this.#listOf(server, address) : undefined
         const called = calls.filter(({ kind }) => kind === 'tool')
+        const byPolicy = new Set((await named).get(server) ?? [])
         const tools: Versions = new Map([
-          ...((await named).get(server) ?? []).map((name) => [name, UNVERSIONED] as const),
+          ...[...byPolicy].map((name) => [name, UNVERSIONED] as const),
           ...called.map(({ tool, version }) => [tool, version] as const),
           ...(listed ?? []),
         ])
@@ -66,6 +69,9 @@ export class ServerTools {
           server,
           tools: sorted.map(([name, version]) => ({ name, version })),
           isListed: listed !== undefined,
+          calledOnly: new Set(
+            sorted.flatMap(([name]) => (byPolicy.has(name) || listed?.has(name) === true ? [] : [name])),
+          ),
         }
       }),
     )

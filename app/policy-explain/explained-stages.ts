@@ -1,5 +1,5 @@
 // The stages of a policy by their explanations, and the `tools/list` by which they are asked what a caller may use.
-import { callRequest, type Identity, identity, type PluginContext } from '@svc/core'
+import { type Call, callRequest, type Identity, identity, type PluginContext } from '@svc/core'
 import { type CallControl, compose, type InsertedStage, type PlacedStage, type Run } from '@svc/core/pipeline'
 import type { Policy } from '../policy/config.js'
 import { unsent, unsentCall } from '../policy/unsent-call.js'
@@ -41,9 +41,27 @@ export function toolListing(who: Identity | undefined, server: string, version: 
   return control
 }
 
+/** Why the decision about an explained call is not known; empty if it is. */
+export function undecidedOf(call: Call): readonly string[] {
+  return undecided.get(call) ?? []
+}
+
+const undecided = new WeakMap<Call, string[]>()
+
 function explained({ name, stage }: PlacedStage): PlacedStage {
   const explain = stage.explain?.bind(stage)
-  const handle: PlacedStage['stage']['handle'] =
-    explain === undefined ? (_call, next) => next() : (call, next) => explain(call, next, () => undefined)
+  const note = (call: Call, why: string) =>
+    void undecided.set(call, [...undecidedOf(call), `stage ${name} ${why}`])
+  const handle: PlacedStage['stage']['handle'] = (call, next) => {
+    if (explain !== undefined)
+      return explain(
+        call,
+        next,
+        () => undefined,
+        (why) => note(call, why),
+      )
+    note(call, 'explains nothing')
+    return next()
+  }
   return { name, stage: { handle } }
 }

@@ -116,7 +116,7 @@ function effectsByName(name: string): SideEffects {
   const forms = [name, foldName(name)].map(wordsOf)
   const effects = forms.some((words) => words.some((word) => effectWords.has(word)))
     ? 'effect'
-    : forms.every(([first = '']) => readingWords.has(first))
+    : forms.some(([first = '']) => readingWords.has(first))
       ? 'harmless'
       : 'unknown'
   if (name.length > MAX_NAME_LENGTH) return effects

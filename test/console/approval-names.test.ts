@@ -56,7 +56,11 @@ describe('names in the view of approvals', () => {
     const page = await rig.pageOf('mia@example.com', `/console/approvals/${id}`)
     await page.getByRole('heading', { name: /^Agent agent-7 for client nightly-export wants/ }).waitFor()
     await rowOf(page, id).getByText('agent-7 for client nightly-export').waitFor()
-    await page.getByText('high risk unknown side effects: neither the policy, an annotation nor its name says whether it has any').waitFor()
+    await page
+      .getByText(
+        'high risk unknown side effects: neither the policy, an annotation nor its name says whether it has any',
+      )
+      .waitFor()
     expect(await page.locator('.ballot').getByText('Hidden characters').count()).to.equal(0)
   })
 

@@ -43,8 +43,10 @@ describe('the session of a client of the admin listener', () => {
   })
 
   async function hold(tool: string): Promise<string> {
-    const headers = { authorization: `Bearer ${await issuer.sign({ sub: 'bob', email: 'bob@example.com' })}` }
-    const response = await rig.gateway.invoke(`/mcp/billing/${tool}@1.0.0`, { amount: ++held }, headers)
+    // Each by another caller, as the calls of one that wait are limited.
+    const who = `bob-${++held}`
+    const headers = { authorization: `Bearer ${await issuer.sign({ sub: who, email: who })}` }
+    const response = await rig.gateway.invoke(`/mcp/billing/${tool}@1.0.0`, { amount: held }, headers)
     const { escalation_id: id } = (await response.json()) as { escalation_id?: string }
     return id ?? expect.fail('no call was held')
   }
@@ -84,8 +86,9 @@ describe('the session of a client of the admin listener', () => {
   it('of a reviewer whose token names no user shows why nothing is listed, not that nothing waits', async () => {
     await hold('refund')
     const bearer = await issuer.sign({ sub: 'ada', email: undefined, roles: ['approver'] })
-    const { cookie } = await beginSession(rig.adminUrl, bearer)
-    const { text } = await ask(rig.adminUrl, '/console/approvals', { headers: { cookie } })
+    const origin = `http://localhost:${new URL(rig.adminUrl).port}`
+    const { cookie } = await beginSession(origin, bearer)
+    const { text } = await ask(origin, '/console/approvals', { headers: { cookie } })
     expect(text).to.include('You may decide nothing').and.include('Your token names no user')
     expect(text).not.to.include('Nothing waits')
   })

@@ -32,9 +32,10 @@ export function Access({ data, location, onChanged }: AccessProps): JSX.Element 
     `${of}/${name} ${nameOf(caller)}`.toLowerCase().includes(wanted.trim().toLowerCase()),
   )
   const rows = found.slice(0, MAX_ROWS)
+  const [known, calledOnly] = [false, true].map((only) => rows.filter((one) => one.called_only === only))
   const columns: readonly Column<Row>[] = [
     tool === null ? toolColumn : callerColumn,
-    { name: 'Access', cell: ({ refused }) => <Refused refused={refused} blocks={blocks} /> },
+    { name: 'Access', cell: (one) => <Verdict one={one} blocks={blocks} /> },
     { name: 'Limits', cell: ({ limits }) => <span class="note">{limits.join('; ')}</span> },
     ...(button === undefined || tool !== null
       ? []
@@ -69,13 +70,7 @@ export function Access({ data, location, onChanged }: AccessProps): JSX.Element 
         </div>
       )}
       <div class="panel">
-        <Table
-          class="access"
-          caption="Who may use what"
-          columns={columns}
-          rows={rows}
-          keyOf={(one) => `${keyOf(one.caller)} ${one.server}/${one.tool}`}
-        />
+        <Tools caption="Who may use what" columns={columns} rows={known ?? []} />
         {found.length > rows.length && (
           <p class="note" role="status">
             {rows.length} of {found.length.toLocaleString('en')} rows; the filter finds others.
@@ -89,6 +84,20 @@ export function Access({ data, location, onChanged }: AccessProps): JSX.Element 
           </p>
         )}
       </div>
+      {calledOnly !== undefined && calledOnly.length > 0 && (
+        <div class="panel">
+          <h2>Called, not listed by its server</h2>
+          <p class="note">
+            The names are from calls of the last 24 hours; neither the server lists them to the gateway nor
+            the policy names them, so some may not exist.
+          </p>
+          <Tools caption="Called, not listed by its server" columns={columns} rows={calledOnly} />
+        </div>
+      )}
+      <p class="note">
+        Whatever the verdict, limits, sizes, hosts and paths in arguments may refuse a call; “Try a call”
+        judges one with its arguments.
+      </p>
       {button !== undefined && (
         <p class="note">
           A switch narrows the policy for everyone, and is on record. What the policy denies is allowed by
@@ -125,14 +134,41 @@ export function blockOn(
   return blocks.find(({ id }) => id === off?.block)
 }
 
-function Refused({
-  refused,
+function Tools({
+  caption,
+  columns,
+  rows,
+}: {
+  readonly caption: string
+  readonly columns: readonly Column<Row>[]
+  readonly rows: readonly Row[]
+}): JSX.Element {
+  return (
+    <Table
+      class="access"
+      caption={caption}
+      columns={columns}
+      rows={rows}
+      keyOf={(one) => `${keyOf(one.caller)} ${one.server}/${one.tool}`}
+    />
+  )
+}
+
+const verdicts: Readonly<Record<Row['verdict'], readonly [tone: string, text: string]>> = {
+  allow: ['good', 'may call'],
+  approval: ['warn', 'needs approval'],
+  deny: ['bad', 'denied'],
+  depends: ['warn', 'depends'],
+  unknown: ['', 'unknown'],
+}
+
+function Verdict({
+  one: { verdict, because, refused, called_only: isCalledOnly },
   blocks,
 }: {
-  readonly refused: string | null
+  readonly one: Row
   readonly blocks: readonly KeptBlock[]
 }): JSX.Element {
-  if (refused === null) return <span class="badge good">may call</span>
   const block = blocks.find(({ id }) => refused === `blocked:${id}`)
   if (block !== undefined)
     return (
@@ -140,12 +176,17 @@ function Refused({
         <span class="badge bad">turned off</span> <TurnedOff block={block} />
       </>
     )
+  const [tone, text] =
+    verdict === 'allow' && isCalledOnly ? (['', 'allowed, if it exists'] as const) : verdicts[verdict]
   return (
     <>
-      <span class="badge bad">denied</span>{' '}
-      <span class="note mono">
-        <Untrusted text={refused} cut={80} />
-      </span>
+      <span class={`badge ${tone}`}>{text}</span>
+      {[...(refused === null ? [] : [refused]), ...because].map((why) => (
+        <span key={why} class="note mono">
+          {' '}
+          <Untrusted text={why} cut={160} />
+        </span>
+      ))}
     </>
   )
 }

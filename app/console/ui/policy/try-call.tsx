@@ -13,7 +13,9 @@ export function TryCall({ policy }: { readonly policy: PolicyJson }): JSX.Elemen
   const { api } = usePage()
   const [result, setResult] = useState<ExplanationJson | undefined>()
   const [error, setError] = useState<ApiRefusal | undefined>()
-  const tools = policy.servers.flatMap(({ server, tools: names }) => names.map((name) => `${server}/${name}`))
+  const tools = policy.servers.flatMap(({ server, tools: names, called_only: calledOnly }) =>
+    names.filter((name) => !calledOnly.includes(name)).map((name) => `${server}/${name}`),
+  )
   const submit = async (form: HTMLFormElement) => {
     const field = (name: string) => String(new FormData(form).get(name) ?? '').trim()
     const [server = '', ...rest] = field('tool').split('/')
@@ -34,6 +36,7 @@ export function TryCall({ policy }: { readonly policy: PolicyJson }): JSX.Elemen
       )
       setError(undefined)
     } catch (cause) {
+      setResult(undefined)
       setError(cause instanceof SyntaxError ? notJson : apiRefusalOf(cause))
     }
   }
@@ -89,7 +92,7 @@ export function TryCall({ policy }: { readonly policy: PolicyJson }): JSX.Elemen
         <h2>What the policy decides</h2>
         <ErrorBanner error={error}>
           {result === undefined ? (
-            <p class="none">Fill in a call and try it.</p>
+            error === undefined && <p class="none">Fill in a call and try it.</p>
           ) : (
             <>
               <p class="lead">

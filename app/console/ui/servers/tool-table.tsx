@@ -62,7 +62,7 @@ export function ToolTable({ data, server, onChanged }: ToolTableProps): JSX.Elem
         blockOf(tool) === undefined ? (
           <Callers
             names={access.flatMap((one) =>
-              one.tool === tool && one.refused === null ? [callerName(one.caller)] : [],
+              one.tool === tool && one.verdict !== 'deny' ? [callerName(one.caller)] : [],
             )}
             href={hrefOfTool({ server, tool })}
           />

@@ -37,7 +37,7 @@ describe('a call that escalates', () => {
       reason: 'egress_violation',
       detail: 'args.url is at evil.example',
       args: '{}',
-      severity: 'medium',
+      severity: 'high',
       strategy: 'human_quorum',
       status: 'pending',
       votes: [],

@@ -46,7 +46,7 @@ describe('a call in an emergency', () => {
     const done = await rig.service.vote(id, reviewer('ann'), { vote: 'approve', comment: 'it was' })
     expect(done.emergency?.review).to.equal('confirmed')
     expect(linesOf(rig)).to.deep.equal([
-      'escalations/open deny opened: mcp://files/echo@1.0.0, medium, human_quorum, args.url is at evil.example',
+      'escalations/open deny opened: mcp://files/echo@1.0.0, high, human_quorum, args.url is at evil.example',
       'escalations/emergency allow runs before it is approved: the site is down',
       'escalations/use allow let the call through',
       'escalations/vote allow approve: it was',

@@ -30,7 +30,7 @@ describe('the steps of an escalation', () => {
     await rig.service.vote(id, reviewer('bob'), { vote: 'approve' })
     await rig.call()
     expect(lines(rig)).to.deep.equal([
-      'escalations/open deny opened: mcp://files/echo@1.0.0, medium, human_quorum, args.url is at evil.example',
+      'escalations/open deny opened: mcp://files/echo@1.0.0, high, human_quorum, args.url is at evil.example',
       'escalations/vote allow approve: fine by me',
       'escalations/vote allow approve',
       'escalations/decide allow approved: 2 to approve, 0 to reject',
@@ -68,7 +68,7 @@ describe('the steps of an escalation', () => {
     expect(summaryOf(await rig.call())).to.deep.equal({ code: 'sent' })
     expect(summaryOf(await rig.call())).to.deep.equal({ code: 'sent' })
     expect(lines(rig).slice(0, 3)).to.deep.equal([
-      'escalations/open deny opened: mcp://files/echo@1.0.0, medium, auto_allow, args.url is at evil.example',
+      'escalations/open deny opened: mcp://files/echo@1.0.0, high, auto_allow, args.url is at evil.example',
       'escalations/decide allow approved: auto_allow',
       'escalations/use allow let the call through',
     ])
