@@ -5,8 +5,8 @@ import type { CallControl } from '@svc/core/pipeline'
 import type { ClientExchange } from '../http/client-exchange.js'
 import type { BufferedResponse } from '../http/response.js'
 import { writeOutcome } from '../http/write-outcome.js'
-import type { MessageOutcome } from '../mcp/batch.js'
 import { mcpExchange } from '../mcp/exchange.js'
+import type { MessageOutcome } from '../mcp/message-outcome.js'
 
 /** A call that was not sent. */
 export interface Attempt {

@@ -22,7 +22,6 @@ import { negotiatedRevision } from '../mcp/revision-translation.js'
 export function readExchangeMessage(exchange: McpExchange, body: RequestBody): Message {
   const value = jsonOf(body, exchange)
   exchange.id = idOf(value)
-  if (Array.isArray(value)) throw invalidRequest('Batches are accepted at /mcp/<server> alone.')
   const message = readMessage(value)
   exchange.message = message
   checkRequestHead(exchange, message)

@@ -35,8 +35,8 @@ export function modesTag({ form, url }: ElicitationModes): string {
 
 /** How the person at the client can be asked during the request. */
 export function modesOf(exchange: McpExchange): ElicitationModes {
-  const { message, isInBatch, modes, sessionTag = '' } = exchange
-  if (message?.type !== 'request' || isInBatch === true) return noModes
+  const { message, modes, sessionTag = '' } = exchange
+  if (message?.type !== 'request') return noModes
   if (modes !== undefined) return modes
   const revision = revisionOf(exchange) ?? ''
   if (isStatelessExchange(exchange)) {

@@ -73,8 +73,6 @@ export interface ExchangeHead {
 export interface McpExchange extends ExchangeHead {
   /** The response of the person at the client. */
   elicited?: ElicitationResponse | undefined
-  /** Set if the message is part of a batch, whose responses are not streams. */
-  isInBatch?: boolean
   /** The tasks that the message names. */
   tasks: readonly BoundTask[]
   /** Known once the body was read, with the server's own task ids. */

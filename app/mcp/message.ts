@@ -68,6 +68,8 @@ export function idOf(value: unknown): RequestId | undefined {
 
 /** Throws `McpRefusal` for anything but one well-formed message. */
 export function readMessage(value: JsonValue): Message {
+  if (Array.isArray(value))
+    throw invalidRequest('Batches are not accepted, in any revision: send each message by itself.')
   if (!isJsonObject(value)) throw invalidRequest('A message is a JSON object.')
   if (value['jsonrpc'] !== '2.0') throw invalidRequest('jsonrpc: expected "2.0".')
   const unknown = Object.keys(value).find((name) => !members.has(name))

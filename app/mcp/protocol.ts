@@ -29,16 +29,13 @@ export interface ProtocolError {
 /** The first revision without sessions: each request has its version in `_meta`, repeated in headers. */
 export const STATELESS_REVISION = '2026-07-28'
 
-/** The only revision in which a body may hold several messages. */
-export const BATCH_REVISION = '2025-03-26'
-
 /** The newest revision with the `initialize` handshake. */
 export const HANDSHAKE_REVISION = '2025-11-25'
 
 /** The revisions with the handshake that the gateway speaks, oldest first. */
 export const handshakeRevisions: readonly string[] = [
   '2024-11-05',
-  BATCH_REVISION,
+  '2025-03-26',
   '2025-06-18',
   HANDSHAKE_REVISION,
 ]

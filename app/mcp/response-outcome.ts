@@ -210,8 +210,8 @@ function streamed(response: EventsResponse, context: ResponseContext): Completed
  * session that the response begins, if any.
  */
 function resumableSession(exchange: McpExchange, begun: unknown): unknown {
-  const { translation, isInBatch = false } = exchange
-  if (isInBatch || translation?.isClientStateless === true || isStatelessExchange(exchange)) return undefined
+  const { translation } = exchange
+  if (translation?.isClientStateless === true || isStatelessExchange(exchange)) return undefined
   return serverSessionId(exchange) ?? begun
 }
 

@@ -43,8 +43,7 @@ function parsedMessage(text: string): Fields {
   } catch (cause) {
     throw new ProtocolViolation('The upstream sent something that is not JSON.', { cause })
   }
-  if (Array.isArray(value))
-    throw new ProtocolViolation('The upstream sent a batch; batches are not supported yet.')
+  if (Array.isArray(value)) throw new ProtocolViolation('The upstream sent a batch, which is not accepted.')
   if (!isJsonObject(value)) throw new ProtocolViolation('The upstream sent JSON that is not a message.')
   return checkServerMessage(value)
 }

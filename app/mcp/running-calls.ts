@@ -15,7 +15,7 @@ import { type SharedState, tenantOf, unlessDown } from './shared-state.js'
 const pollMs = 1_000
 /** Limits of the cancellations that the gateways share, for one tenant. */
 const sharedBounds = { ttlMs: 60_000, maxEntries: 10_000 }
-/** Limits of early cancellations, for one caller. In a batch, messages wait for the first one. */
+/** Limits of early cancellations, for one caller. */
 const earlyBounds = { ttlMs: 3_600_000, maxEntries: 1_000 }
 
 interface RunningRequest {

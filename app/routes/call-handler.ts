@@ -20,12 +20,11 @@ import { roomForBody } from '../http/body-room.js'
 import { agentOf, repeatedHeader, traceOf } from '../http/call-headers.js'
 import type { ClientExchange } from '../http/client-exchange.js'
 import { writeOutcome } from '../http/write-outcome.js'
-import { batchResponse, type MessageOutcome } from '../mcp/batch.js'
 import { LISTEN_METHOD } from '../mcp/subject.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
 import { dispatch } from '../upstream/dispatch-slot.js'
 import { callerKey } from '../upstream/send.js'
-import type { BatchEndpoints, CallEndpoint, MessageEndpoint } from './endpoints.js'
+import type { CallEndpoint } from './endpoints.js'
 import type { TenantCallLimit, TenantConnections } from './tenant-limits.js'
 
 export interface CallHandlerParts {
@@ -97,39 +96,13 @@ export class CallHandler {
         // A body that nobody reads, or an open connection during a drain, must not keep the connection in use.
         const closes = http?.complete === false || this.#parts.draining()
         if (closes && !exchange.isBegun) exchange.setHeader('connection', 'close')
-        const batch = endpoint.batch?.()
-        return batch === undefined
-          ? (endpoint.write?.(exchange, control, outcome) ??
-              writeOutcome(exchange, control, outcome, (refused) => endpoint.encode(refused, call)))
-          : this.#writeBatch(exchange, batch, policy, { call, outcome })
+        return (
+          endpoint.write?.(exchange, control, outcome) ??
+          writeOutcome(exchange, control, outcome, (refused) => endpoint.encode(refused, call))
+        )
       }
       return isUnread ? skipBody(http).then(write) : write()
     })
-  }
-
-  async #writeBatch(
-    exchange: ClientExchange,
-    { first, others }: BatchEndpoints,
-    policy: ActivePolicy,
-    { call, outcome }: { readonly call: Call; readonly outcome: Outcome },
-  ): Promise<void> {
-    const responses = [first.response(outcome, call)]
-    for (const other of others) responses.push(this.#responseOf(exchange, other, policy))
-    exchange.whole(batchResponse(await Promise.all(responses)), call)
-  }
-
-  /** One message of a batch. */
-  async #responseOf(
-    exchange: ClientExchange,
-    endpoint: MessageEndpoint,
-    policy: ActivePolicy,
-  ): Promise<MessageOutcome> {
-    let response: MessageOutcome | undefined
-    await this.run(exchange, endpoint, policy, async ({ call }, outcome) => {
-      response = await endpoint.response(outcome, call)
-    })
-    if (response === undefined) throw new Error('a message of a batch has no response')
-    return response
   }
 
   /** Runs one call; the stages do not stop before `respond` has resolved. */

@@ -21,12 +21,12 @@ import { writeAttempt } from '../elicitation/attempt.js'
 import type { ServerRequest } from '../federation/server-calls.js'
 import type { ClientExchange } from '../http/client-exchange.js'
 import { type BufferedResponse, refusalResponse } from '../http/response.js'
-import { type MessageOutcome, messagesIn, writtenBody } from '../mcp/batch.js'
 import type { ElicitationResponse } from '../mcp/elicitation.js'
 import { noModes } from '../mcp/elicitation-modes.js'
 import { attachExchange, disconnectCancels, type McpExchange, openExchange } from '../mcp/exchange.js'
+import type { MessageOutcome } from '../mcp/message-outcome.js'
 import type { McpProxy } from '../mcp/proxy.js'
-import { keepProtocolError, type RequestBody } from '../mcp/request.js'
+import type { RequestBody } from '../mcp/request.js'
 import { UNVERSIONED } from '../mcp/server-versions.js'
 import { splitSessionId } from '../mcp/session-binding.js'
 import { reportVersionMismatch } from '../mcp/tool-client.js'
@@ -47,8 +47,6 @@ export interface CallEndpoint {
   encode(outcome: Denied | Failed, call: Call): BufferedResponse
   /** Fills slots of the protocol. */
   prepare?(call: Call): void
-  /** The other messages of a batch, each a call of its own; undefined if the body is not a batch or was not read. */
-  batch?(): BatchEndpoints | undefined
   /** Writes the outcome into a response that has begun, else undefined. */
   write?(client: ClientExchange, control: CallControl, outcome: Outcome): Promise<void> | undefined
   /** Whether the request opens a stream of notifications, as far as its head says so. */
@@ -57,7 +55,7 @@ export interface CallEndpoint {
   disconnectCancels?(): boolean
 }
 
-/** One message of a batch. */
+/** A message of MCP, whose response may be a part of another. */
 export interface MessageEndpoint extends CallEndpoint {
   /** The part of the response that belongs to this message. */
   response(outcome: Outcome, call: Call): Promise<MessageOutcome>
@@ -67,11 +65,6 @@ export interface MessageEndpoint extends CallEndpoint {
 export interface RepeatableEndpoint extends MessageEndpoint {
   /** The same request once more, with what the person at the client replied. */
   again(elicited: ElicitationResponse, policy: ActivePolicy): RepeatableEndpoint
-}
-
-export interface BatchEndpoints {
-  readonly first: MessageEndpoint
-  readonly others: readonly MessageEndpoint[]
 }
 
 export interface CallEndpointsParts {
@@ -140,26 +133,12 @@ export class CallEndpoints {
       // A server over HTTP says itself which revisions it has.
       isHandshakeOnly: isHandshakeOnly && policy.isCommand(route.server),
     }
-    let others: readonly MessageEndpoint[] | undefined
     let sent: RequestBody | undefined
-    const body = async (exchange: McpExchange): Promise<RequestBody | null> => {
+    const first = this.#messageEndpoint(request, policy, async () => {
       if (route.method !== 'POST') return null
       sent = await client.body(maxBodyBytes)
-      const messages = sent instanceof Uint8Array ? batchIn(exchange, sent) : undefined
-      if (messages === undefined) return sent
-      const [first, ...rest] = messages
-      exchange.isInBatch = true
-      others = rest.map((one) =>
-        this.#messageEndpoint(request, policy, async (other) => {
-          other.isInBatch = true
-          return one
-        }),
-      )
-      return first
-    }
-    const first: MessageEndpoint = this.#messageEndpoint(request, policy, body, () =>
-      others === undefined ? undefined : { first, others },
-    )
+      return sent
+    })
     const again = (elicited: ElicitationResponse, current: ActivePolicy): RepeatableEndpoint => {
       const endpoint = this.#messageEndpoint({ ...request, elicited }, current, async () => sent ?? null)
       return {
@@ -175,7 +154,8 @@ export class CallEndpoints {
   /** A request to one server, which is part of a request to one or more. */
   server(request: ServerRequest, policy: ActivePolicy): MessageEndpoint {
     const { message: value, onCall, onJudged } = request
-    const body = value === null ? null : writtenBody(value)
+    const text = JSON.stringify(value)
+    const body = value === null ? null : { value, text, bytes: Buffer.byteLength(text) }
     const { modes = noModes } = request
     const endpoint = this.#messageEndpoint(
       { ...request, modes, isHeaderless: true },
@@ -229,8 +209,7 @@ export class CallEndpoints {
       Pick<ServerRequest, 'headers' | 'translation' | 'inputFor' | 'modes' | 'elicited'> &
       Pick<McpExchange, 'isHeaderless' | 'isHandshakeOnly'>,
     policy: ActivePolicy,
-    body: (exchange: McpExchange) => Promise<RequestBody | null>,
-    batch?: () => BatchEndpoints | undefined,
+    body: () => Promise<RequestBody | null>,
   ): MessageEndpoint {
     const { mcp, maxHoldMs } = this.#parts
     const split = splitSessionId(headers)
@@ -253,7 +232,7 @@ export class CallEndpoints {
       protocol: 'mcp',
       headers: exchange.headers,
       target: targetOf({ server, tool: method, version: UNVERSIONED }),
-      read: (control) => body(exchange).then((found) => mcp.read(control, exchange, found)),
+      read: (control) => body().then((found) => mcp.read(control, exchange, found)),
       dispatch: (call, control) => {
         call.set(upstreamTarget, { url: exchange.upstream(), isMcp: true })
         return mcp.dispatch(control)
@@ -263,7 +242,6 @@ export class CallEndpoints {
       prepare: (call) => attachExchange(call, exchange),
       isStream: () => method === 'GET',
       disconnectCancels: () => disconnectCancels(exchange),
-      batch: batch ?? noBatch,
     }
   }
 
@@ -323,18 +301,6 @@ export class CallEndpoints {
         return refreshing === undefined ? known : refreshing.then(() => known)
       },
     )
-  }
-}
-
-const noBatch = (): undefined => undefined
-
-/** The messages of a batch, undefined for another body. Throws `McpRefusal`. */
-function batchIn(exchange: McpExchange, bytes: Uint8Array): ReturnType<typeof messagesIn> {
-  try {
-    return messagesIn(bytes, exchange.headers)
-  } catch (error) {
-    keepProtocolError(exchange, error)
-    throw error
   }
 }
 

@@ -1,6 +1,7 @@
 import type { ServerResponse } from 'node:http'
 import { expect } from 'chai'
 import { withGateway } from '../../support/mcp-gateway.js'
+import { handshakeRevisions } from '../../support/mcp-sdks.js'
 import { callEcho, event, type HttpResponse, json, result } from '../../support/mcp-server.js'
 import { signalled } from '../../support/signalled.js'
 import type { UpstreamCall } from '../../support/upstream.js'
@@ -36,13 +37,17 @@ describe('the MCP endpoint over HTTP', () => {
     ))
 
   for (const [what, body, headers, status, code] of [
-    [
-      'a batch of a revision without batches',
-      [callEcho],
-      { 'mcp-protocol-version': '2025-06-18' },
-      400,
-      -32600,
-    ],
+    ...[...handshakeRevisions, undefined].map(
+      (revision) =>
+        [
+          `a batch ${revision === undefined ? 'without a revision' : `of ${revision}`}`,
+          [callEcho, { ...callEcho, id: 2 }],
+          revision === undefined ? {} : { 'mcp-protocol-version': revision },
+          400,
+          -32600,
+        ] as const,
+    ),
+    ['an empty batch', [], {}, 400, -32600],
     ['JSON that is cut off', '{"jsonrpc"', {}, 400, -32700],
     [
       'a method that is given twice',

@@ -83,7 +83,6 @@ describe('a call that is ended while it waits', function () {
       invokeFace(gateway.url, 'invoke at an MCP server', '/mcp/tools/pay@1.0.0'),
       at('/mcp/<server> in a session'),
       at('/mcp/<server> without a session', { path: '/mcp/plain', kind: 'plain' }),
-      at('/mcp/<server> in a batch', { kind: 'batch' }),
       at('/mcp/<server> by 2026-07-28', { path: '/mcp/modern', kind: 'stateless' }),
       at('/mcp of a session at a server with sessions', { path: '/mcp/older', tool: 'session__pay' }),
       at('/mcp of a session at a server of 2026-07-28', { path: '/mcp/current', tool: 'modern__pay' }),

@@ -88,7 +88,7 @@ interface OverHttp {
   readonly name: string
   readonly path: string
   readonly tool?: string
-  readonly kind?: 'session' | 'plain' | 'stateless' | 'batch' | 'second'
+  readonly kind?: 'session' | 'plain' | 'stateless'
   /** Headers of every request. */
   readonly headers?: Record<string, string>
 }
@@ -117,11 +117,6 @@ export function mcpFace(
           ...(named === undefined ? {} : { 'mcp-name': named }),
         }
       : {}
-  const bodyOf = (message: { readonly params: object }) => {
-    if (kind === 'batch') return [message]
-    const first = { ...message, id: lastId++, params: { ...message.params, arguments: { n: 'first' } } }
-    return kind === 'second' ? [first, message] : message
-  }
   const withMeta = (params: object) => (isStateless ? { ...params, _meta: meta } : params)
   return {
     name,
@@ -147,7 +142,7 @@ export function mcpFace(
       const message = { jsonrpc: '2.0', id, method: 'tools/call', params }
       const headers = { traceparent: `00-${trace}-00f067aa0ba902b7-01`, ...standard('tools/call', tool) }
       return {
-        ended: post(bodyOf(message), headers, leaving.signal).catch(() => undefined),
+        ended: post(message, headers, leaving.signal).catch(() => undefined),
         cancel: () => post({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: id } }),
         leave: () => leaving.abort(),
       }

@@ -1,7 +1,6 @@
 // Which clients are asked, beside those of the present SDKs, and what they are asked while the policy or the gateway ends.
 
 import { expect } from 'chai'
-import { postMcp } from '../../support/mcp-post.js'
 import { sdkOf } from '../../support/mcp-sdks.js'
 import { startHandClient } from './hand-client.js'
 import { bothModes, idIn, routes, sharedBilling, startGateway, waiting } from './rig.js'
@@ -102,24 +101,6 @@ describe('a call that waits for a person', function () {
     })
     await Promise.all(held)
     expect(billing.refunds.toSorted()).to.deep.equal(routes.map((_, at) => at))
-  })
-
-  it('is asked about in no batch, which gets the text', async () => {
-    const settings = { ...waiting, rules: [{ ...rule, else: 'escalate' }] }
-    await using gateway = await startGateway('/mcp/billing', billing.urls.handshake, settings)
-    const client = await startHandClient(gateway.url, {}, bothModes, '2025-03-26')
-    const call = {
-      jsonrpc: '2.0',
-      id: 7,
-      method: 'tools/call',
-      params: { name: 'refund', arguments: { amount: 1 } },
-    }
-    const response = await postMcp(gateway.url, [call, { ...call, id: 8 }], {
-      'mcp-session-id': client.sessionId,
-    })
-    const text = await response.text()
-    expect(text).to.match(pending).and.not.to.contain('elicitation/create')
-    expect(billing.refunds).to.deep.equal([])
   })
 
   for (const path of ['/mcp/billing', '/mcp'] as const) {

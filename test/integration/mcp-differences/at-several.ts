@@ -3,7 +3,7 @@ import { type Revision, revisions, STATELESS } from '../../support/mcp-revisions
 import { handshakeRevisions as sessions } from '../../support/mcp-sdks.js'
 
 const stateless = [STATELESS] as const
-const withBatches = ['2025-03-26'] as const
+const oldest = ['2025-03-26'] as const
 const badParams = 'the error is in the params (JSON-RPC 2.0 §5.1)'
 
 /** The responses in brief. */
@@ -19,7 +19,7 @@ export const differencesAtSeveral: readonly (readonly [
     /^200 1 result$/,
     'the servers without tasks are left out, which leaves an empty list',
   ],
-  [withBatches, /^a log level$/, /^200 1 result$/, 'it counts for servers that log and are linked later'],
+  [oldest, /^a log level$/, /^200 1 result$/, 'it counts for servers that log and are linked later'],
   [sessions, /^an invalid log level$/, /^200 1 -32602$/, badParams],
   [revisions, /^a list from an invalid cursor$/, /^200 1 -32602$/, 'cursors are those of the gateway'],
   [
@@ -31,12 +31,6 @@ export const differencesAtSeveral: readonly (readonly [
   [sessions, /^a read (?:of no URI|with a text as uri)$/, /^200 1 -32602$/, badParams],
   [sessions, /^a list with params that are null$/, /^200 1 result$/, 'the list is that of the gateway'],
   [sessions, /^a response whose error is text$/, /^202$/, 'no server asked for it, so none gets it'],
-  [
-    withBatches,
-    /^a batch(?! with an initialize)/,
-    /^400 null -32600$/,
-    'batches are accepted at /mcp/<server> alone',
-  ],
   [
     sessions,
     /^a list with "(?:\*\/\*|application\/json|text\/event-stream|text\/html)" as accept$/,

@@ -1,4 +1,4 @@
-// The faces of the gateway as clients that make one call, or two in a batch, and parse what they get.
+// The faces of the gateway as clients that make one call, and parse what they get.
 import { InMemoryTransport } from '@modelcontextprotocol/sdk/inMemory.js'
 import { Server } from '@modelcontextprotocol/sdk/server/index.js'
 import { CallToolRequestSchema } from '@modelcontextprotocol/sdk/types.js'
@@ -44,10 +44,7 @@ export function invokeFace(url: string, body: object = {}): Face {
 }
 
 /** `argumentsOf` is for a server that has no other way to learn what to write. */
-export function mcpFace(
-  url: string,
-  { name = 'tool', messages = 1, argumentsOf = () => ({}) as object } = {},
-): Face {
+export function mcpFace(url: string, { name = 'tool', argumentsOf = () => ({}) as object } = {}): Face {
   const headers: Record<string, string> = {}
   return {
     async open() {
@@ -59,18 +56,13 @@ export function mcpFace(
       headers['mcp-session-id'] = head.get('mcp-session-id') ?? ''
     },
     async call(id) {
-      const batch = Array.from({ length: messages }, (_, index) => ({
-        jsonrpc: '2.0',
-        id: id * 10 + index,
-        method: 'tools/call',
-        params: { name, arguments: argumentsOf() },
-      }))
-      const { head, bytes } = await post(url, headers, messages === 1 ? batch[0] : batch)
+      const params = { name, arguments: argumentsOf() }
+      const { head, bytes } = await post(url, headers, { jsonrpc: '2.0', id, method: 'tools/call', params })
       const isEvent = head.get('content-type')?.startsWith('text/event-stream') === true
       const parsed: unknown[] = isEvent
         ? dataIn(bytes).map((data) => JSON.parse(data))
         : [JSON.parse(bytes.toString())]
-      return { results: parsed.flat().map((message) => (message as { result?: unknown }).result) }
+      return { results: parsed.map((message) => (message as { result?: unknown }).result) }
     },
   }
 }

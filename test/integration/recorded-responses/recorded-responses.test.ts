@@ -18,8 +18,6 @@ const names = [
   'A2A',
   'MCP',
   'MCP with events',
-  'a batch',
-  'a batch with events',
   'several servers',
   'several servers with events',
   'a server over stdio',
@@ -65,8 +63,6 @@ describe('the record of a response', () => {
       .set('A2A', invokeFace(`${url}/a2a/invoke`, inA2a))
       .set('MCP', mcpFace(`${url}/mcp/plain`))
       .set('MCP with events', mcpFace(`${url}/mcp/events`))
-      .set('a batch', mcpFace(`${url}/mcp/plain`, { messages: 3 }))
-      .set('a batch with events', mcpFace(`${url}/mcp/events`, { messages: 3 }))
       .set('several servers', several('one', 'plain'))
       .set('several servers with events', several('two', 'events'))
       .set(
