@@ -16,6 +16,14 @@ export function withLog(command: Command): Command {
     .option('--policy <file>', "the gateway's policy, which says where the log is, instead of DIR")
 }
 
+/** A command that takes signing keys. */
+export function withPlugin(command: Command): Command {
+  return command.option(
+    '--plugin <module>',
+    'the module that opens keys outside of files, such as @svc/signer-pkcs11',
+  )
+}
+
 /** Rejects if neither or both are given. */
 export async function logOf(dir: string | undefined, policy: string | undefined): Promise<string> {
   if (policy === undefined) {

@@ -12,13 +12,14 @@ export interface WitnessArguments {
   readonly host: string
   readonly name?: string
   readonly logs?: string
+  readonly plugin?: string
 }
 
 const NAME_DIGITS = 16
 
 export async function runWitness(options: WitnessArguments, io: CliIo): Promise<void> {
   const { dir, key, port, host, logs = join(dir, 'logs') } = options
-  const signer = await signerIn(key)
+  const signer = await signerIn(key, options.plugin)
   const name = options.name ?? defaultName(signer.keyId)
   const report = (message: string) => io.err(`svc-sdk audit witness: ${visibleInLine(message)}\n`)
   const witness = await startWitness({

@@ -3,7 +3,15 @@ import { forkLog, resumeLog } from '@svc/plugin-audit/log'
 import { Command, Option } from 'commander'
 import { type BundleArguments, bundle, type CheckBundleArguments, checkBundle } from './audit-evidence.js'
 import { type FetchArguments, fetchUploaded } from './audit-fetch.js'
-import { KEYS_HELP, type LogPlace, logOf, withFilter, withLog, withWitnesses } from './audit-options.js'
+import {
+  KEYS_HELP,
+  type LogPlace,
+  logOf,
+  withFilter,
+  withLog,
+  withPlugin,
+  withWitnesses,
+} from './audit-options.js'
 import {
   type CheckProofArguments,
   type ConsistencyArguments,
@@ -210,7 +218,7 @@ function keeping(io: CliIo): Command[] {
     .description('set a log aside, and let the next writer begin one that names it as its parent')
     .action(async (dir: string | undefined, place: LogPlace) => fork(await logOf(dir, place.policy), io))
 
-  const witnessing = new Command('witness')
+  const witnessing = withPlugin(new Command('witness'))
     .description('run a witness, which cosigns checkpoints of logs that were only appended to')
     .requiredOption('--dir <dir>', 'the directory of its state, on a local disk')
     .requiredOption('--key <file>', 'its signing key')

@@ -4,18 +4,22 @@ import { generateKeyFile, publicKeyLine, revokeKey, rotateKey } from '@svc/plugi
 import { vkeyOf } from '@svc/plugin-audit/tools'
 import { Command, Option } from 'commander'
 import { signerIn } from './audit-files.js'
-import { type LogPlace, logOf, withLog } from './audit-options.js'
+import { type LogPlace, logOf, withLog, withPlugin } from './audit-options.js'
 import { type CliIo, processIo } from './io.js'
 import { withManual } from './manual.js'
 import { parseInstant, wholeNumber } from './option-values.js'
 
-interface RotateOptions {
+interface SignerOptions {
+  readonly plugin?: string
+}
+
+interface RotateOptions extends SignerOptions {
   readonly from: string
   readonly to: string
   readonly retire?: boolean
 }
 
-interface RevokeOptions {
+interface RevokeOptions extends SignerOptions {
   readonly keyId: string
   readonly signWith: string
   readonly leaf?: number
@@ -30,15 +34,14 @@ export function keysCommand(io: CliIo = processIo()): Command {
     .requiredOption('--out <file>', 'the file to write; an existing one is never overwritten')
     .action(({ out }: { out: string }) => generate(out, io))
   withManual(generating, { example: '--out .svc/signing.key' })
-  const showing = keys
-    .command('public')
+  const showing = withPlugin(keys.command('public'))
     .description('print the public key of a signing key, in a form that verifiers take')
-    .argument('<key>', 'the signing key: a file, or file://PATH or pkcs11:… as in a policy')
+    .argument('<key>', 'the signing key: a file, file://PATH, or what --plugin opens')
     .addOption(new Option('--format <format>', 'the form').choices(keyForms).default('line'))
     .option('--origin <origin>', 'the log for which the key signs, with --format vkey')
     .action((key: string, options: PublicOptions) => showPublic(key, options, io))
   withManual(showing, { example: '.svc/signing.key > keys.txt' })
-  const rotating = withLog(keys.command('rotate'))
+  const rotating = withPlugin(withLog(keys.command('rotate')))
     .description('let a log trust another key; both are valid until the old one is retired')
     .requiredOption('--from <key>', 'the signing key that the log trusts: a file or a reference')
     .requiredOption('--to <key>', 'the signing key that enters')
@@ -47,7 +50,7 @@ export function keysCommand(io: CliIo = processIo()): Command {
       rotate(await logOf(dir, policy), options, io),
     )
   withManual(rotating, { example: '.svc/audit --from old.key --to new.key' })
-  const revoking = withLog(keys.command('revoke'))
+  const revoking = withPlugin(withLog(keys.command('revoke')))
     .description('stop trusting a key: from now on, from a leaf on, or from an instant on')
     .requiredOption('--key-id <id>', 'the key, ed25519:<sha256>')
     .requiredOption('--sign-with <key>', 'another signing key that the log trusts')
@@ -68,13 +71,13 @@ async function generate(path: string, io: CliIo): Promise<void> {
 /** As `--keys` takes it, its id, as OpenSSL and JOSE take it, and a verifier key of c2sp.org/signed-note. */
 const keyForms = ['line', 'id', 'pem', 'jwk', 'vkey'] as const
 
-interface PublicOptions {
+interface PublicOptions extends SignerOptions {
   readonly format: (typeof keyForms)[number]
   readonly origin?: string
 }
 
-async function showPublic(ref: string, { format, origin }: PublicOptions, io: CliIo): Promise<void> {
-  const { publicKey, keyId } = await signerIn(ref)
+async function showPublic(ref: string, { format, origin, plugin }: PublicOptions, io: CliIo): Promise<void> {
+  const { publicKey, keyId } = await signerIn(ref, plugin)
   if ((format === 'vkey') !== (origin !== undefined))
     throw new Error('--format vkey and --origin go together')
   const jwk = { kty: 'OKP', crv: 'Ed25519', x: Buffer.from(publicKey).toString('base64url') }
@@ -88,8 +91,9 @@ async function showPublic(ref: string, { format, origin }: PublicOptions, io: Cl
   await io.out(await forms[format]())
 }
 
-async function rotate(dir: string, { from, to, retire = false }: RotateOptions, io: CliIo): Promise<void> {
-  const [old, next] = await Promise.all([signerIn(from), signerIn(to)])
+async function rotate(dir: string, options: RotateOptions, io: CliIo): Promise<void> {
+  const { from, to, retire = false, plugin } = options
+  const [old, next] = await Promise.all([signerIn(from, plugin), signerIn(to, plugin)])
   await rotateKey(dir, { from: old, to: next, retire })
   await io.out(
     `the log trusts ${next.keyId}${retire ? `, and no longer ${old.keyId}` : ` and ${old.keyId}`}\n`,
@@ -97,7 +101,7 @@ async function rotate(dir: string, { from, to, retire = false }: RotateOptions, 
 }
 
 async function revoke(dir: string, options: RevokeOptions, io: CliIo): Promise<void> {
-  const { keyId, signWith, ...place } = options
-  const leaf = await revokeKey(dir, await signerIn(signWith), { keyId, ...place })
+  const { keyId, signWith, plugin, ...place } = options
+  const leaf = await revokeKey(dir, await signerIn(signWith, plugin), { keyId, ...place })
   await io.out(`${keyId} is not trusted from leaf ${leaf} on\n`)
 }

@@ -27,14 +27,23 @@ export async function importPlugins(modules: readonly string[], baseDir: string)
 async function importPlugin(use: string, baseDir: string): Promise<Plugin | Error> {
   let module: Record<string, unknown>
   try {
-    module = await import(specifierOf(use, baseDir))
-  } catch (cause) {
-    return new Error(`"${use}" cannot be imported: ${reasonOf(cause)}`, { cause })
+    module = await importModule(use, baseDir)
+  } catch (error) {
+    return error instanceof Error ? error : new Error(messageOf(error))
   }
   const plugin = module['default'] ?? module['plugin']
   if (isPlugin(plugin)) return plugin
   const message = `"${use}" exports no plugin; accepted is a plugin as default export, or under the name "plugin"`
   return new Error(message)
+}
+
+/** The exports of a module that a policy or an option names. Rejects with the reason. */
+export async function importModule(use: string, baseDir: string): Promise<Record<string, unknown>> {
+  try {
+    return await import(specifierOf(use, baseDir))
+  } catch (cause) {
+    throw new Error(`"${use}" cannot be imported: ${reasonOf(cause)}`, { cause })
+  }
 }
 
 function specifierOf(use: string, baseDir: string): string {

@@ -67,14 +67,14 @@ export const auditSchema = z
       .strictObject({
         keyRef: z
           .string()
-          .regex(/^(?:file:\/\/|pkcs11:)/, 'expected file://PATH or a pkcs11: URI')
+          .regex(/^file:\/\//, 'expected file://PATH; a plugin that binds the signer has other keys')
           .optional()
           .describe(
-            '`file://` and the path of an Ed25519 key file, or `pkcs11:token=LABEL;object=LABEL?module-path=PATH&pin-source=env:NAME` (RFC 7512).',
+            '`file://` and the path of an Ed25519 key file; left out if a plugin or code binds the signer.',
           ),
         retiringKeyRef: z
           .string()
-          .regex(/^(?:file:\/\/|pkcs11:)/, 'expected file://PATH or a pkcs11: URI')
+          .regex(/^file:\/\//, 'expected file://PATH; a plugin that binds the signer has other keys')
           .optional()
           .describe('The key before it: introduces the new one to the log, and signs checkpoints too.'),
       })

@@ -17,7 +17,7 @@ import type { AuditConfig } from './config.js'
 import { IntentTracker } from './intent/tracker.js'
 import { nodeFileSystem } from './log/files/file-system.js'
 import { keepPolicy } from './log/files/kept-policies.js'
-import { type OpenedSigner, openSigner } from './log/keys/open-signer.js'
+import { openSigner } from './log/keys/open-signer.js'
 import { withTimeLimit } from './log/keys/signed-json.js'
 import { SvcAppender } from './log/writer/appender.js'
 import { DEFAULT_LIMITS } from './log/writer/config.js'
@@ -91,7 +91,7 @@ export class LogSource {
   async open(): Promise<OpenLog> {
     this.#lease ??=
       this.#writer === undefined
-        ? await builtInLog(this.#config, this.#context, this.#signer)
+        ? builtInLog(this.#config, this.#context, this.#signer)
         : externalLog(this.#writer, this.#config, this.#context, this.#signer)
     return this.#lease.value
   }
@@ -125,45 +125,18 @@ function externalLog(
   })
 }
 
-/** Opens the signers that the policy names; a reload opens them again, and closes those that the open log does not need. */
-async function builtInLog(
-  config: AuditConfig,
-  context: PluginContext,
-  bound: Signer | undefined,
-): Promise<Lease<OpenLog>> {
-  const opened: OpenedSigner[] = []
-  const open = async (keyRef: string) => {
-    const signer = await openSigner(keyRef, context.baseDir)
-    opened.push(signer)
-    return signer
-  }
-  const close = () => {
-    for (const signer of opened) signer.close?.()
-  }
-  try {
-    const { keyRef, retiringKeyRef } = config.signer ?? {}
-    if (bound === undefined && keyRef === undefined) throw new Error(`audit.signer.keyRef ${missingSigner}`)
-    const signer = bound ?? (await open(keyRef ?? ''))
-    const retiringSigner = retiringKeyRef === undefined ? undefined : await open(retiringKeyRef)
-    let isTaken = false
-    const take = () => {
-      isTaken = true
-      return close
-    }
-    const lease = acquireLog(config, context, { signer, retiringSigner, take })
-    if (!isTaken) close()
-    return lease
-  } catch (error) {
-    close()
-    throw error
-  }
+function builtInLog(config: AuditConfig, context: PluginContext, bound: Signer | undefined): Lease<OpenLog> {
+  const { keyRef, retiringKeyRef } = config.signer ?? {}
+  if (bound === undefined && keyRef === undefined) throw new Error(`audit.signer.keyRef ${missingSigner}`)
+  const signer = bound ?? openSigner(keyRef ?? '', context.baseDir)
+  const retiringSigner =
+    retiringKeyRef === undefined ? undefined : openSigner(retiringKeyRef, context.baseDir)
+  return acquireLog(config, context, { signer, retiringSigner })
 }
 
 interface LogSigners {
   readonly signer: Signer
   readonly retiringSigner: Signer | undefined
-  /** Called when a log is opened with them; what it returns closes those that were opened for it. */
-  take(): () => void
 }
 
 function acquireLog(config: AuditConfig, context: PluginContext, signers: LogSigners): Lease<OpenLog> {
@@ -202,7 +175,6 @@ function acquireLog(config: AuditConfig, context: PluginContext, signers: LogSig
       const named = { ...settings, writer: config.gatewayName }
       const appender = new SvcAppender({ config: named, signer, retiringSigner, ...ports })
       notices.start(() => appender.status())
-      const closeSigners = signers.take()
       const log = { signer, keyId, trustedKeys: () => appender.trustedKeys() }
       const intents = createTracker(dir, appender, log, config, context)
       const close = async () => {
@@ -211,7 +183,6 @@ function acquireLog(config: AuditConfig, context: PluginContext, signers: LogSig
         try {
           await appender.close()
         } finally {
-          closeSigners()
           await intents.close()
         }
       }

@@ -73,6 +73,11 @@ export const auditPlugin = definePlugin({
       const message = `is "${presign.tenant}", and the gateway's tenant is "${tenant}"; give one, or both the same`
       found.push({ path: ['audit', 'presign', 'tenant'], message })
     }
+    // A binding in code is reported with the choices of the policy.
+    if (signer?.keyRef !== undefined && bindings.isRegistered(tokens.Signer)) {
+      const message = 'names a key, and a plugin binds the signer; remove one of the two'
+      found.push({ path: ['audit', 'signer', 'keyRef'], message })
+    }
     if ([tokens.Signer, tokens.SvcAppender].some((token) => bindings.isRegistered(token, true))) return found
     const message =
       signer?.keyRef === undefined ? missingSigner : place && keyError(signer.keyRef, place.baseDir)

@@ -7,7 +7,7 @@ export const missingSigner =
   'is missing; name a key file as file://PATH (`npx svc-sdk keys generate --out FILE` makes one)'
 
 /**
- * Why the key cannot be used; undefined if it can. Reads a key file, and opens no token. `onWarning` learns that others may
+ * Why the key cannot be used; undefined if it can. Reads a key file. `onWarning` learns that others may
  * read the file.
  */
 export function keyError(

@@ -75,6 +75,19 @@ describe('svc keys public', () => {
     expect((await print(key, '--format', 'vkey', '--origin', 'a b')).err).to.match(/a b is not the origin/)
     expect((await print(join(dir.path, 'none'))).err).to.match(/^svc-sdk keys public: .*none/)
   })
+
+  it('opens a key outside of files by the module that --plugin names, and says what is missing', async () => {
+    const module = join(dir.path, 'vault.mjs')
+    const signer = `{ keyId: 'ed25519:x', publicKey: new Uint8Array(32).fill(1), sign() {}, verify() {} }`
+    writeFileSync(module, `export const openSigner = (ref, dir) => (${signer})\n`)
+    const empty = join(dir.path, 'empty.mjs')
+    writeFileSync(empty, 'export const other = 1\n')
+    const shown = (...plugin: string[]) => print('vault:audit', ...plugin)
+    expect(await shown('--plugin', module)).to.include({ code: 0, out: `ed25519:${'AQEB'.repeat(10)}AQE=\n` })
+    expect((await shown()).err).to.include('a key vault: is opened by a plugin: give --plugin MODULE')
+    expect((await shown('--plugin', empty)).err).to.include('has no openSigner, so it opens no keys')
+    expect((await shown('--plugin', './nowhere.mjs')).err).to.include('"./nowhere.mjs" cannot be imported')
+  })
 })
 
 describe('svc keys rotate and revoke', () => {

@@ -1,9 +1,9 @@
 // References of keys in a PKCS#11 token, as URIs of RFC 7512: `pkcs11:token=LABEL;object=LABEL?module-path=PATH&pin-source=…`.
 
 import { resolve } from 'node:path'
-import { SignerKeyError } from '../format/errors.js'
+import { SignerKeyError } from '@svc/plugin-audit/log'
 
-export const PKCS11 = 'pkcs11:'
+const PKCS11 = 'pkcs11:'
 
 export interface TokenKey {
   /** Absolute path of the vendor's library. */
@@ -20,6 +20,7 @@ export interface TokenKey {
 
 /** Paths are relative to `baseDir`. @throws {SignerKeyError} `bad_key_ref`; the message quotes no value, which may be a PIN. */
 export function parsePkcs11Uri(uri: string, baseDir: string): TokenKey {
+  if (!uri.startsWith(PKCS11)) throw badRef('the scheme is missing')
   const [path = '', query = ''] = uri.slice(PKCS11.length).split('?', 2)
   const { token, object } = attributesOf(path, ';', ['token', 'object'])
   const { 'module-path': module, 'pin-source': source } = attributesOf(query, '&', [

@@ -1,19 +1,31 @@
 import { execFileSync, spawnSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Pkcs11 } from '@svc/plugin-audit/internal/log/keys/pkcs11-module'
-import { Pkcs11Signer } from '@svc/plugin-audit/internal/log/keys/pkcs11-signer'
-import { parsePkcs11Uri } from '@svc/plugin-audit/internal/log/keys/pkcs11-uri'
 import { LocalDevSigner, rotateKey, SvcAppender, verifierFromPublicKey } from '@svc/plugin-audit/log'
 import { verifyLog } from '@svc/plugin-audit/tools'
 import { expect } from 'chai'
 import sinon from 'sinon'
-import { Running } from '../../../../support/gateway-process.js'
-import { svc } from '../../../../support/svc.js'
-import { startUpstream } from '../../../../support/upstream.js'
-import { sealedLog } from '../seal/sealed-log.js'
-import { codeOf, envelope } from '../writer/records.js'
+import type { Pkcs11 } from '../../examples/signer-pkcs11/module.js'
+import type { Pkcs11Signer } from '../../examples/signer-pkcs11/signer.js'
+import { sealedLog } from '../plugins/audit/log/seal/sealed-log.js'
+import { codeOf, envelope } from '../plugins/audit/log/writer/records.js'
+import { runSvc } from '../support/command.js'
+import { Running } from '../support/gateway-process.js'
+import { root } from '../support/pages.js'
+import { svc } from '../support/svc.js'
+import { temporaryDir } from '../support/temporary-dir.js'
+import { startUpstream } from '../support/upstream.js'
 import { bindingFolder, newBinding, PIN, SoftToken, tokenMissing } from './soft-token.js'
+
+// By path: the package is installed by who uses it, not by the workspace.
+const built = join(root, 'examples/signer-pkcs11/dist')
+const { Pkcs11Signer: TokenSigner }: typeof import('../../examples/signer-pkcs11/signer.js') = await import(
+  join(built, 'signer.js')
+)
+const { parsePkcs11Uri }: typeof import('../../examples/signer-pkcs11/uri.js') = await import(
+  join(built, 'uri.js')
+)
+const plugin = join(built, 'index.js')
 
 describe('the reference of a key in a PKCS#11 token', () => {
   it('is read as RFC 7512 says, with paths relative to the policy', () => {
@@ -28,6 +40,7 @@ describe('the reference of a key in a PKCS#11 token', () => {
 
   it('is refused with the reason, and without its values', () => {
     const rows: [uri: string, error: string][] = [
+      ['token=t;object=o', 'the scheme is missing'],
       ['pkcs11:', 'token is missing'],
       ['pkcs11:token=t;object=o', 'module-path is missing'],
       ['pkcs11:token=t;object=o?module-path=/m', 'pin-source is missing'],
@@ -46,6 +59,43 @@ describe('the reference of a key in a PKCS#11 token', () => {
         .to.throw(error)
         .and.not.match(/s3-?cret/)
     }
+  })
+})
+
+describe('the section pkcs11 of a policy', () => {
+  const dir = temporaryDir()
+  const good = 'pkcs11:token=t;object=o?module-path=/m&pin-source=env:A'
+
+  async function check(key: string, audit: object = {}) {
+    const file = join(dir.path, 'policy.yaml')
+    const policy = {
+      tenant: 'acme',
+      port: 0,
+      targets: {},
+      audit: { gatewayName: 'gw', gatewayVersion: '1.0.0', ...audit },
+      entitlements: 'open',
+      quotas: { adapter: 'memory' },
+      plugins: [{ use: plugin }],
+      pkcs11: { key },
+    }
+    writeFileSync(file, JSON.stringify(policy))
+    const { code, out, err } = await runSvc('policy', 'check', file)
+    return { code, said: out + err }
+  }
+
+  it('takes the place of audit.signer.keyRef, and opens no token to be checked', async () => {
+    expect(await check(good)).to.deep.include({ code: 0 })
+  })
+
+  it('is refused beside audit.signer.keyRef, and with a mistake in the reference', async () => {
+    const both = await check(good, { signer: { keyRef: 'file://key' } })
+    expect(both.code).to.equal(1)
+    expect(both.said).to.include('audit.signer.keyRef: names a key, and a plugin binds the signer')
+    const wrong = await check(good.replace('env:A', 's3cret'))
+    expect(wrong.code).to.equal(1)
+    expect(wrong.said)
+      .to.include('pkcs11.key: pin-source is env:NAME or file:PATH')
+      .and.not.include('is s3cret')
   })
 })
 
@@ -72,7 +122,7 @@ describe('a signer whose key is in a PKCS#11 token', () => {
   })
 
   const open = (keyRef = token.keyRef()) => {
-    signer = new Pkcs11Signer(parsePkcs11Uri(keyRef, '/'), () => {
+    signer = new TokenSigner(parsePkcs11Uri(keyRef, '/'), () => {
       calls = newBinding()
       return calls
     })
@@ -83,7 +133,7 @@ describe('a signer whose key is in a PKCS#11 token', () => {
   it('writes a log that verifies with its public key, taken over from a key file and given to another key', async () => {
     token.makeKey('audit-2027')
     const own = open()
-    const next = new Pkcs11Signer(parsePkcs11Uri(token.keyRef('audit-2027'), '/'))
+    const next = new TokenSigner(parsePkcs11Uri(token.keyRef('audit-2027'), '/'))
     const dir = join(token.home, 'log')
     const file = LocalDevSigner.fromSeed(new Uint8Array(32).fill(5))
     const write = async (by: typeof own | typeof file, count: number) => {
@@ -187,12 +237,12 @@ describe('a signer whose key is in a PKCS#11 token', () => {
     expect(() => open()).to.throw(/PIN/)
   })
 
-  it('serves a gateway and the commands by its reference', async () => {
+  it('serves a gateway by its section, and the commands by --plugin', async () => {
     const env = { ...process.env, NODE_PATH: bindingFolder, NO_COLOR: '1' }
     const run = (...args: string[]) =>
       execFileSync(process.execPath, [svc, ...args], { env, encoding: 'utf8' })
     const { keyId } = open()
-    expect(run('keys', 'public', token.keyRef(), '--format', 'id')).to.equal(`${keyId}\n`)
+    expect(run('keys', 'public', token.keyRef(), '--plugin', plugin, '--format', 'id')).to.equal(`${keyId}\n`)
     await using upstream = await startUpstream()
     const policy = join(token.home, 'policy.yaml')
     const dir = join(token.home, 'audit')
@@ -208,15 +258,16 @@ describe('a signer whose key is in a PKCS#11 token', () => {
           gatewayVersion: '1.0.0',
           dir,
           minFreeMb: 0,
-          signer: { keyRef: token.keyRef('audit-2026', 'file:pin') },
         },
+        plugins: [{ use: plugin }],
+        pkcs11: { key: token.keyRef('audit-2026', 'file:pin') },
         authn: { allowUnauthenticated: true },
         entitlements: 'open',
         quotas: { adapter: 'memory' },
       }),
     )
     const doctor = spawnSync(process.execPath, [svc, 'doctor', policy], { env, encoding: 'utf8' })
-    expect(doctor.stdout).to.include('the signing key can be used')
+    expect(doctor.stdout).to.include('the signing key in the token can be used')
     {
       await using gateway = new Running(['--policy', policy], { NODE_PATH: bindingFolder })
       const { url } = await gateway.line('listening')
@@ -225,7 +276,7 @@ describe('a signer whose key is in a PKCS#11 token', () => {
       gateway.child.kill('SIGTERM')
       expect(await gateway.exit).to.equal(0)
     }
-    writeFileSync(join(token.home, 'keys.txt'), run('keys', 'public', token.keyRef()))
+    writeFileSync(join(token.home, 'keys.txt'), run('keys', 'public', token.keyRef(), '--plugin', plugin))
     expect(run('audit', 'verify', dir, '--keys', join(token.home, 'keys.txt'))).to.include('intact')
   })
 })

@@ -5,11 +5,11 @@ import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import type { Pkcs11 } from '@svc/plugin-audit/internal/log/keys/pkcs11-module'
+import type { Pkcs11 } from '../../examples/signer-pkcs11/module.js'
 
 export const PIN = '1234'
 /** Where `npm test` compiles the binding; see scripts/test-needs.mjs. */
-export const bindingFolder = fileURLToPath(new URL('../../../../../pkcs11/node_modules', import.meta.url))
+export const bindingFolder = fileURLToPath(new URL('../../pkcs11/node_modules', import.meta.url))
 const library = ['/usr/lib/softhsm/libsofthsm2.so', '/usr/lib64/pkcs11/libsofthsm2.so'].find((path) =>
   existsSync(path),
 )

@@ -3,7 +3,7 @@
 
 import { createRequire } from 'node:module'
 import { messageOf } from '@svc/core/json'
-import { SignerKeyError } from '../format/errors.js'
+import { SignerKeyError } from '@svc/plugin-audit/log'
 
 export type Handle = Buffer
 

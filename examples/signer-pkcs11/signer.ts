@@ -3,11 +3,14 @@
 
 import type { Signer } from '@svc/core'
 import { messageOf, sha256Hex } from '@svc/core/json'
-import { SignerKeyError } from '../format/errors.js'
-import { readKeyText } from './key-file.js'
-import { codeOf, type Handle, type Pkcs11, Pkcs11Module } from './pkcs11-module.js'
-import type { TokenKey } from './pkcs11-uri.js'
-import { keyIdOf, type SignatureVerifier, verifierFromPublicKey } from './public-key.js'
+import {
+  readKeyText,
+  type SignatureVerifier,
+  SignerKeyError,
+  verifierFromPublicKey,
+} from '@svc/plugin-audit/log'
+import { codeOf, type Handle, type Pkcs11, Pkcs11Module } from './module.js'
+import type { TokenKey } from './uri.js'
 
 // Values of PKCS#11 3.0.
 const CKF_SERIAL_SESSION = 4
@@ -70,8 +73,8 @@ export class Pkcs11Signer implements Signer {
       throw error
     }
     this.publicKey = this.#open.publicKey
-    this.keyId = keyIdOf(this.publicKey)
     this.#verifier = verifierFromPublicKey(this.publicKey)
+    this.keyId = this.#verifier.keyId
   }
 
   /** Blocks while the token signs. The log uses `signAsync`. */
