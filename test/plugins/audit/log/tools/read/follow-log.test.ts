@@ -104,6 +104,18 @@ describe('followLog', () => {
     expect((await follow([rotate], {}, 4)).records).to.deep.equal(['4 c@1', '7 d@1'])
   })
 
+  it('trusts a key for no leaf from which on it was revoked', async () => {
+    const log = threeRecords()
+    const next = signerOf(8)
+    log.journal({ kind: 'key', key: publicKeyLine(next.publicKey) })
+    log.record(DAY, { tool: 'd@1' }, next)
+    log.seal()
+    log.journal({ kind: 'revoke', revoked: next.keyId, until: 8 })
+    log.record(DAY, { tool: 'e@1' }, next)
+    log.seal()
+    expect((await follow([], {}, 5)).records).to.deep.equal(['7 d@1', '10 e@1 revoked_key'])
+  })
+
   it('marks the records of a seal that no key of the log has signed', async () => {
     const log = threeRecords()
     log.record(DAY, { tool: 'd@1' })
