@@ -77,6 +77,7 @@ export {
 } from './call/finding.js'
 export type { ReferenceRule } from './call/judgement.js'
 export { after, attempt, firstResult, isPending, type MaybePromise } from './call/maybe-promise.js'
+export { judgedOnly, type NoteListener, notes, type SectionEntry } from './call/notes.js'
 export {
   type Completed,
   type Denial,
@@ -223,8 +224,6 @@ export type { Signer } from './plugin/signer.js'
 export {
   disabledStage,
   type Next,
-  type SectionEntries,
-  type SectionEntry,
   type Stage,
 } from './plugin/stage.js'
 export { lifecycleMembers, type StoreLifecycle } from './plugin/store-lifecycle.js'

@@ -28,20 +28,16 @@ export function blockStage(current: () => BlockList | undefined, reason = () => 
   const unread = () => `what operators have blocked could not be read yet: ${reason()}`
   return {
     ready: () => (current() === undefined ? unread() : undefined),
-    explain: async (call, next, say) => {
+    handle(call, next): MaybePromise<Outcome> {
       if (current() === undefined) {
-        say(unread())
+        call.note(unread())
         return unknown
       }
-      const block = await judge(call)
-      if (block === undefined) return next()
-      say(`${describeBlock(block)}, by ${block.by}: ${block.reason}`)
-      return refusalOf(block)
-    },
-    handle(call, next): MaybePromise<Outcome> {
-      if (current() === undefined) return unknown
       return after(judge(call), (block) => {
-        if (block !== undefined) return refusalOf(block)
+        if (block !== undefined) {
+          if (call.isNoted) call.note(`${describeBlock(block)}, by ${block.by}: ${block.reason}`)
+          return refusalOf(block)
+        }
         return after(next(), (outcome) => {
           // A block may have stopped the call while it waited.
           const later = outcome.kind !== 'completed' && call.sent === 'no' ? list().find(call) : undefined

@@ -81,7 +81,6 @@ async function replay(file: string, options: ReplayOptions, io: CliIo, env: Envi
   const { Replay } = await import('../policy-replay/replay.js')
   const { keptPolicyIn, recordsOf } = await import('../policy-replay/recorded-logs.js')
   const { callLine, replayJson, replayMarkdown, replayText } = await import('../policy-replay/report.js')
-  const { unjudged } = await import('../memory-pipeline/test-pipeline.js')
   const filter = filterOf(options)
   const began = performance.now()
   const judges: AsyncDisposable[] = []
@@ -91,8 +90,9 @@ async function replay(file: string, options: ReplayOptions, io: CliIo, env: Envi
     return judge
   }
   const listed: unknown[] = []
+  const now = await judgeOf(policy, file)
   const judging = new Replay({
-    now: await judgeOf(policy, file),
+    now,
     async inForce(sha256) {
       if (given !== undefined && given.sha256 === sha256) return judgeOf(given, against ?? file)
       const text = keptPolicyIn(options.log, sha256)
@@ -108,7 +108,14 @@ async function replay(file: string, options: ReplayOptions, io: CliIo, env: Envi
   for (const judge of judges) await judge[Symbol.asyncDispose]()
   const seconds = (performance.now() - began) / 1000
   const old = given?.sha256 ?? result.latestPolicy ?? null
-  const report = { logs, now: policy.sha256, old, result, notes: unjudged(policy), seconds }
+  const report = {
+    logs,
+    now: policy.sha256,
+    old,
+    result,
+    notes: now.judging.unasked.map((name) => `${name} is not run: what it decides is unknown`),
+    seconds,
+  }
   if (options.json === true) {
     const json = { ...replayJson(report), ...(options.list === true ? { list: listed } : {}) }
     await io.out(`${JSON.stringify(json, null, 2)}\n`)

@@ -157,7 +157,7 @@ async function explain(file: string, options: ExplainOptions, io: CliIo, env: En
   const { expect, json } = options
   const call: ExplainedCall = { ...options, roles: options.role ?? [] }
   const { explainCall } = await import('../policy-explain/explain-call.js')
-  const { verdict, lines } = await explainCall(result.policy, call, baseDirOf(file))
+  const { verdict, lines } = await explainCall(result.policy, call, { baseDir: baseDirOf(file), env })
   io.exit(exitOf(verdict, expect))
   if (json === true) return printJson({ verdict, lines: [...diagnostics, ...lines] }, io)
   const isOther = expect !== undefined && verdict.decision !== expect
@@ -167,7 +167,7 @@ async function explain(file: string, options: ExplainOptions, io: CliIo, env: En
 
 function exitOf({ decision }: ExplainedVerdict, expect: string | undefined): number {
   if (expect === undefined || decision === expect) return 0
-  return decision === 'undecided' ? NO_VERDICT : 1
+  return decision === 'unknown' ? NO_VERDICT : 1
 }
 
 function lineOf(diagnostic: Diagnostic): string {

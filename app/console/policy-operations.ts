@@ -107,7 +107,7 @@ const triedSchema = z.strictObject({
 })
 
 const explanationSchema = z.object({
-  decision: z.enum(['allow', 'deny', 'escalate', 'confirm', 'undecided']),
+  decision: z.enum(['allow', 'deny', 'escalate', 'confirm', 'unknown']),
   code: z.string().optional(),
   reason: z.string().optional(),
   stage: z.string().optional(),
@@ -131,11 +131,8 @@ export async function effectiveAccess(
   { policy, place, ...inForce }: PolicyInForce,
   blocking = inForce.blocking,
 ) {
-  const [{ EffectiveAccess }, { commandContext }] = await Promise.all([
-    import('../policy-explain/effective-access.js'),
-    import('../policy-explain/command-context.js'),
-  ])
-  return new EffectiveAccess(policy, commandContext(policy, { ...place, warn: () => undefined }), blocking)
+  const { EffectiveAccess } = await import('../policy-explain/effective-access.js')
+  return EffectiveAccess.open(policy, place, blocking)
 }
 
 /** Returns the known tools of the servers. */
@@ -216,7 +213,7 @@ async function accessJson(
       'BAD_REQUEST',
       'Name a caller (?tenant=), a tool (?server=&tool=), or a server (?server=).',
     )
-  const access = await effectiveAccess(inForce)
+  await using access = await effectiveAccess(inForce)
   const servers = known
     .filter((one) => server === undefined || one.server === server)
     .map((one) => ({ ...one, tools: one.tools.filter((each) => tool === undefined || each.name === tool) }))
@@ -255,9 +252,9 @@ async function explanationJson(
     ?.tools.find(({ name }) => name === tool)?.version
   const named = version === undefined ? tool : `${tool}@${version}`
   const call = { ...rest, tool: named, args: text, ...(user === undefined || user === '' ? {} : { user }) }
-  const { verdict, lines } = await explainCall(policy, call, place.baseDir, blocking)
+  const { verdict, lines } = await explainCall(policy, call, place, blocking)
   const { decision } = verdict
-  if (decision === 'undecided') return { decision, because: [...verdict.because], lines: [...lines] }
+  if (decision === 'unknown') return { decision, because: [...verdict.because], lines: [...lines] }
   return decision === 'allow' ? { decision, lines: [...lines] } : { ...verdict, lines: [...lines] }
 }
 

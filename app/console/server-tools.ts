@@ -101,12 +101,9 @@ function isCommand(address: string): boolean {
 }
 
 /** The names without a wildcard in lists and rules, by server. */
-async function namedTools({ policy, place }: PolicyInForce): Promise<ReadonlyMap<string, readonly string[]>> {
-  const [{ entriesOf }, { commandContext }] = await Promise.all([
-    import('../doctor/tool-access.js'),
-    import('../policy-explain/command-context.js'),
-  ])
-  const entries = entriesOf(policy, commandContext(policy, { ...place, warn: () => undefined }))
+async function namedTools({ policy }: PolicyInForce): Promise<ReadonlyMap<string, readonly string[]>> {
+  const { sectionEntries } = await import('../judge/section-entries.js')
+  const entries = sectionEntries(policy)
   const rules = resolveOptional(policy.container, services.describedRules) ?? []
   const patterns = [
     ...entries.flatMap(({ kind, name }) => (kind === 'pattern' ? [name] : [])),

@@ -202,7 +202,7 @@ async function accessChanges(
   const found = known?.tools.find(({ name }) => name === tool)
   const tools = { server, tools: [found ?? { name: tool, version: UNVERSIONED }] }
   const refusals = async (blocks: readonly Block[]) => {
-    const access = await effectiveAccess(inForce(), blocking().stageFor(new BlockList(blocks)))
+    await using access = await effectiveAccess(inForce(), blocking().stageFor(new BlockList(blocks)))
     return Promise.all(callers.map(async (caller) => (await access.judge(caller, tools))[0]?.refused ?? null))
   }
   const [was, is] = [await refusals(before), await refusals(after)]

@@ -3,6 +3,7 @@
 import { type DoctorCheck, type PluginContext, resolve, tokens } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import { KeyReader } from '@svc/core/secret'
+import { sectionEntries } from '../judge/section-entries.js'
 import { serverVersionIn } from '../mcp/handshake.js'
 import { gatewayImplementation } from '../mcp/implementation.js'
 import { toolNames } from '../mcp/list-pages.js'
@@ -14,7 +15,7 @@ import { StdioEndpoint } from '../stdio-targets/endpoint.js'
 import { Launcher } from '../stdio-targets/launcher.js'
 import type { SectionChecks } from './doctor.js'
 import type { UseSession } from './listed-tools.js'
-import { accessTo, entriesOf, type ListedTools } from './tool-access.js'
+import { accessTo, type ListedTools } from './tool-access.js'
 import { unmatchedPatterns } from './unmatched-patterns.js'
 
 /** Time for listing the tools and, if the package is pinned, for its installation, beside the start of the server. */
@@ -111,7 +112,7 @@ export async function checkTools(
     ...(names.length > 0 && access.every(({ usable }) => usable.length === 0)
       ? [{ severity: 'warning' as const, message: nobody, hint }]
       : []),
-    ...unmatchedPatterns(tools, entriesOf(policy, context), policy).map(
+    ...unmatchedPatterns(tools, sectionEntries(policy), policy).map(
       ({ path, message }): DoctorCheck => ({ severity: 'warning', message: `${path.join('.')}: ${message}` }),
     ),
   ]

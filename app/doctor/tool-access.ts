@@ -1,17 +1,11 @@
-// Lists which tools of a server a policy lets each tenant use, by the stages' explanations of a `tools/list`.
-import {
-  type Identity,
-  type PluginContext,
-  policyTokens,
-  resolveOptional,
-  type SectionEntry,
-  services,
-} from '@svc/core'
+// Lists which tools of a server a policy lets each tenant use, by the judge's decision about a `tools/list`.
+import { type Identity, policyTokens, resolveOptional, services } from '@svc/core'
 import { nameOutside } from '@svc/core/match'
-import type { PlacedStage } from '@svc/core/pipeline'
+import { Judge } from '../judge/judge.js'
+import type { StagePlace } from '../judge/stages.js'
+import { toolListing } from '../judge/tool-listing.js'
 import { listedReference } from '../mcp/references.js'
 import type { Policy } from '../policy/config.js'
-import { explainedStages, judgeUnsent, toolListing } from '../policy-explain/explained-stages.js'
 
 /** The tools of one server. */
 export interface ListedTools {
@@ -27,13 +21,9 @@ interface ToolAccess {
 }
 
 /** Rejects with what a plugin's `create` throws. */
-export async function accessTo(
-  tools: ListedTools,
-  policy: Policy,
-  context: PluginContext,
-): Promise<ToolAccess[]> {
-  const stages = explainedStages(policy, policy.plugins, context)
-  const listed = resolveOptional(context.container, services.namedTenants) ?? []
+export async function accessTo(tools: ListedTools, policy: Policy, place: StagePlace): Promise<ToolAccess[]> {
+  await using judge = await Judge.start(policy, { place, runsUnstated: true, through: 'verdict' })
+  const listed = resolveOptional(judge.container, services.namedTenants) ?? []
   const other = nameOutside(listed)
   const withTokens = [
     // The text of a pattern is a name that it matches.
@@ -43,37 +33,31 @@ export async function accessTo(
       : [{ who: listed.length === 0 ? 'each tenant' : 'each other tenant', tenant: other }]),
   ]
   // Without validated tokens the gateway's own tenant is the only one.
-  const knowsUsers = resolveOptional(context.container, policyTokens.knowsUsers) !== false
+  const knowsUsers = resolveOptional(judge.container, policyTokens.knowsUsers) !== false
   const groups = [
     { who: `a caller without a token, of tenant "${policy.host.tenant}",`, tenant: undefined },
     ...(knowsUsers ? withTokens : []),
   ]
   const found = await Promise.all(
-    groups.map(async ({ who, tenant }) => ({ who, usable: await usableBy(tenant, tools, stages) })),
+    groups.map(async ({ who, tenant }) => ({ who, usable: await usableBy(tenant, tools, judge) })),
   )
   return found.flatMap(({ who, usable }) => (usable === undefined ? [] : [{ who, usable }]))
-}
-
-/** The entries of sections that apply to some calls only. */
-export function entriesOf(policy: Policy, context: PluginContext): SectionEntry[] {
-  return policy.plugins.flatMap((plugin) => {
-    const stage = plugin.create(policy.sections.get(plugin.name), context)
-    return stage.entries?.all ?? []
-  })
 }
 
 /** The tools that content rules refuse for every caller under the policy's verdict, with the reasons. */
 export async function refusalsOf(
   { server, version, names }: ListedTools,
   policy: Policy,
-  context: PluginContext,
+  place: StagePlace,
 ): Promise<{ readonly tool: string; readonly reason: string }[]> {
   const judging = policy.plugins.filter(
     ({ phase = 'inspection' }) => phase === 'inspection' || phase === 'decision',
   )
+  const judged = { ...policy, plugins: judging }
+  await using judge = await Judge.start(judged, { place, runsUnstated: true, through: 'verdict' })
   const control = toolListing(callerOf(''), server, version)
   const { call } = control
-  await judgeUnsent(explainedStages(policy, judging, context))(control)
+  await judge.judge(control)
   return names.flatMap((tool) => {
     const reference = listedReference(server, 'tool', tool, version)
     const denial = reference === undefined ? undefined : call.denialOf(reference, 'tool')
@@ -85,11 +69,11 @@ export async function refusalsOf(
 async function usableBy(
   tenant: string | undefined,
   { server, version, names }: ListedTools,
-  stages: readonly PlacedStage[],
+  judge: Judge,
 ): Promise<string[] | undefined> {
   const control = toolListing(callerOf(tenant), server, version)
   const { call } = control
-  const outcome = await judgeUnsent(stages)(control)
+  const { outcome } = await judge.judge(control)
   if (outcome.kind !== 'completed') return outcome.code === 'UNAUTHENTICATED' ? undefined : []
   return names.filter((tool) => {
     const reference = listedReference(server, 'tool', tool, version)

@@ -1,27 +1,28 @@
-// The tools that a policy lets a caller use, by the stages' explanations of a `tools/list` and of calls.
+// The tools that a policy lets a caller use, by the judge's decisions about a `tools/list` and about calls.
 import {
+  type Call,
   callRequest,
   type DescribedRule,
-  decisionOfRefusal,
   type Identity,
-  identity,
   type Limit,
   limits,
   type NamedCaller,
-  type PluginContext,
   policyTokens,
   type RequestKind,
   resolveOptional,
   services,
+  trustedCaller,
   verdict,
 } from '@svc/core'
 import { compilePatternSet } from '@svc/core/match'
-import type { InsertedStage, PlacedStage } from '@svc/core/pipeline'
+import type { CallControl, InsertedStage } from '@svc/core/pipeline'
+import { Judge, type Judgement } from '../judge/judge.js'
+import type { StagePlace } from '../judge/stages.js'
+import { EveryScope, toolListing } from '../judge/tool-listing.js'
+import { unsentCall } from '../judge/unsent-call.js'
 import { listedReference } from '../mcp/references.js'
 import { UNVERSIONED } from '../mcp/server-versions.js'
 import type { Policy } from '../policy/config.js'
-import { unsentCall } from '../policy/unsent-call.js'
-import { explainedStages, judgeUnsent, toolListing, undecidedOf } from './explained-stages.js'
 
 /** The tools of one server. */
 export interface NamedTools {
@@ -47,22 +48,26 @@ export interface ToolJudgement {
   readonly limits: readonly string[]
 }
 
-export class EffectiveAccess {
-  readonly #all: readonly PlacedStage[]
-  readonly #granting: readonly PlacedStage[]
+export class EffectiveAccess implements AsyncDisposable {
+  readonly #judge: Judge
   readonly #knowsUsers: boolean
   readonly #conditional: readonly ConditionalRule[]
 
-  /** `inserted` is a stage of the gateway. Throws what a plugin's `create` throws. */
-  constructor(policy: Policy, context: PluginContext, inserted?: InsertedStage) {
+  private constructor(judge: Judge) {
+    this.#judge = judge
     // Without validated tokens, callers are nobody in particular.
-    this.#knowsUsers = resolveOptional(context.container, policyTokens.knowsUsers) !== false
-    this.#all = explainedStages(policy, policy.plugins, context, inserted)
-    const granting = new Set(
-      policy.plugins.filter(({ phase }) => phase === 'authorization').map(({ name }) => name),
-    )
-    this.#conditional = conditionalRules(resolveOptional(policy.container, services.describedRules) ?? [])
-    this.#granting = this.#all.filter(({ name }) => granting.has(name))
+    this.#knowsUsers = resolveOptional(judge.container, policyTokens.knowsUsers) !== false
+    this.#conditional = conditionalRules(resolveOptional(judge.container, services.describedRules) ?? [])
+  }
+
+  /** `inserted` is a stage of the gateway. Throws what a plugin's `create` throws. */
+  static async open(policy: Policy, place: StagePlace, inserted?: InsertedStage): Promise<EffectiveAccess> {
+    const options = { place, inserted, runsUnstated: true, through: 'verdict' } as const
+    return new EffectiveAccess(await Judge.start(policy, options))
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#judge[Symbol.asyncDispose]()
   }
 
   async judge(
@@ -72,11 +77,8 @@ export class EffectiveAccess {
   ): Promise<ToolJudgement[]> {
     const who = this.#knowsUsers ? identityOf(caller) : undefined
     const listing = toolListing(who, server, tools[0]?.version ?? UNVERSIONED)
-    const outcome = await judgeUnsent(this.#all)(listing)
-    const refusedAll =
-      outcome.kind === 'completed'
-        ? undefined
-        : ((outcome.kind === 'denied' ? outcome.denial?.reason : undefined) ?? outcome.code)
+    const { outcome, reasons } = await this.#judge.judge(listing)
+    const refusedAll = outcome.kind === 'completed' ? undefined : reasons[0]
     return Promise.all(
       tools.map(async ({ name: tool, version }): Promise<ToolJudgement> => {
         const reference = listedReference(server, 'tool', tool, version)
@@ -87,44 +89,33 @@ export class EffectiveAccess {
             ? undefined
             : (listing.call.denialOf(reference, 'tool')?.reason ?? 'TOOL_NOT_ALLOWED'))
         if (refused !== undefined) return denial(server, tool, refused)
-        const called = { server, tool, version }
-        const found = hasLimits ? await this.#limitsOf(who, called) : []
+        const control = callOf({ server, tool, version }, who)
+        const judgement = await this.#judge.judge(control)
         const judged = listing.call.mayUse(reference, 'tool')
-          ? await this.#verdictOf(who, called, reference)
+          ? this.#verdictOf(judgement, control.call, reference)
           : { verdict: 'approval' as const, because: [] }
+        const found = hasLimits ? (control.call.get(limits) ?? []).map(describe) : []
         return { server, tool, ...judged, refused: undefined, limits: found }
       }),
     )
   }
 
   /** Of a tool that no list or rule denies, whatever its arguments. */
-  async #verdictOf(
-    who: Identity | undefined,
-    called: CalledTool,
+  #verdictOf(
+    { decision, outcome, possible, reasons }: Judgement,
+    call: Call,
     reference: string,
-  ): Promise<Pick<ToolJudgement, 'verdict' | 'because'>> {
-    const control = callOf(called)
-    if (who !== undefined) control.call.set(identity, who)
-    const outcome = await judgeUnsent(this.#all)(control)
-    const decision = outcome.kind === 'completed' ? 'allow' : decisionOfRefusal(outcome.code)
+  ): Pick<ToolJudgement, 'verdict' | 'because'> {
     // In observe mode no rule changes what happens to a call.
-    const isObserved = control.call.get(verdict)?.mode === 'observe'
+    const isObserved = call.get(verdict)?.mode === 'observe'
     const conditions = isObserved ? [] : this.#conditional.filter(({ matches }) => matches(reference, 'tool'))
     if (conditions.length > 0) return { verdict: 'depends', because: conditions.map(({ text }) => text) }
+    const missing = [...new Set(possible.flatMap((one) => one.missing))]
+    if (missing.length > 0) return { verdict: 'unknown', because: missing }
     if (decision === 'escalate' || decision === 'confirm') return { verdict: 'approval', because: [] }
-    if (outcome.kind !== 'completed') {
-      const reason = (outcome.kind === 'denied' ? outcome.denial?.reason : undefined) ?? outcome.code
-      return { verdict: 'depends', because: [reason] }
-    }
-    const because = undecidedOf(control.call)
-    return because.length === 0 ? { verdict: 'allow', because } : { verdict: 'unknown', because }
-  }
-
-  async #limitsOf(who: Identity | undefined, called: CalledTool): Promise<string[]> {
-    const control = callOf(called)
-    if (who !== undefined) control.call.set(identity, who)
-    await judgeUnsent(this.#granting)(control)
-    return (control.call.get(limits) ?? []).map(describe)
+    return outcome.kind === 'completed'
+      ? { verdict: 'allow', because: [] }
+      : { verdict: 'depends', because: reasons }
   }
 }
 
@@ -156,8 +147,8 @@ function conditionalRules(rules: readonly DescribedRule[]): ConditionalRule[] {
 }
 
 /** A call without arguments, which is not sent. */
-function callOf({ server, tool, version }: CalledTool) {
-  return unsentCall(
+function callOf({ server, tool, version }: CalledTool, who: Identity | undefined): CallControl {
+  const control = unsentCall(
     callRequest({
       kind: 'tool',
       method: null,
@@ -168,6 +159,8 @@ function callOf({ server, tool, version }: CalledTool) {
       idempotencyKey: null,
     }),
   )
+  if (who !== undefined) control.call.set(trustedCaller, { identity: who, scopes: new EveryScope() })
+  return control
 }
 
 function identityOf({ tenant, kind, name }: NamedCaller): Identity {

@@ -1,27 +1,27 @@
-// Explains what a policy would decide about one call, by the stages' own explanations, in pipeline order. No stage is
-// started and none handles the call, so nothing is written, counted or contacted.
+// Explains what a policy decides about one call: the judge's decision, with the notes of the stages in their order.
 import {
-  type Call,
   callRequest,
   type Denied,
   decisionOfRefusal,
   denied,
   type ErrorCode,
   type Failed,
-  identity,
-  type Outcome,
   type Plugin,
-  type Stage,
+  policyTokens,
+  resolveOptional,
   statusOf,
+  type TrustedCaller,
+  trustedCaller,
 } from '@svc/core'
 import { parseJson } from '@svc/core/json'
 import { parseToolSegment } from '@svc/core/match'
-import { type CallControl, compose, type InsertedStage, type PlacedStage } from '@svc/core/pipeline'
+import type { CallControl, InsertedStage } from '@svc/core/pipeline'
+import { Judge, type Judgement } from '../judge/judge.js'
+import { listen, type Note, type StagePlace, WHOLE_STAGE } from '../judge/stages.js'
+import { unsentCall } from '../judge/unsent-call.js'
 import type { HostConfig, Policy } from '../policy/config.js'
-import { unsent, unsentCall } from '../policy/unsent-call.js'
 import { addressesOf } from '../stdio-targets/config.js'
 import { targetOf } from '../upstream/target.js'
-import { commandContext } from './command-context.js'
 
 export interface ExplainedCall {
   readonly tenant: string
@@ -43,14 +43,11 @@ interface ExplainedRefusal {
   readonly rule: string
 }
 
-/**
- * The decision of the policy; undecided if stages that do not explain themselves can change it. `otherwise` is the refusal by
- * the other stages, if they refuse the call.
- */
+/** `because`: what would have to be known. `otherwise` is the refusal by what is known, if that refuses the call. */
 export type ExplainedVerdict =
   | { readonly decision: 'allow' }
   | {
-      readonly decision: 'undecided'
+      readonly decision: 'unknown'
       readonly because: readonly string[]
       readonly otherwise?: ExplainedRefusal
     }
@@ -66,43 +63,85 @@ export interface CallExplanation {
 export async function explainCall(
   policy: Policy,
   requested: ExplainedCall,
-  baseDir: string,
+  place: StagePlace,
   inserted?: InsertedStage,
 ): Promise<CallExplanation> {
   const lines: string[] = []
-  const control = callFor(requested, isPlain(requested.server, policy.host))
-  const { call } = control
-  call.set(identity, identityOf(requested))
-  const context = commandContext(policy, { baseDir, warn: (message) => lines.push(`warning: ${message}`) })
-  const explanation = new Explanation(lines)
-  const stages = policy.plugins.flatMap((plugin) => {
-    const placed = explanation.place(plugin, plugin.create(policy.sections.get(plugin.name), context))
-    return inserted !== undefined && plugin.provides?.includes(inserted.within) === true
-      ? [placed, explanation.place(inserted, inserted.stage)]
-      : [placed]
+  const warn = (message: string) => void lines.push(`warning: ${message}`)
+  await using judge = await Judge.start(policy, {
+    place: { ...place, warn },
+    inserted,
+    runsUnstated: true,
+    through: 'end',
   })
-  const { reference, readings } = await call.request()
+  judge.clock.set({ time: Date.now() })
+  const control = callFor(requested, policy)
+  const noted: Note[] = []
+  listen(control.call, (note) => {
+    if (note.text !== '') noted.push(note)
+  })
+  const { reference, readings } = await control.call.request()
   lines.unshift(
     `call: ${reference} for ${describeCaller(requested)}`,
     ...readings.slice(1).map((reading) => `reading: the server could also read ${reading}`),
     `plugins: ${policy.plugins.map((plugin) => describePlugin(plugin, policy)).join(', ')}`,
   )
-  const unknown = unknownServer(requested.server, policy.host)
   // A gateway refuses such a call before the stages too.
-  const outcome = unknown ?? (await compose(stages, () => Promise.resolve(unsent))(control))
-  const verdict = explanation.verdict(outcome, call)
-  lines.push(`verdict: ${describeVerdict(verdict, requested.server)}`)
+  const unknown = unknownServer(requested.server, policy.host)
+  const verdict =
+    unknown === undefined
+      ? verdictOf(await judge.judge(control), control, noted)
+      : refusalOf(unknown, control, noted)
+  lines.push(
+    ...noted.map(({ stage, text }) => `${stage}: ${text}`),
+    `verdict: ${describeVerdict(verdict, requested.server)}`,
+  )
   return { lines, verdict }
+}
+
+function verdictOf(
+  { outcome, possible }: Judgement,
+  control: CallControl,
+  noted: readonly Note[],
+): ExplainedVerdict {
+  const refusal = outcome.kind === 'completed' ? undefined : refusalOf(outcome, control, noted)
+  const because = possible.map(({ stage, reason, missing }) =>
+    reason === WHOLE_STAGE
+      ? `${missing.join(', ')} is not known`
+      : `${stage}: ${missing.join(', ')} is not known`,
+  )
+  if (because.length === 0) return refusal ?? { decision: 'allow' }
+  return { decision: 'unknown', because, ...(refusal === undefined ? {} : { otherwise: refusal }) }
+}
+
+/** The rule is the detail of the finding, else the last note of the stage that ended the call. */
+function refusalOf(
+  outcome: Denied | Failed,
+  { call }: CallControl,
+  noted: readonly Note[],
+): ExplainedRefusal {
+  const { code, message } = outcome
+  const denial = outcome.kind === 'denied' ? outcome.denial : undefined
+  const finding = call.findings.find(({ reason }) => reason === denial?.reason)
+  const stage = finding?.stage ?? call.endedBy ?? 'gateway'
+  const last = noted.findLast((note) => note.stage === call.endedBy)?.text
+  return {
+    decision: decisionOfRefusal(code),
+    code,
+    reason: denial?.reason ?? message,
+    stage,
+    rule: finding?.detail ?? last ?? message,
+  }
 }
 
 function describeVerdict(verdict: ExplainedVerdict, server: string): string {
   switch (verdict.decision) {
     case 'allow':
       return `would be sent to server "${server}"`
-    case 'undecided': {
+    case 'unknown': {
       const { because, otherwise } = verdict
       const then = otherwise === undefined ? `sent to server "${server}"` : describeVerdict(otherwise, server)
-      return `undecided: ${because.join('; ')}; otherwise it would be ${then}`
+      return `unknown: ${because.join('; ')}; otherwise it would be ${then}`
     }
     case 'deny':
     case 'confirm':
@@ -113,7 +152,7 @@ function describeVerdict(verdict: ExplainedVerdict, server: string): string {
   }
 }
 
-function unknownServer(server: string, { targets }: HostConfig): Outcome | undefined {
+function unknownServer(server: string, { targets }: HostConfig): Denied | undefined {
   if (Object.hasOwn(targets, server)) return undefined
   const known = Object.keys(targets).join(', ') || 'none'
   return denied('TARGET_NOT_FOUND', `There is no server "${server}" in targets; known: ${known}.`)
@@ -125,113 +164,44 @@ function isPlain(server: string, { targets }: HostConfig): boolean {
   return address !== undefined && !targetOf(address).isMcp
 }
 
-/** A plugin, or a stage of the gateway. */
-type Placed = Pick<Plugin, 'name' | 'phase' | 'provides'>
-
-class Explanation {
-  readonly #lines: string[]
-  /** The innermost stage that refused, and its last line, which is the rule. */
-  #decided: { plugin: Placed; rule: string | undefined } | undefined
-  readonly #undecided: { plugin: Placed; why: string }[] = []
-
-  constructor(lines: string[]) {
-    this.#lines = lines
-  }
-
-  /** The stage with its explanation instead of its work. */
-  place(plugin: Placed, stage: Stage): PlacedStage {
-    const { name, provides } = plugin
-    return {
-      name,
-      stage: {
-        handle: async (call, next) => {
-          if (stage.explain === undefined) {
-            const isIdentity = provides?.some(({ index }) => index === identity.index) === true
-            const why = isIdentity ? 'the caller is taken from the command line' : 'it explains nothing'
-            this.#lines.push(`${name}: passed over, ${why}`)
-            if (!isIdentity) this.#undecided.push({ plugin, why: 'explains nothing' })
-            return next()
-          }
-          let rule: string | undefined
-          const say = (line: string) => {
-            rule = line
-            this.#lines.push(`${name}: ${line}`)
-          }
-          let hasAsked = false
-          const outcome = await stage.explain(
-            call,
-            () => {
-              hasAsked = true
-              return next()
-            },
-            say,
-            (why) => this.#undecided.push({ plugin, why }),
-          )
-          if (outcome.kind !== 'completed' && !hasAsked) this.#decided = { plugin, rule }
-          return outcome
-        },
-      },
-    }
-  }
-
-  verdict(outcome: Outcome, call: Call): ExplainedVerdict {
-    const refusal = outcome.kind === 'completed' ? undefined : this.#refusal(outcome, call)
-    const because = this.#undecided
-      .filter((one) => refusal === undefined || this.#mayChange(refusal, one.plugin, call))
-      .map(({ plugin, why }) => `stage ${plugin.name} ${why}`)
-    if (because.length === 0) return refusal ?? { decision: 'allow' }
-    return { decision: 'undecided', because, ...(refusal === undefined ? {} : { otherwise: refusal }) }
-  }
-
-  /** A finding that denies wins over one that escalates. A runtime may allow what findings deny, save by a ruling. */
-  #mayChange({ decision }: ExplainedRefusal, { phase }: Placed, call: Call): boolean {
-    if (this.#decided?.plugin.phase !== 'decision') return false
-    if (decision !== 'deny') return true
-    return phase === 'evaluation' && !call.findings.some(({ ruling }) => ruling === 'deny')
-  }
-
-  #refusal(outcome: Denied | Failed, call: Call): ExplainedRefusal {
-    const { code, message } = outcome
-    const denial = outcome.kind === 'denied' ? outcome.denial : undefined
-    const finding = call.findings.find(({ reason }) => reason === denial?.reason)
-    return {
-      decision: decisionOfRefusal(code),
-      code,
-      reason: denial?.reason ?? message,
-      stage: finding?.stage ?? this.#decided?.plugin.name ?? 'gateway',
-      rule: finding?.detail ?? this.#decided?.rule ?? message,
-    }
-  }
-}
-
-function callFor(requested: ExplainedCall, isInPath: boolean): CallControl {
+function callFor(requested: ExplainedCall, policy: Policy): CallControl {
   const segment = requested.tool.includes('@') ? requested.tool : `${requested.tool}@unversioned`
   const { tool, version } = parseToolSegment(segment)
   const bytes = Buffer.from(requested.args)
+  const { tenant, server, idempotencyKey: key } = requested
   const request = callRequest({
     kind: 'tool',
     method: null,
-    server: requested.server,
+    server,
     name: tool,
     version,
-    isInPath,
+    isInPath: isPlain(server, policy.host),
     args: parseJson(bytes),
     bytes: bytes.byteLength,
-    idempotencyKey: requested.idempotencyKey ?? null,
+    idempotencyKey: key ?? null,
   })
-  const { idempotencyKey: key } = requested
-  return unsentCall(request, {
+  const caller = callerOf(requested)
+  // Without an issuer, a caller with a user or roles is one whose token cannot be validated.
+  const knowsUsers = resolveOptional(policy.container, policyTokens.knowsUsers) !== false
+  const token = !knowsUsers && caller.identity.authenticated ? { authorization: 'Bearer e30.e30.e30' } : {}
+  const control = unsentCall(request, {
     showsForms: true,
-    ...(key === undefined ? {} : { headers: { 'idempotency-key': key } }),
+    headers: { 'x-tenant': tenant, ...token, ...(key === undefined ? {} : { 'idempotency-key': key }) },
   })
+  if (knowsUsers) control.call.set(trustedCaller, caller)
+  return control
 }
 
-function identityOf({ tenant, user, roles }: ExplainedCall) {
-  return {
-    tenant,
-    authenticated: user !== undefined || roles.length > 0,
-    roles,
-    ...(user === undefined ? {} : { user }),
+/** The caller has every scope, as a command line has no token. */
+function callerOf({ tenant, user, roles }: ExplainedCall): TrustedCaller {
+  const named = user === undefined ? {} : { user }
+  const authenticated = user !== undefined || roles.length > 0
+  return { identity: { tenant, authenticated, roles, ...named }, scopes: new EveryScope() }
+}
+
+class EveryScope extends Set<string> {
+  override has(): boolean {
+    return true
   }
 }
 

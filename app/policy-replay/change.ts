@@ -1,8 +1,8 @@
 // How the decision of a policy about a recorded call differs from the one that was recorded.
 
+import { stricter } from '../judge/judge.js'
 import type { Decided } from './decide.js'
 import type { RecordedVerdict } from './recorded-verdict.js'
-import { stricter } from './recorded-verdict.js'
 
 export const changes = [
   'same',

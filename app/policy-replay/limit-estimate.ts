@@ -1,9 +1,9 @@
 // Estimates what limits would have refused: recorded calls are counted in the order of their arrival by the stages that
 // count live calls. Retries that a refusal would have caused never came, so these are estimates.
 import { callRequest, type Identity, identity, type Limit, limits } from '@svc/core'
-import { compose, type Dispatch, type PlacedStage } from '@svc/core/pipeline'
-import type { VirtualClock } from '../memory-pipeline/clock.js'
-import { unsent, unsentCall } from '../policy/unsent-call.js'
+import { compose, type Dispatch } from '@svc/core/pipeline'
+import type { Judge } from '../judge/judge.js'
+import { unsent, unsentCall } from '../judge/unsent-call.js'
 
 export interface CountedCall {
   /** Milliseconds since the epoch. */
@@ -29,12 +29,11 @@ const WARM_UP_MS = 86_400_000
 /** The calls are sorted in place. */
 export async function estimateLimits(
   calls: CountedCall[],
-  stages: readonly PlacedStage[],
-  clock: VirtualClock,
+  { metering, clock }: Judge,
 ): Promise<LimitEstimate> {
   calls.sort((a, b) => a.at - b.at)
   const from = (calls[0]?.at ?? 0) + WARM_UP_MS
-  const count = compose(stages, commit)
+  const count = compose(metering, commit)
   const more = new Map<string, number>()
   let fewer = 0
   for (const call of calls) {

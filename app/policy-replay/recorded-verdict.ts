@@ -1,10 +1,7 @@
 // Reads from a record what the policy in force decided about its call.
 import { emergencyReason, type RecordedFinding } from '@svc/core'
 import type { SignedEnvelope } from '@svc/plugin-audit/log'
-
-/** From the least strict on. */
-export const decisions = ['allow', 'confirm', 'escalate', 'deny'] as const
-export type CallDecision = (typeof decisions)[number]
+import type { CallDecision } from '../judge/judge.js'
 
 export interface RecordedVerdict {
   readonly decision: CallDecision
@@ -52,8 +49,4 @@ export function verdictOf(record: SignedEnvelope, later: ReadonlySet<string>): R
   }
   if (decidedBy?.rule === undefined) return undefined
   return { decision: 'deny', reasons: [decidedBy.rule], findings: before, isWhole: false, isSent }
-}
-
-export function stricter(a: CallDecision, b: CallDecision): boolean {
-  return decisions.indexOf(a) > decisions.indexOf(b)
 }

@@ -1,9 +1,9 @@
 // The changes that a block would have made if it had been set, or lifted: the calls of a log that it matches, judged by the
 // policy in force with the blocks that would be in force then. It runs beside the calls of its process, so its time is limited.
 import type { InsertedStage } from '@svc/core/pipeline'
+import type { NamedRequest } from '../judge/recorded-call.js'
 import type { Policy } from '../policy/config.js'
 import { PolicyJudge } from './policy-judge.js'
-import type { NamedRequest } from './recorded-call.js'
 import { keptPolicyIn, recordsOf } from './recorded-logs.js'
 import { isCall } from './recorded-verdict.js'
 import { type ChangeGroup, Replay, type ReplayResult } from './replay.js'

@@ -1,11 +1,12 @@
 // Judges recorded calls by a new policy, and by the policies that were in force, and sums up what would change.
 import { isPending } from '@svc/core'
 import { callerNameIn, type SignedEnvelope } from '@svc/plugin-audit/log'
+import type { CallDecision, Judgement } from '../judge/judge.js'
 import { type Change, changeOf, isLoss, whyChanged } from './change.js'
 import { decideOn, type InForce } from './decide.js'
 import { type CountedCall, estimateLimits, type LimitEstimate } from './limit-estimate.js'
-import type { PolicyJudge, StageJudgement } from './policy-judge.js'
-import { type CallDecision, isCall, type RecordedVerdict, verdictOf } from './recorded-verdict.js'
+import type { PolicyJudge } from './policy-judge.js'
+import { isCall, type RecordedVerdict, verdictOf } from './recorded-verdict.js'
 
 /** One call whose decision changes, or may. */
 export interface ChangedCall {
@@ -139,7 +140,7 @@ export class Replay {
       estimate:
         this.#counted.length === 0
           ? undefined
-          : await estimateLimits(this.#counted, this.#settings.now.metering, this.#settings.now.clock),
+          : await estimateLimits(this.#counted, this.#settings.now.judging),
       hasLosses: this.#hasLosses,
     }
   }
@@ -169,7 +170,7 @@ export class Replay {
     return { judgement, isSame: false }
   }
 
-  #count({ ts, tenant, error, dedupe, server, tool }: SignedEnvelope, { limits }: StageJudgement): void {
+  #count({ ts, tenant, error, dedupe, server, tool }: SignedEnvelope, { limits }: Judgement): void {
     if (limits.length === 0 || dedupe === 'replay' || dedupe === 'duplicate') return
     const wasRefused = error === 'RATE_LIMITED' || error === 'QUOTA_EXCEEDED'
     this.#counted.push({ at: Date.parse(ts), tenant, tool: toolOf({ server, tool }), limits, wasRefused })

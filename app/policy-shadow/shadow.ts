@@ -21,7 +21,8 @@ export interface ShadowCandidate {
   readonly stages: ReadonlySet<string>
   /** Stages that decide after them: a call that reached these was allowed. */
   readonly later: ReadonlySet<string>
-  judge(call: Call, caller: Identity, request: CallRequest): Promise<ShadowDecision>
+  /** Undefined if the decision rests on what it does not know. */
+  judge(call: Call, caller: Identity, request: CallRequest): Promise<ShadowDecision | undefined>
   close(): Promise<void>
 }
 
@@ -106,6 +107,7 @@ export class Shadow {
     const began = this.#parts.clock.monotonic()
     try {
       const decision = await this.#candidate.judge(call, caller, request)
+      if (decision === undefined) return this.#add('skipped')
       const isSame = decision.decision === inForce.decision
       this.#add(isSame ? 'same' : 'different', () => ({
         tool: request.reference,

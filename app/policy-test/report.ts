@@ -1,6 +1,7 @@
 // The report of `svc policy test`: for people, as JSON, and as JUnit XML.
 import { visibleInLine } from '@svc/core/json'
-import type { CaseResult, ExplanationLine, Judged } from './run-case.js'
+import type { Note } from '../judge/stages.js'
+import type { CaseResult, Judged } from './run-case.js'
 import type { FileResult, PlacedEntry, PolicyTests } from './run-tests.js'
 
 const MAX_WIDTH = 64
@@ -14,7 +15,6 @@ export function reportLines(results: readonly PolicyTests[]): string[] {
     ...tests.files.flatMap((file) =>
       file.cases.flatMap((one) => caseLines(file, one, { width, rules: tests.rules })),
     ),
-    ...tests.notes.map((note) => `note: ${note}`),
     summaryOf(tests, results.length > 1),
     ...neverLines(tests.neverApplied),
   ])
@@ -35,22 +35,22 @@ function caseLines(
     const count = test.calls.reduce((sum, { times }) => sum + times, 0)
     return [`  ok    ${name}  ${count === 1 ? decisionOf(last) : `${count} calls`}`]
   }
-  const { call, number, judged, explanation } = difference
+  const { call, number, judged } = difference
   const which = test.calls.length === 1 ? '' : `call ${number}: `
   return [
     `  FAIL  ${name}  ${file}:${call.line ?? test.line ?? 1}`,
     `        ${which}expected ${expected(call)}, got ${decisionOf(judged)}`,
-    ...[judged.message, ...explanation.map((line) => explained(line, rules))]
+    ...[judged.message, ...judged.notes.map((note) => explained(note, rules))]
       .filter((line) => line !== '')
       .map((line) => `        ${visibleInLine(line)}`),
   ]
 }
 
 /** A rule comes with its place instead of its section. */
-function explained({ section, text, rule }: ExplanationLine, rules: readonly PlacedEntry[]): string {
-  const entry = rules.find(({ name }) => name === rule)
-  if (rule === undefined || entry === undefined) return `${section}: ${text}`
-  return `${rule} (${entry.file}:${entry.line ?? 1})  ${text.slice(rule.length + 2)}`
+function explained({ stage, text, entry }: Note, rules: readonly PlacedEntry[]): string {
+  const rule = entry?.kind === 'rule' ? rules.find(({ path }) => `${path}` === `${entry.path}`) : undefined
+  if (rule === undefined) return `${stage}: ${text}`
+  return `${rule.name} (${rule.file}:${rule.line ?? 1})  ${text.slice(rule.name.length + 2)}`
 }
 
 function expected({
@@ -90,7 +90,7 @@ export function totals(files: readonly FileResult[]): { readonly passed: number;
 
 export function reportJson(results: readonly PolicyTests[]): object {
   return {
-    policies: results.map(({ policy, files, counts, percent, neverApplied, notes }) => ({
+    policies: results.map(({ policy, files, counts, percent, neverApplied }) => ({
       policy,
       ...totals(files),
       cases: files.flatMap(({ file, cases }) => cases.map((one) => jsonOf(file, one))),
@@ -107,7 +107,6 @@ export function reportJson(results: readonly PolicyTests[]): object {
           line,
         })),
       },
-      notes,
     })),
   }
 }
@@ -116,13 +115,12 @@ function jsonOf(file: string, { test, last, difference }: CaseResult): object {
   const { name, line } = test
   if (difference === undefined)
     return { name, file, line, ok: true, decision: last.decision, reasons: last.reasons }
-  const { call, number, judged, explanation } = difference
+  const { call, number, judged } = difference
   const { expect, reason } = call
   return {
     ...{ name, file, line: call.line ?? line, ok: false, call: number },
     expected: { decision: expect, ...(reason === undefined ? {} : { reason }) },
     ...judged,
-    explanation,
   }
 }
 

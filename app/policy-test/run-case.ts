@@ -1,41 +1,27 @@
 // Runs the calls of one case through the stages of the policy, one after the other.
-import {
-  type Call,
-  callRequest,
-  decisionOfRefusal,
-  idempotency,
-  type Outcome,
-  type Plugin,
-  resolveOptional,
-  type SectionEntry,
-  services,
-} from '@svc/core'
+import { callRequest, idempotency, resolveOptional, type SectionEntry, services } from '@svc/core'
 import type { CallControl } from '@svc/core/pipeline'
 import { agentOf } from '../http/call-headers.js'
 import { trustCaller } from '../in-process/tool-call.js'
-import { type At, VirtualClock } from '../memory-pipeline/clock.js'
-import { type TestPipeline, testPipeline } from '../memory-pipeline/test-pipeline.js'
+import type { At } from '../judge/clock.js'
+import { Judge, type Judgement } from '../judge/judge.js'
+import { listen, type Note } from '../judge/stages.js'
+import { unsentCall } from '../judge/unsent-call.js'
 import type { Policy } from '../policy/config.js'
-import { unsentCall } from '../policy/unsent-call.js'
 import { addressesOf } from '../stdio-targets/config.js'
 import { targetOf } from '../upstream/target.js'
 import { REPLAY, type TestCall, type TestCase } from './test-file.js'
 
-/** `error`: the gateway failed, so the policy decided nothing. */
-export type TestDecision = 'allow' | 'deny' | 'confirm' | 'escalate' | 'error'
+/** `error`: the gateway failed, so the policy decided nothing. `unknown`: it depends on what the test does not say. */
+export type TestDecision = 'allow' | 'deny' | 'confirm' | 'escalate' | 'error' | 'unknown'
 
 export interface Judged {
   readonly decision: TestDecision
   /** Every name of the reason: the token that decided, and the error code. */
   readonly reasons: readonly string[]
   readonly message: string
-}
-
-export interface ExplanationLine {
-  readonly section: string
-  readonly text: string
-  /** The name of the rule with which the text begins. */
-  readonly rule?: string
+  /** What the stages said of the call. */
+  readonly notes: readonly Note[]
 }
 
 /** A call whose decision is not the expected one. */
@@ -44,8 +30,6 @@ interface Difference {
   /** Counts from 1. */
   readonly number: number
   readonly judged: Judged
-  /** The explanations of the stages about the call. */
-  readonly explanation: readonly ExplanationLine[]
 }
 
 export interface CaseResult {
@@ -71,36 +55,32 @@ export async function runCase(test: TestCase, run: CaseRun): Promise<CaseResult>
 
 /** The stages of a policy with unused limits and keys. */
 export class CaseRunner implements AsyncDisposable {
-  readonly #pipeline: TestPipeline
-  readonly #clock: VirtualClock
+  readonly #judge: Judge
   readonly #run: CaseRun
 
-  private constructor(run: CaseRun, at: At | undefined) {
-    this.#clock = new VirtualClock()
-    this.#clock.set(at)
+  private constructor(judge: Judge, run: CaseRun) {
+    this.#judge = judge
     this.#run = run
-    this.#pipeline = testPipeline(run.policy, this.#clock, run)
   }
 
   static async start(run: CaseRun, at?: At): Promise<CaseRunner> {
-    const runner = new CaseRunner(run, at)
-    await runner.#pipeline.judging.start()
-    return runner
+    const judge = await Judge.start(run.policy, { place: run, runsUnstated: true, through: 'end' })
+    judge.clock.set(at)
+    return new CaseRunner(judge, run)
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.#pipeline.judging.stop()
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#judge[Symbol.asyncDispose]()
   }
 
   async run(test: TestCase): Promise<CaseResult> {
-    let last: Judged = { decision: 'error', reasons: [], message: 'no call ran' }
+    let last: Judged = { decision: 'error', reasons: [], message: 'no call ran', notes: [] }
     for (const [index, call] of test.calls.entries()) {
-      this.#clock.set(call.at)
+      this.#judge.clock.set(call.at)
       for (let time = 0; time < call.times; time++) {
         last = await this.judge(call)
         if (isExpected(call, last)) continue
-        const explanation = await this.#explain(call)
-        return { test, last, difference: { call, number: index + 1, judged: last, explanation } }
+        return { test, last, difference: { call, number: index + 1, judged: last } }
       }
     }
     return { test, last, difference: undefined }
@@ -108,33 +88,16 @@ export class CaseRunner implements AsyncDisposable {
 
   async judge(tested: TestCall): Promise<Judged> {
     const control = await this.#controlOf(tested)
-    const outcome = await this.#pipeline.judging.run(control)
-    for (const entry of this.#appliedTo(control.call)) this.#run.applied(entry)
-    return judgedBy(outcome, control.call)
-  }
-
-  /** The explanations of stages that report findings; of rules, only of those that apply to the call. */
-  async #explain(tested: TestCall): Promise<ExplanationLine[]> {
-    const lines: ExplanationLine[] = []
-    const say = ({ name, phase = 'inspection' }: Plugin, text: string) => {
-      if (!explaining.has(phase)) return
-      const rule = this.#rules.find((one) => text.startsWith(`${one.name}: `))
-      lines.push({ section: name, text, ...(rule === undefined ? {} : { rule: rule.name }) })
-    }
-    const control = await this.#controlOf(tested)
-    await this.#pipeline.explaining(say).run(control)
-    const applied = new Set(this.#appliedTo(control.call).map(({ name }) => name))
-    return lines.filter(({ rule }) => rule === undefined || applied.has(rule))
-  }
-
-  get #rules(): SectionEntry[] {
-    return this.#pipeline.stages
-      .flatMap(({ stage }) => stage.entries?.all ?? [])
-      .filter(({ kind }) => kind === 'rule')
-  }
-
-  #appliedTo(call: Call): SectionEntry[] {
-    return this.#pipeline.stages.flatMap(({ stage }) => stage.entries?.appliedTo(call) ?? [])
+    const notes: Note[] = []
+    listen(
+      control.call,
+      (note) => {
+        if (note.entry !== undefined) this.#run.applied(note.entry)
+        if (note.text !== '') notes.push(note)
+      },
+      tested.answers,
+    )
+    return judgedBy(await this.#judge.judge(control), notes)
   }
 
   async #controlOf({ subject, args, idempotencyKey, headers, caller }: TestCall): Promise<CallControl> {
@@ -155,7 +118,7 @@ export class CaseRunner implements AsyncDisposable {
       ...(idempotencyKey === null ? {} : { 'idempotency-key': idempotencyKey }),
     }
     const { agent } = agentOf(sent)
-    const control = unsentCall(request, { headers: sent, agent, receivedAt: this.#clock.now() })
+    const control = unsentCall(request, { headers: sent, agent, receivedAt: this.#judge.clock.now() })
     if (caller !== undefined && 'identity' in caller) trustCaller(control.call, caller.identity)
     return control
   }
@@ -168,7 +131,7 @@ export class CaseRunner implements AsyncDisposable {
     claims: Parameters<MakeToken>[0]
     isWhole: boolean
   }): Promise<string> {
-    const make = resolveOptional(this.#pipeline.container, services.testToken)
+    const make = resolveOptional(this.#judge.container, services.testToken)
     return make === undefined ? 'e30.e30.e30' : make(claims, isWhole)
   }
 }
@@ -177,29 +140,24 @@ type MakeToken = NonNullable<(typeof services.testToken)['type']>
 
 const methods = { tool: 'tools/call', prompt: 'prompts/get', resource: 'resources/read' } as const
 
-const explaining: ReadonlySet<string> = new Set([
-  'authentication',
-  'authorization',
-  'inspection',
-  'evaluation',
-])
-
 function isExpected({ expect, reason }: TestCall, { decision, reasons }: Judged): boolean {
   return decision === expect && (reason === undefined || reasons.includes(reason))
 }
 
-function judgedBy(outcome: Outcome, call: Call): Judged {
+function judgedBy({ outcome, decision, possible, call }: Judgement, notes: readonly Note[]): Judged {
+  const found = call?.findings.map(({ reason }) => reason) ?? []
+  if (possible.length > 0) {
+    const missing = [...new Set(possible.flatMap((one) => one.missing))]
+    return { decision: 'unknown', reasons: missing, message: `${missing.join(', ')} is not known`, notes }
+  }
   if (outcome.kind === 'completed') {
-    const isReplay = call.get(idempotency) === REPLAY
-    const found = call.findings.map(({ reason }) => reason)
-    return { decision: 'allow', reasons: isReplay ? [REPLAY, ...found] : found, message: '' }
+    const isReplay = call?.get(idempotency) === REPLAY
+    return { decision: 'allow', reasons: isReplay ? [REPLAY, ...found] : found, message: '', notes }
   }
   const { code, message } = outcome
-  if (outcome.kind === 'failed') return { decision: 'error', reasons: [code], message }
+  if (outcome.kind === 'failed') return { decision: 'error', reasons: [code], message, notes }
   const decided = outcome.denial?.reason
   const reasons = [...(decided === undefined ? [] : [decided]), code]
-  const decision = decisionOfRefusal(code)
-  if (decision === 'deny') return { decision, reasons, message }
-  const found = call.findings.map(({ reason }) => reason)
-  return { decision, reasons: [...new Set([...found, ...reasons])], message }
+  if (decision === 'deny') return { decision, reasons, message, notes }
+  return { decision, reasons: [...new Set([...found, ...reasons])], message, notes }
 }

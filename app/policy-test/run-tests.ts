@@ -4,8 +4,7 @@ import { basename, dirname, relative, resolve } from 'node:path'
 import { policyTokens, resolveOptional, type SectionEntry } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import { type Diagnostic, locateInText, mistakeAt, sortedByPosition } from '@svc/core/policy'
-import { VirtualClock } from '../memory-pipeline/clock.js'
-import { testPipeline, unjudged } from '../memory-pipeline/test-pipeline.js'
+import { sectionEntries } from '../judge/section-entries.js'
 import type { Policy } from '../policy/config.js'
 import { Coverage, type CoverageCount } from './coverage.js'
 import { type CaseResult, runCase } from './run-case.js'
@@ -31,7 +30,6 @@ export interface PolicyTests {
   /** The rules of the policy, for their places. */
   readonly rules: readonly PlacedEntry[]
   readonly neverApplied: readonly PlacedEntry[]
-  readonly notes: readonly string[]
 }
 
 export interface TestSettings {
@@ -112,12 +110,7 @@ async function openPolicy(file: string, settings: TestSettings): Promise<OpenPol
   const loaded = await settings.load(file)
   if (!('policy' in loaded)) return loaded.mistakes
   const { policy } = loaded
-  const { stages } = testPipeline(policy, new VirtualClock(), {
-    baseDir: dirname(resolve(file)),
-    env: settings.env,
-  })
-  const coverage = new Coverage(stages.flatMap(({ stage }) => stage.entries?.all ?? []))
-  return { file, policy, coverage, files: [] }
+  return { file, policy, coverage: new Coverage(sectionEntries(policy)), files: [] }
 }
 
 async function resultOf({ file, policy, coverage, files }: OpenPolicy): Promise<PolicyTests> {
@@ -126,5 +119,5 @@ async function resultOf({ file, policy, coverage, files }: OpenPolicy): Promise<
   const { counts, percent } = coverage
   const rules = coverage.rules.map(placed)
   const neverApplied = coverage.neverApplied.map(placed)
-  return { policy: file, files, counts, percent, rules, neverApplied, notes: unjudged(policy) }
+  return { policy: file, files, counts, percent, rules, neverApplied }
 }

@@ -11,7 +11,8 @@ import {
   unknownServer,
 } from '@svc/core/policy'
 import { z } from 'zod'
-import type { At } from '../memory-pipeline/clock.js'
+import type { At } from '../judge/clock.js'
+import type { Answers } from '../judge/stages.js'
 import { type TestCaller, testCallerOf } from './test-caller.js'
 
 const claims = z.record(z.string(), z.unknown()).describe('The claims of a token of the issuer.')
@@ -66,6 +67,12 @@ const call = {
     .max(100_000)
     .default(1)
     .describe('How often it is called, each with the same result.'),
+  answers: z
+    .record(z.string(), z.enum(['allow', 'deny', 'escalate', 'clarify']))
+    .default({})
+    .describe(
+      'What stages that would ask others are taken to decide, by section, such as `runtime: deny`. Without it such a decision is unknown.',
+    ),
   expect: z
     .enum(['allow', 'deny', 'confirm', 'escalate'])
     .describe(
@@ -130,6 +137,8 @@ export interface TestCall {
   readonly times: number
   readonly expect: ParsedCall['expect']
   readonly reason: string | undefined
+  /** What stages that ask others are taken to decide, by section. */
+  readonly answers: Answers
 }
 
 export interface TestCase {
@@ -227,6 +236,7 @@ class CaseReader {
       times: call.times,
       expect: call.expect,
       reason: call.reason,
+      answers: call.answers,
     }
   }
 

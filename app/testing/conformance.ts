@@ -9,6 +9,7 @@ import {
   failed,
   identity,
   limits,
+  notes,
   type Outcome,
   type Plugin,
   type Slot,
@@ -188,19 +189,18 @@ function calls(plugin: Plugin, options: ConformanceOptions): ConformanceTest[] {
           assert.deepEqual(undeclaredSlots(plugin, set), [], 'set, and not in provides')
         }
       })),
-    test('explains a call without having been started, without an error', () =>
+    test('decides alike about a call whose notes somebody reads', () =>
       withStage(plugin, options, async (stage) => {
-        for (const control of everyKindOfCall()) {
-          const { call } = control
-          const set = recordSlots(fillSlots(plugin, options, control).call)
-          let nextCalls = 0
-          const next = async () => {
-            nextCalls++
-            return served
+        await start(stage)
+        const controls = everyKindOfCall()
+        for (const [index, noted] of everyKindOfCall().entries()) {
+          noted.call.set(notes, (text) => assert.equal(typeof text, 'string'))
+          const decide = async (control = fakeCallControl()) => {
+            fillSlots(plugin, options, control)
+            const { outcome } = await attemptCall(stage, control, () => served, limitOf(options))
+            return outcome.kind
           }
-          await stage.explain?.(call, next, (line) => assert.equal(typeof line, 'string'))
-          assert.ok(nextCalls <= 1, `next() was called ${nextCalls} times`)
-          assert.deepEqual(undeclaredSlots(plugin, set), [], 'set, and not in provides')
+          assert.equal(await decide(noted), await decide(controls[index]), 'another decision with notes')
         }
       })),
   ]

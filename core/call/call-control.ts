@@ -6,9 +6,9 @@ import type { Finding } from './finding.js'
 import { Interruptions } from './interruptions.js'
 import { Judgement } from './judgement.js'
 import type { MaybePromise } from './maybe-promise.js'
+import { judgedOnly } from './notes.js'
 import { type Denied, type Failed, type Outcome, type Sent, unsentOutcome } from './outcome.js'
 import { CallProgress } from './progress.js'
-import { recordedCall } from './recorded.js'
 import type { CallAgent, CallProtocol, CallRequest, CallTarget, CallTrace } from './request.js'
 import { SettleHandlers, type Settlement } from './settle-handlers.js'
 import { SlotValues } from './slot.js'
@@ -115,7 +115,7 @@ export class CallControl {
   }
 
   addFinding(finding: Finding): void {
-    if (finding.possible !== undefined && this.slots.get(recordedCall) !== undefined) {
+    if (finding.possible !== undefined && this.slots.get(judgedOnly) !== undefined) {
       this.judgement.possible.push(finding)
       return
     }

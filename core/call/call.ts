@@ -6,6 +6,7 @@ import type { ErrorCode } from './errors.js'
 import type { Finding, RecordedFinding } from './finding.js'
 import type { ReferenceRule } from './judgement.js'
 import type { MaybePromise } from './maybe-promise.js'
+import { notes, type SectionEntry } from './notes.js'
 import type { Denied, Failed, Outcome, Sent } from './outcome.js'
 import type { Hold } from './progress.js'
 import type { CallAgent, CallProtocol, CallRequest, CallTarget, CallTrace, RequestKind } from './request.js'
@@ -132,6 +133,16 @@ export class Call {
   /** The findings with their effects; `reported` if no stage has set a verdict. */
   judgedFindings(): RecordedFinding[] {
     return this.#control.judgement.recorded(this.get(verdict))
+  }
+
+  /** Whether somebody reads the notes: a stage that has to make a text for one asks first. */
+  get isNoted(): boolean {
+    return this.get(notes) !== undefined
+  }
+
+  /** Explains in one line what the stage decides. `entry` is an entry of the policy that applies to the call; its text may be empty. */
+  note(text: string, entry?: SectionEntry): void {
+    this.get(notes)?.(text, entry)
   }
 
   /** Adds a rule on references: it applies to this call's reference and to the entries of lists in its response. */

@@ -128,7 +128,15 @@ interface PluginIdentity<Config = unknown> {
   readonly nestedIn?: string
   /** Reason tokens of its stage's findings, if they are not core's: a policy's `deny_on` may name them. */
   readonly reasons?: readonly string[]
+  /**
+   * What its stage reaches beside the call. Tools that judge calls run one without effects, or with stores alone, which it
+   * keeps in memory (`services.inMemory`); what one decides that asks others over the network is unknown to them. A plugin
+   * that states nothing runs in `svc policy test` and `explain`, and is unknown to replays and shadows.
+   */
+  readonly effects?: StageEffects
 }
+
+export type StageEffects = 'none' | 'stores' | 'network'
 
 /** How a plugin is connected with others. */
 interface PluginWiring<Config = unknown> {
@@ -159,11 +167,6 @@ interface PluginDiagnostics<Config = unknown> {
    * It leaves nothing behind, and its messages contain no secret.
    */
   doctor?(config: Config, context: PluginContext): Promise<readonly DoctorCheck[]>
-  /**
-   * Binds stores and connections in memory, before `register`, so that its stage judges calls for `svc policy test`
-   * without anything outside the process. The stage of a plugin without it explains calls instead of handling them.
-   */
-  bindInMemory?(config: Config, context: PluginContext): void
   /**
    * Compares two configurations of the section that differ, for `svc policy diff`; undefined stands for a policy
    * without the section. It must find every call that only `after` allows, or say that something is not compared.

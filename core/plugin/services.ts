@@ -153,4 +153,6 @@ export const services = {
   describeResource: token<DescribeResource>('DescribeResource'),
   /** Absent if tokens are not validated. */
   testToken: token<MakeTestToken>('TestToken'),
+  /** Bound by tools that judge calls: plugins keep their stores in memory and ask nobody. */
+  inMemory: token<true>('InMemory'),
 } as const

@@ -26,41 +26,14 @@ export interface Stage {
    * this stage has none. Rejects with `Refusal` when it is not available.
    */
   ownCredential?(server: string): Promise<Credential | undefined>
-  /**
-   * Describes for `svc policy explain` what the stage would do, without effects outside the call. Where only a run would
-   * show whether it refuses the call, it says why by `undecided`, as a predicate. A stage without it is skipped, and a
-   * call that no stage refuses is undecided.
-   */
-  explain?(
-    call: Call,
-    next: Next,
-    say: (line: string) => void,
-    undecided?: (why: string) => void,
-  ): MaybePromise<Outcome>
-  /** The entries of its section that apply to some calls only, for the coverage of `svc policy test`. */
-  readonly entries?: SectionEntries
-}
-
-/** An entry of a section that applies to some calls only. */
-export interface SectionEntry {
-  readonly kind: 'rule' | 'plan' | 'pattern'
-  readonly name: string
-  /** From the policy's root, beginning with the section. */
-  readonly path: readonly (string | number)[]
-}
-
-export interface SectionEntries {
-  readonly all: readonly SectionEntry[]
-  /** The entries of `all` that apply to a call which has run. */
-  appliedTo(call: Call): readonly SectionEntry[]
 }
 
 /** The stage of a section with `enabled: false`, which may stay in the policy. `effect` says what follows, for explanations. */
 export function disabledStage(effect: string): Stage {
+  const text = `enabled is false: ${effect}`
   return {
-    handle: (_call, next) => next(),
-    explain(_call, next, say) {
-      say(`enabled is false: ${effect}`)
+    handle(call, next) {
+      call.note(text)
       return next()
     },
   }

@@ -41,7 +41,8 @@ const fromEnvironment: JsonSchema = {
 }
 
 function inBothSpellings(schema: JsonSchema): JsonSchema {
-  const { properties, required, additionalProperties, items, anyOf, ...rest } = schema
+  // Which values are entries that apply to some calls only is for tools of this project.
+  const { properties, required, additionalProperties, items, anyOf, entry: _, ...rest } = schema
   if (
     rest.type === 'integer' ||
     rest.type === 'number' ||

@@ -9,6 +9,7 @@ import { messageOf } from '../json/message.js'
 import type { BoardDirectory, OpenBoard } from '../plugin/board.js'
 import { hostClock } from '../plugin/host-clock.js'
 import type { PluginContext } from '../plugin/plugin.js'
+import { services } from '../plugin/services.js'
 import type { OpenSharedStore } from '../plugin/shared-store.js'
 import type { StoreLifecycle } from '../plugin/store-lifecycle.js'
 import { type Clock, resolveOptional, tokens } from '../plugin/tokens.js'
@@ -59,6 +60,8 @@ export interface StoreOptions<T> extends Omit<GuardOptions<T>, 'timeoutMs'> {
 
 export class StoreResource<T extends StoreLifecycle> {
   readonly clock: Clock
+  /** The kind that the policy names, or the name of the store from code. */
+  readonly source: string
   #options: StoreOptions<T>
   #context: PluginContext
   #key: string
@@ -67,20 +70,22 @@ export class StoreResource<T extends StoreLifecycle> {
   #leases: { release(): Promise<void> }[] = []
 
   /** @throws {Error} if `kinds` does not have the kind */
-  constructor(options: StoreOptions<T>, context: PluginContext) {
+  constructor(configured: StoreOptions<T>, context: PluginContext) {
+    const options = inMemoryIf(resolveOptional(context.container, services.inMemory) === true, configured)
     const { section, kind, kinds, settings, instance } = options
     if (instance === undefined && !Object.hasOwn(kinds, kind)) {
       const known = Object.keys(kinds).join(', ')
       throw new Error(`${section}.adapter: no adapter named "${kind}" is registered; known are ${known}`)
     }
     this.#options = options
+    this.source = configured.instance?.name ?? configured.kind
     this.#context = context
     this.clock = resolveOptional(context.container, tokens.Clock) ?? hostClock
     // The whole configuration of the store, hashed because the URL may contain a password.
     const { redisUrl, redis, namespace, timeoutMs } = settings
-    const configured =
+    const place =
       redisUrl === undefined ? { dir: this.#dir } : { redisUrl, redis: { ...redis }, namespace, timeoutMs }
-    this.#key = `${section}:${instance?.name ?? `${kind} ${sha256Hex(canonicalize(configured))}`}`
+    this.#key = `${section}:${instance?.name ?? `${kind} ${sha256Hex(canonicalize(place))}`}`
   }
 
   get name(): string {
@@ -90,11 +95,6 @@ export class StoreResource<T extends StoreLifecycle> {
   /** The names of the operations. */
   get operations(): readonly string[] {
     return Object.keys(this.#options.operations)
-  }
-
-  /** The kind, or the name of the store from code. */
-  get source(): string {
-    return this.#options.instance?.name ?? this.#options.kind
   }
 
   /** The guarded store. @throws {Error} before the start and after the stop */
@@ -258,6 +258,17 @@ export class StoreResource<T extends StoreLifecycle> {
     const { baseDir, stateDir } = this.#context
     const { settings, section } = this.#options
     return settings.dir === undefined ? resolve(stateDir, section) : resolve(baseDir, settings.dir)
+  }
+}
+
+/** A tool that judges calls keeps what it counts in memory, whatever store the policy has. */
+function inMemoryIf<T>(inMemory: boolean, options: StoreOptions<T>): StoreOptions<T> {
+  if (!inMemory) return options
+  return {
+    ...options,
+    kind: 'memory',
+    instance: undefined,
+    settings: { timeoutMs: options.settings.timeoutMs },
   }
 }
 

@@ -2,7 +2,6 @@
 import { readFileSync } from 'node:fs'
 import { resolve as resolvePath } from 'node:path'
 import {
-  bind,
   type DoctorCheck,
   definePlugin,
   disabledStage,
@@ -14,8 +13,10 @@ import {
   resolve,
   resolveOptional,
   type Stage,
+  services,
   sideEffects,
   tokens,
+  Unrecorded,
 } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import { type Ap2Config, ap2Schema } from './config.js'
@@ -53,11 +54,7 @@ export const ap2Plugin = definePlugin({
     ),
   ],
   check: checkSection,
-  bindInMemory: (_config, { container }) => {
-    const resolve = async () => Promise.reject(new Error('did:web is not asked in a test of the policy'))
-    bind(container, didMethods, { useValue: { ...resolveOptional(container, didMethods), web: { resolve } } })
-  },
-
+  effects: 'stores',
   create: (config, context) =>
     config.enabled ? stageOf(config, context) : disabledStage('mandates are not read'),
 
@@ -107,13 +104,20 @@ function stageOf(config: Ap2Config, context: PluginContext): Stage {
 
 function issuerKeys({ trust }: Ap2Config, { container, baseDir }: PluginContext, web: DidWeb): IssuerKeys {
   const { issuersAllowlist, issuers } = trust
+  const inMemory = resolveOptional(container, services.inMemory) === true
   return new IssuerKeys({
     allowed: new Set(issuersAllowlist ?? Object.keys(issuers)),
     didMethods: trust.didMethods === undefined ? undefined : new Set(trust.didMethods),
     pinned: pinnedKeys(issuers, baseDir),
-    methods: { key: didKey, jwk: didJwk, web, ...resolveOptional(container, didMethods) },
+    methods: {
+      ...{ key: didKey, jwk: didJwk, web: inMemory ? unaskedWeb : web },
+      ...resolveOptional(container, didMethods),
+    },
   })
 }
+
+/** What another host would respond is not known to tools that judge calls. */
+const unaskedWeb = { resolve: () => Promise.reject(new Unrecorded(['the keys of the issuer'])) }
 
 function didWeb({ trust }: Ap2Config, { container, baseDir }: PluginContext): DidWeb {
   const { allowPrivate, caFile, timeoutMs, maxAgeSec } = trust.didWeb

@@ -123,12 +123,6 @@ function isPayment(kind: VerifiedMandate['kind']): boolean {
   return kind === 'payment' || kind === 'user_payment'
 }
 
-interface ExplainedParts {
-  readonly requirement: MandateRequirement
-  readonly headers: HeaderNames
-  readonly keys: IssuerKeys
-}
-
 const effects = {
   '': 'enforcement.deny_on decides about its findings',
   observe: 'its findings are reported and never deny',
@@ -136,34 +130,35 @@ const effects = {
   full: 'each of its findings denies',
 } as const
 
-/** Whether only the mandate of the call would decide. */
+interface ExplainedParts {
+  readonly requirement: MandateRequirement
+  readonly headers: HeaderNames
+  readonly keys: IssuerKeys
+}
+
+/** Notes which mandate the call needs, and by what it is judged. */
 export function explainMandates(
   call: Call,
   request: CallRequest,
   { requirement, headers, keys }: ExplainedParts,
-  say: (line: string) => void,
-): boolean {
+): void {
   const reading = requirement.readingOf(request)
-  const outside = requirement.outside(request, call.get(sideEffects))
-  if (outside !== undefined) {
-    call.addFinding(outside)
-    say(`${outside.reason}: ${outside.detail}`)
-  }
   if (reading === undefined) {
-    if (outside === undefined) say('mandates do not apply: it is not a tool that ap2.tools.allow matches')
-    return false
+    call.note('mandates do not apply: it is not a tool that ap2.tools.allow matches')
+    return
   }
-  if (reading !== request.reference) say(`mandates apply: the call can be read as ${reading}`)
-  const isRequired = requirement.isRequired(call, request)
-  const effect = effects[requirement.mode]
-  say(`${isRequired ? 'needs a mandate' : 'verifies a mandate if the call has one'}; ${effect}`)
-  if (requirement.role === 'payment') say('a payment mandate is verified without its checkout')
-  say(`mandates are in ${headers.intent}, ${headers.cart} or ${headers.bundle}`)
+  if (reading !== request.reference) call.note(`mandates apply: the call can be read as ${reading}`)
+  const needs = requirement.isRequired(call, request)
+    ? 'needs a mandate'
+    : 'verifies a mandate if the call has one'
+  call.note(`${needs}; ${effects[requirement.mode]}`)
+  if (requirement.role === 'payment') call.note('a payment mandate is verified without its checkout')
+  call.note(`mandates are in ${headers.intent}, ${headers.cart} or ${headers.bundle}`)
   const { allowed } = keys
-  say(`accepted issuers: ${allowed.length === 0 ? 'none, so every mandate is refused' : allowed.join(', ')}`)
-  for (const binding of requirement.bindingsOf(request)) say(describeBinding(binding))
-  if (isRequired) say('assumes a valid mandate for these arguments')
-  return isRequired && requirement.mode !== 'observe'
+  call.note(
+    `accepted issuers: ${allowed.length === 0 ? 'none, so every mandate is refused' : allowed.join(', ')}`,
+  )
+  for (const binding of requirement.bindingsOf(request)) call.note(describeBinding(binding))
 }
 
 function describeBinding(binding: ArgumentBinding | undefined): string {

@@ -95,23 +95,10 @@ export class Ap2Stage implements Stage {
     return this.#handleTool(call, next)
   }
 
-  async explain(
-    call: Call,
-    next: Next,
-    say: (line: string) => void,
-    undecided?: (why: string) => void,
-  ): Promise<Outcome> {
-    const { requirement, headers, keys } = this.#parts
-    const rule = requirement.ruleFor(call)
-    if (rule !== undefined) call.addReferenceRule(rule)
-    const parts = { requirement, headers, keys }
-    if (explainMandates(call, await call.request(), parts, say)) undecided?.('would verify a mandate')
-    return next()
-  }
-
   async #handleTool(call: Call, next: Next): Promise<Outcome> {
     const request = await call.request()
     const { requirement, notice, meter } = this.#parts
+    if (call.isNoted) explainMandates(call, request, this.#parts)
     if (!requirement.applies(request)) return this.#outside(call, request, next)
     if (notice !== undefined) noticeOnDenial(call, this.#callerOf(call).tenant, notice)
     const outside = requirement.outside(request, call.get(sideEffects))

@@ -23,7 +23,7 @@ import {
   type Stage,
 } from '@svc/core'
 import { messageOf } from '@svc/core/json'
-import { CallIntent, describeIntent, type IntentRule } from './intent/call-intent.js'
+import { CallIntent, type IntentRule } from './intent/call-intent.js'
 import type { IntentTracker } from './intent/tracker.js'
 import type { AuditEnvelope } from './log/format/envelope.js'
 import type { LogSource, OpenLog } from './open-log.js'
@@ -167,25 +167,6 @@ export class AuditStage implements Stage {
     const payloads = this.#payloads
     if (payloads === undefined) return next()
     return after(next(), (outcome) => payloads.capture(call, outcome))
-  }
-
-  async explain(call: Call, next: Next, say: (line: string) => void): Promise<Outcome> {
-    const { failureMode, intent, log, rawPreviewBytes } = this.#parts
-    say(`would record the call; when the log cannot be written: ${failureMode}`)
-    if (rawPreviewBytes !== undefined) {
-      say(`would keep redacted previews of both directions, of at most ${rawPreviewBytes} bytes`)
-    }
-    const outcome = await next()
-    // The inner stages determine what the call may change.
-    const isSent = outcome.kind === 'completed'
-    say(
-      describeIntent(
-        { which: log.supportsIntents ? intent : 'unsupported', failureMode, isSent },
-        await call.request(),
-        call,
-      ),
-    )
-    return outcome
   }
 
   #ruleOf(intents: IntentTracker | undefined): IntentRule | undefined {

@@ -35,6 +35,7 @@ export const authnPlugin = definePlugin({
   schema: authnSchema,
   phase: 'authentication',
   presence: 'always',
+  effects: 'stores',
   provides: [identity],
 
   check: (config, bindings) => [
@@ -59,19 +60,12 @@ export const authnPlugin = definePlugin({
     }),
   ],
 
-  bindInMemory({ oidc }, { container }) {
-    const clock = resolve(container, tokens.Clock)
-    bind(container, stdioClient, { useValue: true })
-    if (oidc === undefined) return
-    const issuer = new TestIssuer(oidc, clock)
-    bind(container, jwksSource, { useValue: issuer })
-    bind(container, services.testToken, { useValue: (claims, isWhole) => issuer.tokenOf(claims, isWhole) })
-  },
-
   compare: (before = defaults, after = defaults) => compareAuthn(before, after),
 
-  register: (_config, { container }) =>
-    bindDefault(container, jwksSource, { useFactory: () => new HttpJwksSource() }),
+  register({ oidc }, { container }) {
+    if (resolveOptional(container, services.inMemory) === true) bindTestIssuer(oidc, container)
+    bindDefault(container, jwksSource, { useFactory: () => new HttpJwksSource() })
+  },
 
   create(config, context) {
     const { container, tenant, publicUrl } = context
@@ -104,6 +98,15 @@ export const authnPlugin = definePlugin({
 function describeCallers({ oidc, allowUnauthenticated }: AuthnConfig): string {
   if (oidc === undefined) return allowUnauthenticated ? 'need no token' : 'nobody, as authn allows none'
   return `need a token of ${oidc.issuer}${allowUnauthenticated ? ', or none' : ''}`
+}
+
+/** Tokens of tested calls are signed by a key in memory, in place of those of the issuer. */
+function bindTestIssuer(oidc: OidcConfig | undefined, container: PluginContext['container']): void {
+  bind(container, stdioClient, { useValue: true })
+  if (oidc === undefined) return
+  const issuer = new TestIssuer(oidc, resolve(container, tokens.Clock))
+  bind(container, jwksSource, { useValue: issuer })
+  bind(container, services.testToken, { useValue: (claims, isWhole) => issuer.tokenOf(claims, isWhole) })
 }
 
 const defaults = authnSchema.parse({})

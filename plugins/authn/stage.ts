@@ -5,8 +5,8 @@ import {
   failed,
   type Identify,
   type Identity,
-  identity,
   isRefusal,
+  judgedOnly,
   type Lease,
   type MaybePromise,
   type Next,
@@ -120,6 +120,7 @@ export class AuthnStage implements Stage {
   }
 
   handle(call: Call, next: Next): MaybePromise<Outcome> {
+    if (call.isNoted) this.#explain(call)
     const trusted = call.get(trustedCaller)
     if (trusted !== undefined) return this.#accessCheck.checkCaller(call, this.#known(call, trusted), next)
     // Despite its type it is an array if the HTTP parser keeps repeated headers apart.
@@ -148,28 +149,17 @@ export class AuthnStage implements Stage {
     return Object.create(trusted, { identity: { value: Object.create(trusted.identity, { subject }) } })
   }
 
-  async explain(call: Call, next: Next, say: (line: string) => void): Promise<Outcome> {
+  #explain(call: Call): void {
     const { oidc, allowUnauthenticated } = this.#config
-    if (oidc !== undefined) {
-      say(
+    if (oidc !== undefined)
+      call.note(
         `requires a bearer token of ${oidc.issuer} for the audience ${oidc.audience}, its tenant in the claim "${oidc.tenantClaim}"`,
       )
-    }
-    for (const line of describeScopes(oidc?.scopes)) say(line)
-    if (allowUnauthenticated) say(`accepts calls without a token, as tenant "${this.#parts.tenant}"`)
-    else if (oidc === undefined) say(`refuses every call; ${configurationHint}`)
-
-    const caller = call.get(identity)
-    if (caller === undefined) return this.#withoutToken(call, next)
-    if (oidc !== undefined) {
-      say(`assumes a token of tenant "${caller.tenant}"`)
-      return next()
-    }
-    if (!allowUnauthenticated || caller.user !== undefined || caller.roles.length > 0) {
-      return this.#refusal(call, this.#notConfigured())
-    }
-    const error = tenantMismatch(caller.tenant, this.#anonymous)
-    return error === undefined ? next() : this.#refusal(call, error)
+    for (const line of describeScopes(oidc?.scopes)) call.note(line)
+    if (allowUnauthenticated) call.note(`accepts calls without a token, as tenant "${this.#parts.tenant}"`)
+    else if (oidc === undefined) call.note(`refuses every call; ${configurationHint}`)
+    const assumed = call.get(judgedOnly) && call.get(trustedCaller)
+    if (assumed !== undefined) call.note(`assumes a token of tenant "${assumed.identity.tenant}"`)
   }
 
   async #withToken(call: Call, next: Next, authorization: unknown): Promise<Outcome> {

@@ -50,18 +50,6 @@ export class BrokersStage implements Stage {
       throw new Refusal('BROKER_UNAVAILABLE', sentence(server, cause.publicMessage), { cause })
     }
   }
-
-  async explain(call: Call, next: Next, say: (line: string) => void): Promise<Outcome> {
-    const { server } = await call.request()
-    const broker = this.#brokers.get(server)
-    if (broker === undefined) {
-      say(`server "${server}" has no broker: the call is sent without a credential`)
-      return next()
-    }
-    say(broker.describe())
-    const unavailableReason = broker.unavailableReason?.(call)
-    return unavailableReason === undefined ? next() : unavailable(server, unavailableReason)
-  }
 }
 
 function unavailable(server: string, why: string, cause?: BrokerError): Failed {

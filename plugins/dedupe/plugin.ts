@@ -1,6 +1,5 @@
 // Lets one call run for each idempotency key.
 import {
-  bind,
   type DedupeStore,
   definePlugin,
   disabledStage,
@@ -18,7 +17,6 @@ import {
 import { bindStore, type StoreResource } from '@svc/core/store'
 import { type DedupeConfig, dedupeSchema } from './config.js'
 import { DedupeStage } from './stage.js'
-import { MemoryDedupeStore } from './store/memory/store.js'
 import { dedupeStore } from './stores.js'
 
 /** 30 days in seconds. A later repeat is not a retry, and stored responses may hold data that must be deleted. */
@@ -57,10 +55,7 @@ export const dedupePlugin = definePlugin({
     owned(policyTokens.claimsKeys, ({ enabled }: DedupeConfig) => enabled),
   ],
 
-  bindInMemory(_config, { container }) {
-    const clock = resolve(container, tokens.Clock)
-    bind(container, tokens.DedupeStore, { useValue: new MemoryDedupeStore({ now: () => clock.now() }) })
-  },
+  effects: 'stores',
 
   register(config, context) {
     if (!config.enabled) return

@@ -63,19 +63,16 @@ export class DedupeStage implements Stage {
 
   handle(call: Call, next: Next): MaybePromise<Outcome> {
     const { parsedRequest } = call
+    if (call.isNoted) this.#explain(call)
     return parsedRequest !== undefined && !hasKey(parsedRequest) ? next() : this.#handleKeyed(call, next)
   }
 
-  async explain(call: Call, next: Next, say: (line: string) => void): Promise<Outcome> {
-    const { kind } = await call.request()
-    if (kind === 'tool') {
-      const duplicate =
-        this.#config.duplicatePolicy === 'replay' ? 'gets the response of the first' : 'is refused'
-      const seconds = this.#rule.ttlMs / 1000
-      say(`a call with an idempotency key runs once; a duplicate within ${seconds} s ${duplicate}`)
-      say(`keys are kept by ${this.#store.source}; an explanation claims none`)
-    } else say('only tool calls have idempotency keys')
-    return next()
+  #explain(call: Call): void {
+    const { duplicatePolicy, ttlSec } = this.#config
+    const duplicate = duplicatePolicy === 'replay' ? 'gets the response of the first' : 'is refused'
+    call.note(
+      `a call with an idempotency key runs once; a duplicate within ${ttlSec} s ${duplicate}; keys are kept by ${this.#store.source}`,
+    )
   }
 
   async #handleKeyed(call: Call, next: Next): Promise<Outcome> {

@@ -2,6 +2,7 @@
 import { type DedupeClaim, type DedupeStore, type PluginContext, resolveOptional, tokens } from '@svc/core'
 import { StoreResource } from '@svc/core/store'
 import type { DedupeConfig } from './config.js'
+import { MemoryDedupeStore } from './store/memory/store.js'
 
 export function dedupeStore(config: DedupeConfig, context: PluginContext): StoreResource<DedupeStore> {
   const { redisUrl, namespace, timeoutMs } = config
@@ -12,6 +13,7 @@ export function dedupeStore(config: DedupeConfig, context: PluginContext): Store
       section: 'dedupe',
       kind: redisUrl === undefined ? 'lmdb' : 'redis',
       kinds: {
+        memory: async ({ clock }) => new MemoryDedupeStore({ now: () => clock.now() }),
         async lmdb({ dir, clock }) {
           const { LmdbDedupeStore } = await import('./store/lmdb/store.js')
           return new LmdbDedupeStore({ dir, now: () => clock.now(), monotonic: () => clock.monotonic() })

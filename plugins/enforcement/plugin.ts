@@ -1,6 +1,5 @@
 // Turns findings into one verdict. No other stage denies for a finding.
 import {
-  bind,
   bindDefault,
   type DependencyContainer,
   defaultEscalation,
@@ -29,7 +28,6 @@ import { type EnforcementConfig, enforcementSchema } from './config.js'
 import { enforcementConflicts } from './conflicts.js'
 import { Escalations } from './escalation/escalations.js'
 import { EnforcementStage } from './stage.js'
-import { MemoryEscalationStore } from './store/memory/store.js'
 import { escalationStore } from './stores.js'
 import { compileVerdict, deniedReasons, describeEscalation, describeRule } from './verdict.js'
 
@@ -81,6 +79,7 @@ export const enforcementPlugin = definePlugin({
     ...checkForWorkers(config.escalations.adapter, ['enforcement', 'escalations', 'adapter'], bindings),
   ],
 
+  effects: 'stores',
   owns: [
     owned(policyTokens.denyRule, ({ mode, deny_on }: EnforcementConfig) => ({
       mode,
@@ -91,9 +90,6 @@ export const enforcementPlugin = definePlugin({
       selectedBy: ['adapter', 'redisUrl', 'dir'].map((key) => ['escalations', key]),
     },
   ],
-
-  bindInMemory: (_config, { container }) =>
-    bind(container, tokens.EscalationStore, { useValue: new MemoryEscalationStore() }),
 
   compare: (before = defaults, after = defaults) => compareEnforcement(before, after),
 

@@ -15,6 +15,7 @@ import {
   externalDecision,
   type Finding,
   type FindingList,
+  judgedOnly,
   type MaybePromise,
   type Next,
   type Outcome,
@@ -71,34 +72,35 @@ export class EnforcementStage implements Stage {
   handle(call: Call, next: Next): MaybePromise<Outcome> {
     return after(this.#ruleFor(call), (rule) => {
       call.set(verdict, rule)
+      if (call.isNoted) this.#explain(call, rule)
       if (call.findings.length === 0) return next()
       const denial = judge(call.findings, rule, this.#escalation !== undefined)
       if (denial !== undefined) return denial
+      if (call.get(judgedOnly) !== undefined) return this.#judgeOnly(call, rule, next)
       const confirming = withEffect(call.findings, rule, 'confirm')
       const sent = confirming === undefined ? next : () => this.#confirm(call, confirming, next)
       return this.#escalation === undefined ? sent() : this.#escalate(this.#escalation, call, rule, sent)
     })
   }
 
-  async explain(call: Call, next: Next, say: (line: string) => void): Promise<Outcome> {
-    const rule = await this.#ruleFor(call)
-    call.set(verdict, rule)
-    for (const line of this.#description) say(line)
-    if (call.findings.length === 0) say('nothing was found: the call goes on')
-    for (const finding of call.findings) {
-      say(`${effectOnCall(finding, rule)}: ${describeFinding(finding)}`)
-    }
-    const denial = judge(call.findings, rule, this.#escalation !== undefined)
-    if (denial !== undefined) return denial
-    if (this.#escalation === undefined) return confirmed(call, rule, next, say)
+  #explain(call: Call, rule: Verdict): void {
+    for (const line of this.#description) call.note(line)
+    if (call.findings.length === 0) call.note('nothing was found: the call goes on')
+    for (const finding of call.findings)
+      call.note(`${effectOnCall(finding, rule)}: ${describeFinding(finding)}`)
+  }
+
+  /** What people would be asked. Nothing is opened for a call that is not sent. */
+  #judgeOnly(call: Call, rule: Verdict, next: Next): MaybePromise<Outcome> {
     const found = withEffect(call.findings, rule, 'escalate')
-    if (found === undefined) return confirmed(call, rule, next, say)
+    if (this.#escalation === undefined || found === undefined) return confirmed(call, rule, next)
     const { rule: escalationRule } = this.#escalation
-    for (const approvalSetId of new Set(found.map(({ approval }) => approval?.setId))) {
-      const ofSet = approvalSetId === undefined ? escalationRule : { ...escalationRule, approvalSetId }
-      say(`would escalate: ${describeStrategy(ofSet)}`)
-    }
-    if (escalationRule.strategy === 'auto_allow') return confirmed(call, rule, next, say)
+    if (call.isNoted)
+      for (const approvalSetId of new Set(found.map(({ approval }) => approval?.setId))) {
+        const ofSet = approvalSetId === undefined ? escalationRule : { ...escalationRule, approvalSetId }
+        call.note(`would escalate: ${describeStrategy(ofSet)}`)
+      }
+    if (escalationRule.strategy === 'auto_allow') return confirmed(call, rule, next)
     return denied('ESCALATION_PENDING', 'A person would have to decide.', { denial: denialOf(found) })
   }
 
@@ -167,17 +169,12 @@ function withEffect(findings: readonly Finding[], rule: Verdict, effect: Effect)
 }
 
 /** Explains the decision of confirmations. */
-async function confirmed(
-  call: Call,
-  rule: Verdict,
-  next: Next,
-  say: (line: string) => void,
-): Promise<Outcome> {
+async function confirmed(call: Call, rule: Verdict, next: Next): Promise<Outcome> {
   const findings = withEffect(call.findings, rule, 'confirm')
   if (findings === undefined) return next()
   for (const { confirmation } of findings) {
     const otherwise = confirmation?.otherwise === 'escalate' ? 'escalated' : 'denied'
-    say(`would ask the person at the client to confirm; of a client without forms it is ${otherwise}`)
+    call.note(`would ask the person at the client to confirm; of a client without forms it is ${otherwise}`)
   }
   const { confirm } = await import('./confirmation.js')
   return (await confirm(call, findings, undefined)) ?? next()

@@ -9,7 +9,7 @@ const limitFields = {
   burst: z.number().min(1).optional().describe('Maximum calls at once. Default: `rate_per_sec`, at least 1.'),
 }
 
-const patternList = z.array(patternSchema)
+const patternList = z.array(patternSchema.meta({ entry: 'pattern' }))
 const allowlist = patternList.describe('Patterns of allowed references. An empty list allows nothing.')
 const denylist = patternList
   .optional()
@@ -18,7 +18,7 @@ const denylist = patternList
 const toolLimit = z
   .strictObject(limitFields)
   .superRefine(checkBurst)
-  .describe('Limits of the tools that match the pattern.')
+  .meta({ description: 'Limits of the tools that match the pattern.', entry: 'pattern' })
 
 const perTool = patternsSchema(toolLimit).describe('Limits by pattern. The most specific pattern wins.')
 
@@ -32,7 +32,7 @@ const keep = z
 const plan = z
   .strictObject({ ...limitFields, allowlist: allowlist.optional(), denylist, keep })
   .superRefine(checkBurst)
-  .describe('Limits and lists of all tenants with this plan.')
+  .meta({ description: 'Limits and lists of all tenants with this plan.', entry: 'plan' })
 
 const principal = z
   .strictObject({

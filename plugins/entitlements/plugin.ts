@@ -44,11 +44,10 @@ export const entitlementsPlugin = definePlugin({
   check: (config, bindings) => checkSection(config, hostOf(bindings).servers),
 
   // The stage needs nothing outside the process.
-  bindInMemory: () => undefined,
+  effects: 'none',
   narrowing: (config, { tenant }) => new EntitlementsNarrowing(config, tenant),
   compare: (before = 'none', after = 'none', policies) => compareEntitlements(before, after, policies),
-  create: (config, context) =>
-    new EntitlementsStage(new Tenants(config), context.tenant, sectionEntries(config)),
+  create: (config, context) => new EntitlementsStage(new Tenants(config), context.tenant),
 })
 
 type Section = z.output<typeof entitlementsSchema>

@@ -10,8 +10,6 @@ import {
   type MaybePromise,
   type Next,
   type Outcome,
-  type SectionEntries,
-  type SectionEntry,
   type Stage,
 } from '@svc/core'
 import { compilePatternMap } from '@svc/core/match'
@@ -22,41 +20,31 @@ import type { Tenants } from './tenants.js'
 const ANONYMOUS = { roles: [] }
 
 export class EntitlementsStage implements Stage {
-  readonly entries: SectionEntries
   #tenants: Tenants
   #tenant: string
 
-  /** `tenant` is that of calls without an identity; `entries` are those of the section. */
-  constructor(tenants: Tenants, tenant: string, entries: readonly SectionEntry[]) {
+  /** `tenant` is that of calls without an identity. */
+  constructor(tenants: Tenants, tenant: string) {
     this.#tenants = tenants
     this.#tenant = tenant
-    this.entries = {
-      all: entries,
-      appliedTo: (call) => {
-        const { parsedRequest } = call
-        return parsedRequest === undefined || call.get(limits) === undefined
-          ? []
-          : entriesFor(this.#entitlementOf(call), parsedRequest)
-      },
-    }
   }
 
   handle(call: Call, next: Next): MaybePromise<Outcome> {
     return after(call.request(), (request) => {
-      this.#check(call, request)
+      const entitlement = this.#check(call, request)
+      if (call.isNoted) this.#explain(call, request, entitlement)
       return next()
     })
   }
 
-  async explain(call: Call, next: Next, say: (line: string) => void): Promise<Outcome> {
-    const request = await call.request()
+  #explain(call: Call, request: CallRequest, entitlement: Entitlement): void {
     const tenant = this.#tenantOf(call)
     if (this.#tenants.hasPlans) {
       const status = this.#tenants.has(tenant) ? 'is listed' : 'is not listed: the default plan applies'
-      say(`tenant "${tenant}" ${status}`)
+      call.note(`tenant "${tenant}" ${status}`)
     }
-    explainEntitlement(this.#check(call, request), request, say)
-    return next()
+    explainEntitlement(entitlement, request, (line) => call.note(line))
+    for (const entry of entriesFor(entitlement, request)) call.note('', entry)
   }
 
   #check(call: Call, request: CallRequest): Entitlement {

@@ -71,15 +71,6 @@ class PrivacyStage implements Stage {
     call.set(redactor, new CallRedactor(call, this.#pseudonyms))
     return next()
   }
-
-  explain(_call: Call, next: Next, say: (line: string) => void): MaybePromise<Outcome> {
-    say(
-      this.#options.isEnabled
-        ? 'records, logs and spans contain pseudonyms in place of identities'
-        : 'redact_identities is false: records and logs contain identities',
-    )
-    return next()
-  }
 }
 
 export const privacyPlugin = definePlugin({

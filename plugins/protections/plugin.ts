@@ -1,7 +1,6 @@
 // Composes the protections that the section turns on into one stage.
-import { bind, definePlugin } from '@svc/core'
+import { definePlugin } from '@svc/core'
 import { configuredProtections, conflictsOf, protections, protectionsSchema } from './config.js'
-import { inMemory } from './shared/store.js'
 import { ProtectionsStage } from './stage.js'
 
 const all = Object.values(protections)
@@ -21,7 +20,7 @@ export const protectionsPlugin = definePlugin({
     ...conflictsOf(config),
     ...configuredProtections(config).flatMap((one) => one.check?.(bindings) ?? []),
   ],
-  bindInMemory: (_config, { container }) => bind(container, inMemory, { useValue: true }),
+  effects: 'stores',
   register(config, context) {
     for (const one of configuredProtections(config)) one.register?.(context)
   },

@@ -40,19 +40,6 @@ export class ProtectionsStage implements Stage {
     if (call.get(recordedCall) !== undefined) throw new Unrecorded(['what protections had seen'])
     return this.#stages.reduceRight<Next>((inner, stage) => () => stage.handle(call, inner), next)()
   }
-
-  explain(
-    call: Call,
-    next: Next,
-    say: (line: string) => void,
-    undecided?: (why: string) => void,
-  ): MaybePromise<Outcome> {
-    return this.#stages.reduceRight<Next>(
-      (inner, stage) => () =>
-        stage.explain === undefined ? inner() : stage.explain(call, inner, say, undecided),
-      next,
-    )()
-  }
 }
 
 function joined(lines: readonly (string | undefined)[]): string | undefined {

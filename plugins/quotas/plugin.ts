@@ -20,7 +20,6 @@ import { bindSharedStore, checkForWorkers, type StoreResource } from '@svc/core/
 import { isQuotaAdapter, quotasSchema } from './config.js'
 import { LimitsInUse } from './limits-in-use.js'
 import { QuotasStage } from './stage.js'
-import { MemoryQuotaAdapter } from './store/memory/counts.js'
 import { adapterOf, type QuotaStore } from './store/token-bucket.js'
 import { builtInAdapters, quotaAdapters, quotaStore } from './stores.js'
 
@@ -74,11 +73,7 @@ export const quotasPlugin = definePlugin({
     ]
   },
 
-  bindInMemory(_config, { container }) {
-    const clock = resolve(container, tokens.Clock)
-    const adapter = new MemoryQuotaAdapter({ now: () => clock.now() })
-    bind(container, tokens.QuotaAdapter, { useValue: adapter })
-  },
+  effects: 'stores',
 
   register(config, context) {
     const resource = quotaStore(config, context)

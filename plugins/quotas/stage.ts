@@ -6,6 +6,7 @@ import {
   type Call,
   failed,
   identity,
+  judgedOnly,
   type Limit,
   limits,
   type MaybePromise,
@@ -70,26 +71,20 @@ export class QuotasStage implements Stage {
 
   handle(call: Call, next: Next): MaybePromise<Outcome> {
     const apply = call.get(limits)
+    if (call.isNoted) this.#explain(call, apply ?? [])
     if (apply === undefined || apply.length === 0) return next()
     return after(call.request(), ({ kind }) =>
       kind === 'protocol' ? next() : this.#count(call, apply, next),
     )
   }
 
-  async explain(call: Call, next: Next, say: (line: string) => void): Promise<Outcome> {
-    const apply = call.get(limits) ?? []
-    const { kind } = await call.request()
-    if (kind === 'protocol') say('protocol requests are not counted')
-    else if (apply.length === 0) say('no limit applies')
-    else {
-      for (const limit of apply) {
-        say(
-          `${describeLimit(limit)}, counted by ${this.#store.source} as ${this.#tenantOf(call)} ${limit.key}`,
-        )
-      }
-      say('nothing is counted for an explanation')
-    }
-    return next()
+  #explain(call: Call, apply: readonly Limit[]): void {
+    if (apply.length === 0) call.note('no limit applies')
+    for (const limit of apply)
+      call.note(
+        `${describeLimit(limit)}, counted by ${this.#store.source} as ${this.#tenantOf(call)} ${limit.key}`,
+      )
+    if (apply.length > 0 && call.get(judgedOnly)) call.note('how much of it is used is not known here')
   }
 
   #count(call: Call, apply: readonly Limit[], next: Next): MaybePromise<Outcome> {

@@ -84,7 +84,7 @@ export function mayEscalate(rule: { readonly then: string; readonly else?: strin
 }
 
 export const rulesSchema = z
-  .array(ruleSchema)
+  .array(ruleSchema.meta({ entry: 'rule' }))
   .max(MAX_RULES)
   .superRefine((rules, context) => {
     const names = new Set<string>()

@@ -1,58 +1,24 @@
-// Explains what rules decided about a call, with the values that they read.
+// Explains what a rule decided about a call, with the values that it read.
 import { isUnrecorded } from '@svc/core'
 import { type CallScope, evaluateBounded, Failure, shownValue, type Variables } from './engine/index.js'
-import type { ExplainedRule } from './explained-rules.js'
 import type { Rule, RuleResult } from './rule.js'
 
+/** One line: `large-refunds: require args.amount <= 100 -> false, so deny; args.amount = 240`. */
 export function explainRule(
-  rule: Rule,
-  index: number,
-  result: RuleResult | undefined,
+  { name, kind, source, then, expression }: Rule,
+  { value, error, applies }: RuleResult,
   variables: Variables,
   scope: CallScope,
-): ExplainedRule {
-  const { name, kind, source, then, expression } = rule
-  const reads = result === undefined ? [] : (expression?.reads ?? [])
-  return {
-    name,
-    index,
-    isMatched: result !== undefined,
-    kind,
-    source,
-    then,
-    value: result?.value,
-    error: result?.error,
-    applies: result?.applies === true,
-    reads: reads.map(({ path, evaluate }) => {
-      const value = evaluateBounded(evaluate, variables, scope)
-      if (isUnrecorded(value)) return { path, shown: undefined, error: 'not recorded', isAbsent: false }
-      return value instanceof Failure
-        ? { path, shown: undefined, error: value.message, isAbsent: value.isAbsent }
-        : { path, shown: shownValue(value), error: undefined, isAbsent: false }
-    }),
-  }
-}
-
-/** One line: `large-refunds: require args.amount <= 100 -> false; args.amount = 240`. */
-export function describeExplained({
-  name,
-  kind,
-  source,
-  then,
-  value,
-  error,
-  applies,
-  isMatched,
-  reads,
-}: ExplainedRule): string {
-  if (!isMatched) return `${name}: does not apply to this tool`
+): string {
   const condition =
     source === undefined ? 'always' : `${kind} ${source.replaceAll(/\s+/g, ' ')} -> ${error ?? String(value)}`
   const isUnforeseen = kind === 'when' && !applies
-  const values = reads.map(({ path, shown, error: missing, isAbsent }) => {
-    if (shown !== undefined) return `${path} = ${shown}`
-    if (!isAbsent) return `${path}: ${missing}`
+  const reads = (expression?.reads ?? []).map(({ path, evaluate }) => {
+    const read = evaluateBounded(evaluate, variables, scope)
+    if (isUnrecorded(read)) return `${path}: not recorded`
+    if (!(read instanceof Failure)) return `${path} = ${shownValue(read)}`
+    if (!read.isAbsent) return `${path}: ${read.message}`
     return `${path} is absent${isUnforeseen ? ', which `when` lets pass: use `require`' : ''}`
   })
-  return [`${name}: ${condition}${applies ? `, so ${then}` : ''}`, ...values].join('; ')
+  return [`${name}: ${condition}${applies ? `, so ${then}` : ''}`, ...reads].join('; ')
 }

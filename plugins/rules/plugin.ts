@@ -12,7 +12,6 @@ import {
 } from '@svc/core'
 import { compareRules } from './compare.js'
 import { mayEscalate, type RulesConfig, rulesSchema } from './config.js'
-import { explainedRules } from './explained-rules.js'
 
 /** Required and not imported, as policies are checked synchronously; by its name, which a bundle finds too. */
 const load = createRequire(import.meta.url)
@@ -25,7 +24,7 @@ export const rulesPlugin = definePlugin({
   schema: rulesSchema,
   phase: 'inspection',
   uses: [identity, sideEffects],
-  provides: [kept, callLabels, explainedRules],
+  provides: [kept, callLabels],
   owns: [
     owned(services.describedRules, (rules: RulesConfig) =>
       rules.map(({ name, tools = [], require: required, when, then, message, approval_set_id: setId }) => ({
@@ -54,7 +53,7 @@ export const rulesPlugin = definePlugin({
   ],
   check: (rules, bindings) => onDemand().checkRules(rules, bindings),
   // The stage needs nothing outside the process.
-  bindInMemory: () => undefined,
+  effects: 'none',
   compare: (before = [], after = []) => compareRules(before, after),
   create: (rules, context) => onDemand().createRules(rules, context),
 })

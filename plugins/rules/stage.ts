@@ -11,14 +11,12 @@ import {
   type Outcome,
   type ReferenceRule,
   recordedCall,
-  type SectionEntries,
   type SectionEntry,
   type Stage,
 } from '@svc/core'
 import { BoundedMap } from '@svc/core/store'
 import { CallScope, type ReadPath, recordedInput, type Variables } from './engine/index.js'
-import { explainedRules } from './explained-rules.js'
-import { describeExplained, explainRule } from './explanation.js'
+import { explainRule } from './explanation.js'
 import { keptValues } from './kept.js'
 import { judge, possibleFinding, type Rule, type RuleResult, ruleFinding } from './rule.js'
 import { keptNames, variablesByReading } from './variables.js'
@@ -51,21 +49,14 @@ export class RulesStage implements Stage {
   #isTimed: boolean
   #referenceRule: ReferenceRule | undefined
   readonly #matched = new BoundedMap<string, MatchingRules>(MAX_CACHED)
-  readonly entries: SectionEntries
+  readonly #entryOf: ReadonlyMap<Rule, SectionEntry>
 
   constructor(rules: readonly Rule[], sources: Sources, clock: Clock) {
     this.#rules = rules
     this.#sources = sources
     this.#clock = clock
     this.#isTimed = rules.some(isTimed)
-    const entryOf = new Map(rules.map((rule, index) => [rule, entryAt(rule, index)]))
-    this.entries = {
-      all: [...entryOf.values()],
-      appliedTo: ({ parsedRequest }) =>
-        parsedRequest === undefined
-          ? []
-          : this.#matching(parsedRequest).rules.flatMap((rule) => entryOf.get(rule) ?? []),
-    }
+    this.#entryOf = new Map(rules.map((rule, index) => [rule, entryAt(rule, index)]))
     const unconditional = rules.filter(({ kind, then }) => kind === 'always' && then !== 'report')
     if (unconditional.length > 0) {
       // The reference of a server is not one of a tool, prompt or resource, which rules are about.
@@ -81,32 +72,24 @@ export class RulesStage implements Stage {
     })
   }
 
-  async explain(call: Call, next: Next, say: (line: string) => void): Promise<Outcome> {
-    const request = await call.request()
-    const judged = this.#inspect(call, request)
-    const { readings, scope } = this.#read(call, request)
-    const results = new Map(judged.map(({ rule, result }) => [rule, result]))
-    const explained = this.#rules.map((rule, index) =>
-      explainRule(rule, index, results.get(rule), readings[0], scope),
-    )
-    call.set(explainedRules, explained)
-    for (const one of explained) say(describeExplained(one))
-    return next()
-  }
-
-  #inspect(call: Call, request: CallRequest): readonly JudgedRule[] {
+  #inspect(call: Call, request: CallRequest): void {
     if (this.#referenceRule !== undefined) call.addReferenceRule(this.#referenceRule)
     const { rules, paths } = this.#matching(request)
-    if (rules.length === 0) return []
+    if (rules.length === 0) {
+      call.note('no rule applies to this')
+      return
+    }
     const { readings, scope } = this.#read(call, request)
     const judged = rules.map((rule) => ({ rule, result: judge(rule, readings, scope) }))
+    if (call.isNoted)
+      for (const { rule, result } of judged)
+        call.note(explainRule(rule, result, readings[0], scope), this.#entryOf.get(rule))
     this.#report(call, judged, { variables: readings[0], scope })
-    if (call.get(recordedCall) !== undefined) return judged
+    if (call.get(recordedCall) !== undefined) return
     if (paths.size > 0) call.set(kept, keptValues(paths, readings[0], scope))
     const labels = judged.flatMap(({ rule, result }) => (result.applies ? rule.labels : []))
     if (labels.length > 0) call.set(callLabels, labels)
     if (this.#isTimed) this.#judgeAgain(call, request, judged)
-    return judged
   }
 
   /** Cached, as callers repeat their calls. */

@@ -48,6 +48,7 @@ export const runtimePlugin = definePlugin({
       help: '1 while the runtime cannot be connected to or fails for several callers, else 0.',
     },
   },
+  effects: 'network',
   owns: [
     {
       token: tokens.DecisionEvaluator,

@@ -6,12 +6,13 @@ import {
   externalDecision,
   type Failed,
   failed,
+  judgedOnly,
   type MaybePromise,
   type Next,
   type Outcome,
   responseChange,
   type Stage,
-  verdict,
+  Unrecorded,
 } from '@svc/core'
 import { rewriteOutcome } from '@svc/core/response'
 import { EvaluationError } from './evaluation/error.js'
@@ -77,32 +78,13 @@ export class RuntimeStage implements Stage {
 
   handle(call: Call, next: Next): MaybePromise<Outcome> {
     // Lists and other protocol requests have no single subject; each name in them is evaluated when it is called.
-    if (this.#source === undefined || call.parsedRequest?.kind === 'protocol') return next()
+    if (this.#source === undefined) {
+      call.note('mode local: the enforcement section decides')
+      return next()
+    }
+    if (call.parsedRequest?.kind === 'protocol') return next()
+    if (call.get(judgedOnly) !== undefined) throw new Unrecorded(['what the runtime decides'])
     return this.#evaluate(call, next, this.#source)
-  }
-
-  async explain(
-    call: Call,
-    next: Next,
-    say: (line: string) => void,
-    undecided?: (why: string) => void,
-  ): Promise<Outcome> {
-    const source = this.#source
-    if (source === undefined) {
-      say('mode local: the enforcement section decides')
-      return next()
-    }
-    const { kind } = await call.request()
-    if (kind === 'protocol') {
-      say('only tools, prompts and resources are evaluated')
-      return next()
-    }
-    say(`would ask ${source.description}; if that fails, ${failureEffect[source.failureMode]}`)
-    say('an explanation sends no request: what follows is what the policy itself decides')
-    const outcome = await next()
-    // In observe mode a decision of the runtime is only recorded.
-    if (call.get(verdict)?.mode !== 'observe') undecided?.('would ask its runtime')
-    return outcome
   }
 
   async #evaluate(call: Call, next: Next, source: EvaluationSource): Promise<Outcome> {

@@ -46,7 +46,7 @@ export const securityPlugin = definePlugin({
     ...unknownServers(['security', 'allow_versions'], config.allow_versions, bindings),
   ],
   // The stage needs nothing outside the process.
-  bindInMemory: () => undefined,
+  effects: 'none',
   compare: (before = {}, after = {}) => compareSecurity(before, after),
   create(config, context) {
     const { allow_versions, limits: { max_payload_kb, max_duration_ms } = {} } = config

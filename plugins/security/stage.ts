@@ -53,31 +53,26 @@ export class SecurityStage implements Stage {
     return after(call.request(), (request) => this.#handleRequest(call, request, duration, next))
   }
 
-  async explain(call: Call, next: Next, say: (line: string) => void): Promise<Outcome> {
+  #explain(call: Call, request: CallRequest): void {
     const { versions, content, sideEffects: effects, maxBytes, maxMs } = this.#rules
-    const request = await call.request()
-    const before = call.findings.length
-    this.#inspect(call, request)
-    const found = call.findings.slice(before)
-    for (const { reason, detail } of found) say(`${reason}: ${detail}`)
-    if (found.length === 0) say('no findings before the call is sent')
+    const found = call.findings.filter(({ stage }) => stage === 'security')
+    for (const { reason, detail } of found) call.note(`${reason}: ${detail}`)
+    if (found.length === 0) call.note('no findings before the call is sent')
     const allowed = request.kind === 'protocol' ? undefined : versions?.allowedFor(request.reference)
-    say(`allow_versions: ${allowed === undefined ? 'does not apply' : allowed.join(', ')}`)
-    for (const { key, rule } of content) {
-      say(`${key}: ${rule.sources.length === 0 ? 'allows nothing' : rule.sources.join(', ')}`)
-    }
-    if (effects !== undefined) say(effects.describe(request))
-    if (maxBytes !== undefined) {
-      say(
+    call.note(`allow_versions: ${allowed === undefined ? 'does not apply' : allowed.join(', ')}`)
+    for (const { key, rule } of content)
+      call.note(`${key}: ${rule.sources.length === 0 ? 'allows nothing' : rule.sources.join(', ')}`)
+    if (effects !== undefined) call.note(effects.describe(request))
+    if (maxBytes !== undefined)
+      call.note(
         `max_payload_kb: the request has ${request.bytes} bytes; the limit for it and its response is ${maxBytes}`,
       )
-    }
-    if (maxMs !== undefined) say(`max_duration_ms: the limit is ${maxMs} ms`)
-    return next()
+    if (maxMs !== undefined) call.note(`max_duration_ms: the limit is ${maxMs} ms`)
   }
 
   #handleRequest(call: Call, request: CallRequest, duration: DurationLimit | undefined, next: Next) {
     this.#inspect(call, request)
+    if (call.isNoted) this.#explain(call, request)
     const { maxBytes } = this.#rules
     const outcome = next()
     // Without limits the outcome is returned unchanged, which adds no promise.

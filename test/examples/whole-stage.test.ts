@@ -35,7 +35,7 @@ const members: { readonly [Member in keyof Plugin]-?: 'needed' | 'optional' } = 
   check: 'optional',
   metrics: 'optional',
   doctor: 'optional',
-  bindInMemory: 'optional',
+  effects: 'optional',
   compare: 'optional',
   narrowing: 'optional',
 }

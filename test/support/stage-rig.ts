@@ -8,7 +8,9 @@ import {
   type Completed,
   type Denied,
   type Failed,
+  judgedOnly,
   type Meter,
+  notes,
   type Outcome,
   type Plugin,
   type PluginContext,
@@ -152,18 +154,16 @@ export function sendWithHolds(name: string, stage: Stage, call: Call, upstream: 
   return new Pipeline([{ name, stage }], upstream).run(controlOf(call))
 }
 
-/** The lines that `svc policy explain` prints for the stage. */
+/** The notes of the stage about a call that is judged and not sent. */
 export async function explain(
   stage: Stage,
   given: CallOverrides | Call = {},
-): Promise<{ lines: string[]; outcome: Outcome | undefined }> {
+): Promise<{ lines: string[]; outcome: Outcome }> {
   const lines: string[] = []
   const call = 'need' in given ? given : makeCall(given)
-  const outcome = await stage.explain?.(
-    call,
-    async () => served,
-    (line) => lines.push(line),
-  )
+  call.set(notes, (line) => lines.push(line))
+  call.set(judgedOnly, true)
+  const outcome = await stage.handle(call, async () => served)
   return { lines, outcome }
 }
 

@@ -1,6 +1,7 @@
 // Finds the key of an issuer: a configured one first, else by the method of its DID.
 import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
+import { isUnrecorded } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import { MandateError } from '../mandate/error.js'
 import type { Jwt } from '../mandate/jwt.js'
@@ -99,6 +100,7 @@ async function resolved(keys: Promise<readonly VerificationKey[]>): Promise<read
   try {
     return await keys
   } catch (cause) {
+    if (isUnrecorded(cause)) throw cause
     throw new MandateError('ap2_key_unresolved', `the issuer's keys cannot be found: ${messageOf(cause)}`, {
       cause,
     })

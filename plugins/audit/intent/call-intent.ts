@@ -81,25 +81,3 @@ export class CallIntent implements Hold {
 function hasIntent(which: IntentRule['which'], request: CallRequest, call: Call): boolean {
   return which === 'all' || isSideEffecting(request, call.get(sideEffects))
 }
-
-/** Describes the rule for `svc policy explain`. Call it after the inner stages have reported what the call may change. */
-export function describeIntent(
-  rule: {
-    which: IntentRule['which'] | 'off' | 'unsupported'
-    failureMode: IntentRule['failureMode']
-    isSent: boolean
-  },
-  request: CallRequest,
-  call: Call,
-): string {
-  const { which, failureMode, isSent } = rule
-  if (which === 'unsupported')
-    return 'no intent: the writer is bound from code, and audit.dir or a Signer is not set'
-  if (which === 'off') return 'no intent: audit.intent is off'
-  if (!isSent) return 'no intent: the call would not be sent'
-  if (!hasIntent(which, request, call)) {
-    return 'no intent: the call is not taken to change anything (audit.intent: side_effects)'
-  }
-  const otherwise = failureMode === 'block' ? 'it is not sent' : 'it is sent anyway'
-  return `its intent would be on disk before it is sent (audit.intent: ${which}); if that fails, ${otherwise}`
-}

@@ -7,6 +7,7 @@ import {
   type DefinitionPage,
   definitionFilter,
   type Finding,
+  judgedOnly,
   type MaybePromise,
   type Next,
   type Outcome,
@@ -90,6 +91,8 @@ export class DefinitionsStage implements Stage, DefinitionFilter {
   handle(call: Call, next: Next): MaybePromise<Outcome> {
     const parts = this.parts
     call.set(definitionFilter, this)
+    if (call.isNoted) this.#explain(call)
+    if (call.get(judgedOnly) !== undefined) return next()
     return after(call.request(), (request) =>
       request.kind === 'tool' || request.kind === 'prompt'
         ? after(this.#judge(parts, call, request), next)
@@ -97,19 +100,19 @@ export class DefinitionsStage implements Stage, DefinitionFilter {
     )
   }
 
-  withheld(call: Call, page: DefinitionPage): Promise<ReadonlySet<ReceivedDefinition>> {
-    return new CallDefinitions(this.parts, call).withheld(page)
-  }
-
-  explain(_call: Call, next: Next, say: (line: string) => void): MaybePromise<Outcome> {
+  /** A caller of a call that is only judged has listed nothing: its definition is taken as one that was pinned. */
+  #explain(call: Call): void {
     const { effect, trust, lock } = this.#config
     const then = effect === 'report' ? 'is reported' : 'is withheld from lists, and calls of it are refused'
-    say(`a definition that is not pinned ${then}`)
-    const first = firstUse[trust]
-    say(
-      `the first definition of a name ${first}${lock === undefined ? '' : `, unless ${lock} has its server`}`,
-    )
-    return next()
+    call.note(`a definition that is not pinned ${then}`)
+    const unless = lock === undefined ? '' : `, unless ${lock} has its server`
+    call.note(`the first definition of a name ${firstUse[trust]}${unless}`)
+    if (call.get(judgedOnly) !== undefined)
+      call.note('assumes that the definition of what is called is pinned')
+  }
+
+  withheld(call: Call, page: DefinitionPage): Promise<ReadonlySet<ReceivedDefinition>> {
+    return new CallDefinitions(this.parts, call).withheld(page)
   }
 
   /** @throws {Error} before the start and after the stop */

@@ -10,6 +10,7 @@ import {
   type Identity,
   identity,
   isStream,
+  judgedOnly,
   type MaybePromise,
   type Next,
   type Outcome,
@@ -66,6 +67,7 @@ export class FlowsStage implements Stage {
 
   handle(call: Call, next: Next): MaybePromise<Outcome> {
     return after(call.request(), (request) => {
+      if (call.isNoted) this.#explain(call, request)
       if (request.kind === 'protocol' && !isInput(request))
         return after(next(), (outcome) => this.#labelled(call, request, outcome))
       return this.#judged(call, request)
@@ -74,18 +76,13 @@ export class FlowsStage implements Stage {
     })
   }
 
-  async explain(call: Call, next: Next, say: (line: string) => void): Promise<Outcome> {
-    const request = await call.request()
-    const flows = this.#rules.flowsTo(call, request)
-    for (const { from, to } of flows)
-      say(`a caller with the label ${from} may not use the sink ${to} (${this.#config.effect})`)
+  #explain(call: Call, request: CallRequest): void {
+    for (const { from, to } of this.#rules.flowsTo(call, request))
+      call.note(`a caller with the label ${from} may not use the sink ${to} (${this.#config.effect})`)
     const labels = this.#rules.labelsOf(request)
-    say(
-      labels.length === 0
-        ? 'the response has no label by its tool'
-        : `the response has the labels ${labels.join(', ')}`,
-    )
-    return next()
+    const own = labels.length === 0 ? 'no label by its tool' : `the labels ${labels.join(', ')}`
+    call.note(`the response has ${own}`)
+    if (call.get(judgedOnly) !== undefined) call.note('assumes that the caller has no label')
   }
 
   /** @throws {Error} before the start and after the stop */

@@ -54,14 +54,8 @@ export class SchemaStage implements Stage {
   handle(call: Call, next: Next): MaybePromise<Outcome> {
     return after(call.request(), (request) => {
       const effect = request.kind === 'tool' ? this.#effectOn(request) : 'off'
+      if (call.isNoted) call.note(`schema: ${effect}`)
       return effect === 'off' ? next() : after(this.#judge(call, request, effect), next)
-    })
-  }
-
-  explain(call: Call, next: Next, say: (line: string) => void): MaybePromise<Outcome> {
-    return after(call.request(), (request) => {
-      say(`schema: ${request.kind === 'tool' ? this.#effectOn(request) : 'applies to tools alone'}`)
-      return next()
     })
   }
 

@@ -9,7 +9,6 @@ import {
   resolveOptional,
   type SharedMap,
   services,
-  token,
   tokens,
 } from '@svc/core'
 import { MemoryMap } from '@svc/core/store'
@@ -20,9 +19,6 @@ export interface OpenMaps {
   close(): Promise<void>
 }
 
-/** Bound where nothing outside the process is used. */
-export const inMemory = token<true>('protections/InMemory')
-
 /** @throws {Error} if the directory cannot be opened */
 export async function openMaps(context: PluginContext): Promise<OpenMaps> {
   const { container, resources, stateDir } = context
@@ -32,7 +28,7 @@ export async function openMaps(context: PluginContext): Promise<OpenMaps> {
     const store = await open()
     return { map: (name, bounds) => store.map(name, bounds), close: async () => store.close() }
   }
-  if (resolveOptional(container, inMemory) === true) return memoryMaps(clock)
+  if (resolveOptional(container, services.inMemory) === true) return memoryMaps(clock)
   const { LmdbMap, LmdbStore } = await import('@svc/core/lmdb')
   const dir = join(stateDir, 'protections')
   const lease = resources.acquire(`protections:${dir}`, () => {

@@ -72,16 +72,6 @@ export class TextStage implements Stage, DefinitionFilter, DefinitionTextFilter 
     )
   }
 
-  async explain(call: Call, next: Next, say: (line: string) => void): Promise<Outcome> {
-    const request = await call.request()
-    const before = call.findings.length
-    await this.#checkArguments(call, request)
-    const found = call.findings.slice(before)
-    for (const { reason, detail } of found) say(`${reason}: ${detail}`)
-    if (found.length === 0) say('text: nothing is found in the arguments')
-    return next()
-  }
-
   /** Checks a protocol's message too: the client's response to a server, or an unknown method, can have a secret. */
   #checkArguments(call: Call, { args, params, name }: CallRequest): MaybePromise<void> {
     if (this.#effects.argument === 'off') return

@@ -8,7 +8,7 @@ import { fixtures, policy } from './policy-console.js'
 describe('svc policy explain', () => {
   const file = `${fixtures}valid/every-section.yaml`
   const byRuntime = (server: string) =>
-    `verdict: undecided: stage runtime would ask its runtime; otherwise it would be sent to server "${server}"`
+    `verdict: unknown: what stage runtime decides is not known; otherwise it would be sent to server "${server}"`
   const explain = (tool: string, ...more: string[]) =>
     policy('explain', file, '--tenant', 'acme', '--server', 'files', '--tool', tool, ...more)
 
@@ -19,8 +19,6 @@ describe('svc policy explain', () => {
     expect(lines[0]).to.equal('call: mcp://files/read@1.2 for user "bob@acme.example" of tenant "acme"')
     const stages = lines.slice(1, -1).map((line) => line.slice(0, line.indexOf(':')))
     expect([...new Set(stages)]).to.deep.equal([
-      'audit',
-      'privacy',
       'authn',
       'entitlements',
       'security',
@@ -34,31 +32,10 @@ describe('svc policy explain', () => {
     expect(exit).to.equal(0)
   })
 
-  it('says whether the intent of the call would be written before it is sent', async () => {
-    const intentOf = async (name: string, server: string, tool: string, ...more: string[]) => {
-      const asked = ['--tenant', 'acme', '--server', server, '--tool', tool, ...more]
-      const { lines } = await policy('explain', `${fixtures}valid/${name}.yaml`, ...asked)
-      return lines.findLast((line) => line.startsWith('audit: '))?.slice('audit: '.length)
-    }
-    const sent = 'its intent would be on disk before it is sent (audit.intent: '
-    expect(await intentOf('every-section', 'files', 'read@1.2')).to.equal(
-      `${sent}all); if that fails, it is not sent`,
-    )
-    expect(await intentOf('every-section', 'files', 'delete_file@1.0')).to.equal(
-      'no intent: the call would not be sent',
-    )
-    expect(await intentOf('environment', 'files', 'read')).to.equal(
-      'no intent: the call is not taken to change anything (audit.intent: side_effects)',
-    )
-    expect(await intentOf('environment', 'files', 'read', '--args', '{"method":"PUT"}')).to.equal(
-      `${sent}side_effects); if that fails, it is not sent`,
-    )
-  })
-
   it('names code, reason, stage and rule of a denial', async () => {
     const { lines, exit } = await explain('delete_file@1.0', '--user', 'bob@acme.example')
     expect(lines.at(-1)).to.match(
-      /^verdict: undecided: stage runtime would ask its runtime; otherwise it would be denied with TOOL_NOT_ALLOWED \(403\); reason: tool_in_denylist; stage: entitlements; rule: .*denylist/,
+      /^verdict: unknown: what stage runtime decides is not known; otherwise it would be denied with TOOL_NOT_ALLOWED \(403\); reason: tool_in_denylist; stage: entitlements; rule: .*denylist/,
     )
     expect(exit).to.equal(0)
   })
@@ -145,7 +122,7 @@ security: { side_effects: { require_idempotency_key: true } }
     )
   })
 
-  it('leaves a call undecided that only a stage without an explanation could refuse', async () => {
+  it('runs a stage that does not say what it reaches', async () => {
     const { lines } = await policy(
       ...['explain', `${fixtures}valid/custom-stage.yaml`, '--tenant', 'acme'],
       ...['--server', 'files', '--tool', 'read'],
@@ -153,10 +130,7 @@ security: { side_effects: { require_idempotency_key: true } }
     expect(lines).to.include(
       'call: mcp://files/read@unversioned for a caller without a user of tenant "acme"',
     )
-    expect(lines).to.include('slow: passed over, it explains nothing')
-    expect(lines.at(-1)).to.equal(
-      'verdict: undecided: stage slow explains nothing; otherwise it would be sent to server "files"',
-    )
+    expect(lines.at(-1)).to.equal('verdict: would be sent to server "files"')
   })
 
   describe('of a call', () => {
@@ -165,6 +139,7 @@ security: { side_effects: { require_idempotency_key: true } }
     }
     const mandates = (mode: string) => ({ ap2: { enabled: true, mode, trust: { audiences: ['gw'] } } })
     const slow = { plugins: [{ use: `${fixtures}invalid/modules/slow.mjs` }], slow: {} }
+    const denying = { plugins: [{ use: `${fixtures}invalid/modules/closed.mjs` }], closed: {} }
     const none = { entitlements: { default_plan: 'p', plans: { p: {} }, tenants: {} } }
     const ruled = {
       ap2: { enabled: true, mode: 'full', trust: { audiences: ['gw'] }, tools: { allow: ['files/buy'] } },
@@ -174,40 +149,27 @@ security: { side_effects: { require_idempotency_key: true } }
       enforcement: { escalate_on: ['tool_not_in_allowlist'] },
     }
     const rows: [string, Record<string, unknown>, string][] = [
-      ['is sent if every stage explains itself', {}, 'would be sent to'],
+      ['is sent if no stage refuses it', {}, 'would be sent to'],
       [
-        'is undecided if a runtime decides',
+        'is unknown if a runtime decides',
         remote,
-        'undecided: stage runtime would ask its runtime; otherwise',
+        'unknown: what stage runtime decides is not known; otherwise',
       ],
       [
         'is sent if a runtime is only recorded',
         { ...remote, enforcement: { mode: 'observe' } },
         'would be sent to',
       ],
-      [
-        'is undecided if it needs a mandate',
-        mandates('full'),
-        'undecided: stage ap2 would verify a mandate; otherwise',
-      ],
+      ['is denied if it needs a mandate, as it has none', mandates('full'), 'denied with TOOL'],
       ['is sent if mandates are only recorded', mandates('observe'), 'would be sent to'],
       [
-        'names every stage that leaves it undecided',
-        { ...slow, ...mandates('full') },
-        'undecided: stage ap2 would verify a mandate; stage slow explains nothing; otherwise',
-      ],
-      [
-        'is undecided if a runtime may allow what findings deny',
+        'is unknown if a runtime may allow what findings deny',
         { ...remote, ...none },
-        'undecided: stage runtime would ask its runtime; otherwise it would be denied',
+        'unknown: what stage runtime decides is not known; otherwise it would be denied',
       ],
       ['is denied by a ruling whatever a runtime allows', { ...remote, ...ruled }, 'denied with TOOL'],
-      [
-        'is undecided if a stage may deny what escalates',
-        { ...slow, ...none, ...held },
-        'undecided: stage slow explains nothing; otherwise it would be denied with ESCALATION_PENDING',
-      ],
-      ['is held if every stage explains itself', { ...none, ...held }, 'denied with ESCALATION_PENDING'],
+      ['is denied by a stage of another author', denying, 'denied with TOOL'],
+      ['is held if the policy escalates it', { ...none, ...held }, 'denied with ESCALATION_PENDING'],
       ['is denied by another stage', { ...slow, ...none }, 'denied with TOOL'],
       [
         'is escalated',
@@ -248,7 +210,7 @@ security: { side_effects: { require_idempotency_key: true } }
         for (const expected of Object.values(decisions)) {
           const judged = await policy(...asked, '--expect', expected)
           expect(judged.exit, expected).to.equal(decision === undefined ? 2 : Number(decision !== expected))
-          const other = `NOT AS EXPECTED: ${decision ?? 'undecided'}, not ${expected}`
+          const other = `NOT AS EXPECTED: ${decision ?? 'unknown'}, not ${expected}`
           expect(judged.lines.at(-1) === other, judged.lines.at(-1)).to.equal(decision !== expected)
         }
       })

@@ -80,6 +80,7 @@ describe('svc policy suggest', () => {
               times: 1,
               expect: 'allow',
               reason: undefined,
+              answers: {},
             })
             .catch(() => ({ decision: 'deny' }))
           expect([name, other, decision]).to.deep.equal([name, other, other === name ? 'allow' : 'deny'])
@@ -118,6 +119,7 @@ describe('svc policy suggest', () => {
             times: 1,
             expect: 'allow' as const,
             reason: undefined,
+            answers: {},
           }
           counts.judged++
           const [was, is] = [(await old.judge(call)).decision, (await now.judge(call)).decision]

@@ -41,6 +41,7 @@ describe('svc policy diff', () => {
             times: 1,
             expect: 'allow' as const,
             reason: undefined,
+            answers: {},
           }
           judged++
           const [was, is] = [(await old.judge(call)).decision, (await now.judge(call)).decision]

@@ -119,6 +119,7 @@ describe('svc policy test', () => {
         times: 1,
         expect: 'allow',
         reason: undefined,
+        answers: {},
       })
       const judged =
         decision === 'allow' ? [reasons[0] === 'replay' ? 'replay' : 'allow'] : [decision, reasons[0]]

@@ -156,21 +156,16 @@ describe('the plugin conformance suite', () => {
     expect(await failures({ ...sound, provides: [badge] })).to.deep.equal([])
   })
 
-  it('catches a slot that is set and not declared, also by explain', async () => {
+  it('catches a slot that is set and not declared', async () => {
     expect(await failures({ ...sound, create: setting(['test/badge']) })).to.have.length(1)
-    const explaining = living({
-      explain: (call, next) => {
-        call.set(badge, 'x')
-        return next()
-      },
-    })
-    expect(await failures({ ...sound, create: () => explaining })).to.have.length(1)
   })
 
-  it('catches an explanation that throws', async () => {
-    const failing = living({ explain: () => Promise.reject(new Error('not started')) })
-    expect(await failures({ ...sound, create: () => failing })).to.deep.equal([
-      'explains a call without having been started, without an error',
+  it('catches a stage that decides otherwise if its notes are read', async () => {
+    const other = living({
+      handle: (call, next) => (call.isNoted ? denied('TOOL_NOT_ALLOWED', 'noted') : next()),
+    })
+    expect(await failures({ ...sound, create: () => other })).to.deep.equal([
+      'decides alike about a call whose notes somebody reads',
     ])
   })
 

@@ -8,6 +8,7 @@ import { expect } from 'chai'
 import { createStage, fakeCall, fakeContext } from 'svc-sdk/testing'
 import { container } from 'tsyringe'
 import { checkSection } from '../../support/check.js'
+import { explain } from '../../support/stage-rig.js'
 
 const bound = { bind: { 'shop/buy': { total: '/total' } } }
 const trusting = { trust: { issuersAllowlist: ['did:web:shop.example'] }, tools: bound }
@@ -140,33 +141,25 @@ describe('svc doctor', () => {
 })
 
 describe('svc policy explain', () => {
-  async function explain(over: object, tool = 'buy'): Promise<string[]> {
+  async function explained(over: object, tool = 'buy'): Promise<string[]> {
     const stage = createStage(ap2Plugin, { ...trusting, ...over }, fakeContext('/'))
-    const said: string[] = []
-    let passed = 0
-    const next = async () => {
-      passed++
-      return { kind: 'denied', code: 'INTERNAL', message: '' } as const
-    }
-    await stage.explain?.(fakeCall({ server: 'shop', tool }), next, (line) => said.push(line))
-    expect(passed).to.equal(1)
-    return said
+    const { lines } = await explain(stage, fakeCall({ server: 'shop', tool }))
+    return lines
   }
 
   it('says which mandates a call needs', async () => {
-    const required = await explain({ requireForSideEffects: true })
+    const required = await explained({ requireForSideEffects: true })
     expect(required).to.deep.equal([
       'needs a mandate; enforcement.deny_on decides about its findings',
       'mandates are in x-ap2-intent-mandate, x-ap2-cart-mandate or x-ap2-bundle',
       'accepted issuers: did:web:shop.example',
       'compared with the mandate: total at "/total"',
-      'assumes a valid mandate for these arguments',
     ])
-    const [optional] = await explain({ requireForSideEffects: true }, 'search')
+    const [optional] = await explained({ requireForSideEffects: true }, 'search')
     expect(optional).to.match(/^verifies a mandate if the call has one/)
-    const [outside] = await explain({ tools: { allow: ['bank/*'] } })
+    const [outside] = await explained({ tools: { allow: ['bank/*'] } })
     expect(outside).to.match(/^mandates do not apply/)
-    expect((await explain({ tools: {} })).at(-1)).to.match(/no entry for the tool/)
-    expect(await explain({ enabled: false })).to.deep.equal(['enabled is false: mandates are not read'])
+    expect((await explained({ tools: {} })).at(-1)).to.match(/no entry for the tool/)
+    expect(await explained({ enabled: false })).to.deep.equal(['enabled is false: mandates are not read'])
   })
 })

@@ -1,6 +1,5 @@
-import type { Call, Identity, Outcome, Stage } from '@svc/core'
+import { type Call, type Identity, type Outcome, type Stage, services } from '@svc/core'
 import { protectionsPlugin } from '@svc/plugin-protections'
-import { inMemory } from '@svc/plugin-protections/internal/shared/store'
 import { expect } from 'chai'
 import { controlOf, makeCall } from '../../../support/call.js'
 import { StageRig, send, sendWithHolds, served } from '../../../support/stage-rig.js'
@@ -16,7 +15,7 @@ const alice: Caller = { userId: 'alice', clientId: 'cli', issuer: 'i', unit: 'te
 
 async function rigOf(more: object = {}): Promise<{ rig: StageRig; stage: Stage }> {
   const rig = new StageRig()
-  rig.bind(inMemory, true)
+  rig.bind(services.inMemory, true)
   return { rig, stage: await rig.start(protectionsPlugin, { flows: { ...flows, ...more } }) }
 }
 

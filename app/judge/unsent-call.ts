@@ -1,6 +1,6 @@
-// A call that explains a policy: it has no trace of a caller, and is never sent.
+// A call that is judged: it has no trace of a caller, and is never sent.
 import type { IncomingHttpHeaders } from 'node:http'
-import { type CallAgent, type CallRequest, clientForms, type Outcome } from '@svc/core'
+import { type CallAgent, type CallRequest, clientForms, judgedOnly, type Outcome } from '@svc/core'
 import { CallControl } from '@svc/core/pipeline'
 
 const trace = {
@@ -36,6 +36,7 @@ export function unsentCall(
     receivedAt,
     read: () => request,
   })
+  control.call.set(judgedOnly, true)
   control.call.set(clientForms, () => ({ isOffered: showsForms ?? method !== null }))
   return control
 }

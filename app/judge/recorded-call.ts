@@ -18,7 +18,7 @@ import type { CallControl } from '@svc/core/pipeline'
 import { BoundedMap } from '@svc/core/store'
 import type { SignedEnvelope } from '@svc/plugin-audit/log'
 import { recordedKind } from '@svc/plugin-audit/tools'
-import { unsentCall } from '../policy/unsent-call.js'
+import { unsentCall } from './unsent-call.js'
 
 /** Marks a pseudonym, so that the text with it is not the one that was judged. */
 const PSEUDONYM = 'hmac-sha256:'

@@ -1,0 +1,190 @@
+// The stages of a policy as tools run them: each handles the call as in a gateway, with its stores in memory. What a stage
+// cannot know about the call, or would have to ask others, is a possible finding.
+import {
+  after,
+  attempt,
+  bind,
+  type Call,
+  externalDecision,
+  type Finding,
+  identity,
+  isUnrecorded,
+  type MaybePromise,
+  type Next,
+  notes,
+  type Outcome,
+  type Plugin,
+  policyTokens,
+  Resources,
+  resolveOptional,
+  type SectionEntry,
+  type Stage,
+  services,
+  slot,
+  tokens,
+} from '@svc/core'
+import { sha256Hex } from '@svc/core/json'
+import type { InsertedStage, PlacedStage } from '@svc/core/pipeline'
+import type { DependencyContainer } from 'tsyringe'
+import type { Policy } from '../policy/config.js'
+import { pluginContext } from '../policy/plugin-context.js'
+import { bindBetweenPlugins } from '../policy/plugins.js'
+import type { VirtualClock } from './clock.js'
+
+/** A stage as a whole may decide anything. */
+export const WHOLE_STAGE = '*'
+
+/** What a stage said of its judgement. */
+export interface Note {
+  readonly stage: string
+  readonly text: string
+  readonly entry: SectionEntry | undefined
+}
+
+/** The decisions that a test states in place of stages that ask others. */
+export type Answers = Readonly<Record<string, 'allow' | 'deny' | 'escalate' | 'clarify'>>
+
+interface Listener {
+  /** The stage that runs now. */
+  stage: string
+  readonly answers: Answers
+}
+
+const listener = slot<Listener>('judge/listener')
+
+/** Collects the notes about the call. */
+export function listen(call: Call, add: (note: Note) => void, answers: Answers = {}): void {
+  const own: Listener = { stage: '', answers }
+  call.set(listener, own)
+  call.set(notes, (text, entry) => add({ stage: own.stage, text, entry }))
+}
+
+export interface StagePlace {
+  readonly baseDir: string
+  readonly env?: Readonly<Record<string, string | undefined>> | undefined
+  warn?(message: string): void
+}
+
+export interface StageOptions {
+  readonly clock: VirtualClock
+  readonly place: StagePlace
+  /** Whether stages run whose plugin does not say what they reach. */
+  readonly runsUnstated: boolean
+  /** A stage of the gateway. */
+  readonly inserted?: InsertedStage | undefined
+}
+
+export interface JudgingStages {
+  /** In the order of the policy, without those that record and redact. */
+  readonly placed: readonly (PlacedStage & Pick<Plugin, 'phase'>)[]
+  readonly container: DependencyContainer
+  /** The stages up to the verdict that are not run. */
+  readonly unasked: readonly string[]
+  /** Whether one of them could allow what findings deny. */
+  readonly mayPass: boolean
+}
+
+/** The stages are not started. Throws what a plugin's `create` throws. */
+export function judgingStages(policy: Policy, options: StageOptions): JudgingStages {
+  const { clock, place, inserted } = options
+  const container = policy.container.createChildContainer()
+  const silent = { debug: quiet, info: quiet, warn: quiet, error: quiet }
+  bind(container, services.inMemory, { useValue: true })
+  bind(container, tokens.Clock, { useValue: clock })
+  bind(container, tokens.Ids, { useValue: new CountedIds() })
+  bind(container, tokens.Logger, { useValue: silent })
+  bind(container, tokens.Meter, { useValue: { count: quiet } })
+  bind(container, tokens.Notices, { useValue: { send: quiet } })
+  bind(container, services.record, { useValue: async () => undefined })
+  const resources = new Resources()
+  const context = pluginContext(policy, { container, resources, warn: quiet, ...place, env: place.env ?? {} })
+  bindBetweenPlugins(container)
+  const configOf = ({ name }: Plugin) => policy.sections.get(name)
+  for (const plugin of policy.plugins) plugin.register?.(configOf(plugin), context)
+  // An evaluation by the policy itself asks nobody.
+  const isLocal = resolveOptional(container, policyTokens.asksRuntime) === false
+  const unasked: string[] = []
+  let mayPass = false
+  const placed = policy.plugins.flatMap((plugin) => {
+    const { name, phase = 'inspection', provides = [] } = plugin
+    if (phase === 'record' || phase === 'redaction') return []
+    const config = configOf(plugin)
+    const asks = plugin.effects === 'network' && !(phase === 'evaluation' && isLocal)
+    const isRun = !asks && (options.runsUnstated || plugin.effects !== undefined)
+    if (!isRun && phase !== 'credential') unasked.push(name)
+    mayPass ||= !isRun && phase === 'evaluation'
+    const created = isRun ? plugin.create(config, context) : standIn(plugin)
+    const own = { name, phase, stage: judging(name, created, sha256Hex(JSON.stringify(config) ?? '')) }
+    if (inserted === undefined || !provides.includes(inserted.within)) return [own]
+    return [own, { name: inserted.name, phase, stage: judging(inserted.name, inserted.stage, '') }]
+  })
+  return { placed, container, unasked, mayPass }
+}
+
+/** The stage, which is passed if it reads what is not known: then it may decide anything. */
+function judging(name: string, stage: Stage, basis: string): Stage {
+  return {
+    start: (signal) => stage.start?.(signal) ?? Promise.resolve(),
+    stop: () => stage.stop?.() ?? Promise.resolve(),
+    handle(call, next) {
+      const heard = call.get(listener)
+      if (heard !== undefined) heard.stage = name
+      let passed: MaybePromise<Outcome> | undefined
+      const pass: Next = () => {
+        passed ??= heard === undefined ? next() : after(next(), (outcome) => back(heard, name, outcome))
+        return passed
+      }
+      return attempt(
+        () => stage.handle(call, pass),
+        (error) => {
+          if (!isUnrecorded(error)) throw error
+          call.addFinding(anyDecision(name, error.facts, basis))
+          return pass()
+        },
+      )
+    },
+  }
+}
+
+function back(heard: Listener, name: string, outcome: Outcome): Outcome {
+  heard.stage = name
+  return outcome
+}
+
+/** Stands for a stage that would ask others. Behind the verdict it decides on no policy. */
+function standIn({ name, phase = 'inspection', provides = [] }: Plugin): Stage {
+  return {
+    handle(call, next) {
+      const answer = call.get(listener)?.answers[name]
+      if (answer !== undefined) {
+        call.note(`is taken to decide: ${answer}`)
+        call.set(externalDecision, { action: answer, considered: call.findings.map(({ reason }) => reason) })
+      } else if (provides.includes(identity)) call.note('is passed over: the caller is taken as given')
+      else if (phase === 'credential')
+        call.note('is not asked here: the credential is fetched when a call is sent')
+      else {
+        call.note('is not asked here')
+        call.addFinding(anyDecision(name, [`what stage ${name} decides`], ''))
+      }
+      return next()
+    },
+  }
+}
+
+function anyDecision(stage: string, missing: readonly string[], basis: string): Finding {
+  return { reason: WHOLE_STAGE, stage, ruling: 'deny', possible: { missing, basis } }
+}
+
+class CountedIds {
+  #count = 0
+
+  traceId(): string {
+    return (++this.#count).toString(16).padStart(32, '0')
+  }
+
+  spanId(): string {
+    return (++this.#count).toString(16).padStart(16, '0')
+  }
+}
+
+const quiet = () => undefined

@@ -1,0 +1,27 @@
+// The `tools/list` by which the judge is asked what a caller may use.
+import { callRequest, type Identity, trustedCaller } from '@svc/core'
+import type { CallControl } from '@svc/core/pipeline'
+import { unsentCall } from '../judge/unsent-call.js'
+
+/** A `tools/list` of the caller, or of one without a token if `who` is undefined. */
+export function toolListing(who: Identity | undefined, server: string, version: string): CallControl {
+  const request = callRequest({
+    kind: 'protocol',
+    method: 'tools/list',
+    server,
+    name: 'POST',
+    version,
+    args: {},
+    idempotencyKey: null,
+  })
+  const control = unsentCall(request)
+  if (who !== undefined) control.call.set(trustedCaller, { identity: who, scopes: new EveryScope() })
+  return control
+}
+
+/** The scopes of a caller whose token is not known: none is missing. */
+export class EveryScope extends Set<string> {
+  override has(): boolean {
+    return true
+  }
+}
