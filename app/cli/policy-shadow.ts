@@ -14,6 +14,7 @@ const statusSchema = z.object({
   judged: z.number(),
   of: z.number(),
   failed: z.number(),
+  unknown: z.number().default(0),
   different: z.number(),
   differences: z.array(
     z.object({
@@ -41,7 +42,7 @@ async function report(flags: AdminFlags, io: CliIo, env: Environment): Promise<v
   const unused = unusedSchema.safeParse(response)
   if (unused.success) throw new AdminError(`${unused.data.policy}: ${unused.data.error}`)
   if (flags.json === true) return io.out(`${JSON.stringify(response)}\n`)
-  const { policy, policy_sha256, judged, of, failed, different, differences } = parseAdminResponse(
+  const { policy, policy_sha256, judged, of, failed, unknown, different, differences } = parseAdminResponse(
     statusSchema,
     response,
   )
@@ -50,7 +51,7 @@ async function report(flags: AdminFlags, io: CliIo, env: Environment): Promise<v
   )
   const lines = [
     `${policy} ${policy_sha256?.slice(0, 16) ?? ''}`,
-    `judged     ${judged} of ${of} calls${failed === 0 ? '' : `, failed on ${failed}`}`,
+    `judged     ${judged} of ${of} calls${failed === 0 ? '' : `, failed on ${failed}`}${unknown === 0 ? '' : `, unknown for ${unknown}`}`,
     `different  ${different} of ${judged}`,
   ]
   await io.out(`${lines.map((line) => `${visibleInLine(line)}\n`).join('')}${table(rows)}`)

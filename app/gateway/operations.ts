@@ -115,6 +115,7 @@ const shadowSchema = z.object({
   judged: z.int().optional(),
   of: z.int().optional(),
   failed: z.int().optional(),
+  unknown: z.int().optional().describe('Calls whose decision rests on what the candidate does not know.'),
   different: z.int().optional(),
   differences: z
     .array(

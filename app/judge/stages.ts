@@ -97,7 +97,8 @@ export function judgingStages(policy: Policy, options: StageOptions): JudgingSta
   bind(container, tokens.Notices, { useValue: { send: quiet } })
   bind(container, services.record, { useValue: async () => undefined })
   const resources = new Resources()
-  const context = pluginContext(policy, { container, resources, warn: quiet, ...place, env: place.env ?? {} })
+  const { baseDir, env = {}, warn = quiet } = place
+  const context = pluginContext(policy, { container, resources, baseDir, env, warn })
   bindBetweenPlugins(container)
   const configOf = ({ name }: Plugin) => policy.sections.get(name)
   for (const plugin of policy.plugins) plugin.register?.(configOf(plugin), context)

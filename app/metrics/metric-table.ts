@@ -74,6 +74,10 @@ export const shadowMetrics: Readonly<Record<string, MetricEntry>> = {
     kind: 'counter',
     help: 'Calls that the shadow policy did not judge, as it has used its part of a core.',
   },
+  svc_shadow_unknown_total: {
+    kind: 'counter',
+    help: 'Calls whose decision by the shadow policy rests on what it does not know, such as that of a runtime.',
+  },
   svc_shadow_failed_total: { kind: 'counter', help: 'Calls on which the shadow policy failed.' },
 }
 

@@ -19,6 +19,8 @@ export interface CountedDifference extends Difference {
   readonly calls: number
 }
 
+export type ShadowResult = 'same' | 'different' | 'skipped' | 'failed' | 'unknown'
+
 /** In the form of a record. */
 export interface ShadowReport {
   readonly policy_sha256: string | null
@@ -26,6 +28,8 @@ export interface ShadowReport {
   readonly judged: number
   readonly of: number
   readonly failed: number
+  /** Calls whose decision rests on what the candidate does not know, such as that of a runtime. */
+  readonly unknown: number
   readonly different: number
   readonly differences: readonly CountedDifference[]
 }
@@ -34,14 +38,14 @@ const MAX_DIFFERENCES = 100
 const MAX_NAME = 300
 
 export class Differences {
-  #counts = { same: 0, different: 0, skipped: 0, failed: 0 }
+  #counts: Record<ShadowResult, number> = { same: 0, different: 0, skipped: 0, failed: 0, unknown: 0 }
   #differences = new Map<string, { readonly first: Difference; calls: number }>()
 
   get hasDifferences(): boolean {
     return this.#counts.different > 0
   }
 
-  add(result: 'same' | 'different' | 'skipped' | 'failed', difference?: Difference): void {
+  add(result: ShadowResult, difference?: Difference): void {
     this.#counts[result]++
     if (difference === undefined) return
     const tool = difference.tool.slice(0, MAX_NAME)
@@ -53,18 +57,19 @@ export class Differences {
       this.#differences.set(key, { first: { ...difference, tool }, calls: 1 })
   }
 
-  get counts(): Readonly<Record<'same' | 'different' | 'skipped' | 'failed', number>> {
+  get counts(): Readonly<Record<ShadowResult, number>> {
     return this.#counts
   }
 
   /** The most frequent differences first. */
   report(policySha256: string | null): ShadowReport {
-    const { same, different, skipped, failed } = this.#counts
+    const { same, different, skipped, failed, unknown } = this.#counts
     return {
       policy_sha256: policySha256,
       judged: same + different,
-      of: same + different + skipped + failed,
+      of: same + different + skipped + failed + unknown,
       failed,
+      unknown,
       different,
       differences: [...this.#differences.values()]
         .sort((a, b) => b.calls - a.calls)
@@ -91,6 +96,7 @@ export function sumOf(reports: readonly [ShadowReport, ...ShadowReport[]]): Shad
     judged: total(({ judged }) => judged),
     of: total(({ of }) => of),
     failed: total(({ failed }) => failed),
+    unknown: total(({ unknown }) => unknown),
     different: total(({ different }) => different),
     differences: [...all.values()].sort((a, b) => b.calls - a.calls).slice(0, MAX_DIFFERENCES),
   }

@@ -11,7 +11,7 @@ import {
   type Outcome,
   verdict,
 } from '@svc/core'
-import { Differences, type ShadowDecision, type ShadowReport } from './differences.js'
+import { Differences, type ShadowDecision, type ShadowReport, type ShadowResult } from './differences.js'
 import { Sampling } from './sampling.js'
 
 /** Judges with nothing outside the process. */
@@ -25,8 +25,6 @@ export interface ShadowCandidate {
   judge(call: Call, caller: Identity, request: CallRequest): Promise<ShadowDecision | undefined>
   close(): Promise<void>
 }
-
-export type ShadowResult = 'same' | 'different' | 'skipped' | 'failed'
 
 interface ShadowParts {
   readonly clock: Pick<Clock, 'monotonic'>
@@ -107,7 +105,7 @@ export class Shadow {
     const began = this.#parts.clock.monotonic()
     try {
       const decision = await this.#candidate.judge(call, caller, request)
-      if (decision === undefined) return this.#add('skipped')
+      if (decision === undefined) return this.#add('unknown')
       const isSame = decision.decision === inForce.decision
       this.#add(isSame ? 'same' : 'different', () => ({
         tool: request.reference,

@@ -113,7 +113,7 @@ async function openPolicy(file: string, settings: TestSettings): Promise<OpenPol
   return { file, policy, coverage: new Coverage(sectionEntries(policy)), files: [] }
 }
 
-async function resultOf({ file, policy, coverage, files }: OpenPolicy): Promise<PolicyTests> {
+async function resultOf({ file, coverage, files }: OpenPolicy): Promise<PolicyTests> {
   const locate = locateInText(await readFile(file, 'utf8'), file)
   const placed = (entry: SectionEntry) => ({ ...entry, file, line: locate(entry.path).origin.line })
   const { counts, percent } = coverage

@@ -136,7 +136,7 @@ interface PluginIdentity<Config = unknown> {
   readonly effects?: StageEffects
 }
 
-export type StageEffects = 'none' | 'stores' | 'network'
+type StageEffects = 'none' | 'stores' | 'network'
 
 /** How a plugin is connected with others. */
 interface PluginWiring<Config = unknown> {

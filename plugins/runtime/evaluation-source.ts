@@ -23,7 +23,6 @@ const defaultTimeoutMs = 2000
 const denyAll: DenyRule = { mode: 'enforce' }
 
 interface EvaluatorKind {
-  readonly description: string
   connect(): { evaluator: DecisionEvaluator; breaker: CircuitBreaker; release(): Promise<void> }
 }
 
@@ -42,7 +41,6 @@ export function evaluationSource(
   let running: DecisionEvaluator | undefined
   return {
     running: () => running,
-    description: kind.description,
     failureMode,
     requestOptions: {
       rule: resolveOptional(container, policyTokens.denyRule) ?? denyAll,
@@ -75,7 +73,6 @@ export function evaluationSource(
 
 function boundEvaluator(evaluator: DecisionEvaluator, context: PluginContext): EvaluatorKind {
   return {
-    description: 'the evaluator bound in code',
     connect: () => {
       const lease = context.resources.acquire('runtime evaluator', () => {
         const { breaker, unwatch } = createBreaker(context)
@@ -98,7 +95,6 @@ function remoteEvaluator(
   const { timeoutMs, headers = {} } = remote
   const lowerCased = Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value])
   return {
-    description: `the runtime at ${url.origin}${url.pathname}`,
     connect: () => {
       checkKeyRef(remote, reader)
       const lease = context.resources.acquire(`runtime ${canonicalize({ url: url.href, timeoutMs })}`, () => {

@@ -25,8 +25,6 @@ import { describeOutputRule, type OutputRule } from './redact/rule.js'
 export interface EvaluationSource {
   /** The evaluator while the stage runs. */
   running(): DecisionEvaluator | undefined
-  /** The description for `svc policy explain`. */
-  readonly description: string
   readonly requestOptions: RequestOptions
   readonly failureMode: 'local' | 'allow' | 'deny'
   /** Acquires resources that survive a reload. Throws for a configuration that can never work. */

@@ -161,7 +161,7 @@ export async function explain(
 ): Promise<{ lines: string[]; outcome: Outcome }> {
   const lines: string[] = []
   const call = 'need' in given ? given : makeCall(given)
-  call.set(notes, (line) => lines.push(line))
+  call.set(notes, (line) => void (line === '' || lines.push(line)))
   call.set(judgedOnly, true)
   const outcome = await stage.handle(call, async () => served)
   return { lines, outcome }

@@ -295,7 +295,7 @@ cases:
     const connect = sinon.spy(net.Socket.prototype, 'connect')
     const lookup = sinon.spy(dns, 'lookup')
     try {
-      const { lines, errors, exit } = await runOnFixtures('test', test)
+      const { errors, exit } = await runOnFixtures('test', test)
       expect(errors).to.deep.equal([])
       expect(exit).to.equal(0)
       expect(connect.callCount + lookup.callCount).to.equal(0)

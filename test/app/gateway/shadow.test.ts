@@ -170,8 +170,8 @@ brokers: { files: { type: static, key_refs: [env:KEY], inject: { header: x-key, 
       })
       await isLoaded(gateway)
       await gateway.invoke('/mcp/files/drop@1', {}, { 'idempotency-key': 'k1' })
-      await judged(gateway, 1)
-      expect(await statusOf(gateway)).to.include({ different: 1 })
+      // What its runtime would decide is not known.
+      await until(async () => (await statusOf(gateway))['unknown'] === 1)
       expect({ requests, operations }).to.deep.equal({ requests: 0, operations: 0 })
     } finally {
       outside.close()

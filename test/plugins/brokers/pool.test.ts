@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { afterResponse, BrokersRig, held, keyFor, sendWith, why } from './rig.js'
+import { afterResponse, BrokersRig, keyFor, sendWith, why } from './rig.js'
 
 describe('brokers: a pool of keys', () => {
   let rig: BrokersRig

@@ -65,7 +65,7 @@ function Shadow({ shadow }: Pick<PolicyData, 'shadow'>): JSX.Element {
       </div>
     )
   }
-  const { policy, error, judged = 0, of = 0, failed = 0, differences = [] } = shadow
+  const { policy, error, judged = 0, of = 0, failed = 0, unknown = 0, differences = [] } = shadow
   return (
     <div class="panel">
       <p class="lead">
@@ -73,7 +73,8 @@ function Shadow({ shadow }: Pick<PolicyData, 'shadow'>): JSX.Element {
           <Untrusted text={policy.split('/').at(-1) ?? policy} cut={120} />
         </span>{' '}
         judged {judged.toLocaleString('en')} of {of.toLocaleString('en')} calls
-        {failed > 0 && <>, {failed.toLocaleString('en')} of them with an error</>}.
+        {failed > 0 && <>, {failed.toLocaleString('en')} of them with an error</>}
+        {unknown > 0 && <>; what it decides is unknown for {unknown.toLocaleString('en')}</>}.
       </p>
       {error !== undefined && (
         <p class="banner bad">
