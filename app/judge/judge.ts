@@ -23,7 +23,7 @@ import {
 import type { DependencyContainer } from 'tsyringe'
 import type { Policy } from '../policy/config.js'
 import { VirtualClock } from './clock.js'
-import { type JudgingStages, judgingStages, type StageOptions } from './stages.js'
+import { type JudgingStages, judgingStages, laterPhases, type StageOptions } from './stages.js'
 import { unsent } from './unsent-call.js'
 
 /** From the least strict on. */
@@ -67,8 +67,6 @@ export interface JudgeOptions extends Omit<StageOptions, 'clock'> {
   readonly through: 'verdict' | 'end'
 }
 
-const LATER: ReadonlySet<string> = new Set(['idempotency', 'metering', 'credential'])
-
 export class Judge implements AsyncDisposable {
   readonly policy: Policy
   readonly clock = new VirtualClock()
@@ -83,7 +81,7 @@ export class Judge implements AsyncDisposable {
     this.policy = policy
     this.#stages = judgingStages(policy, { ...options, clock: this.clock })
     const { placed } = this.#stages
-    this.later = new Set(placed.filter(({ phase = '' }) => LATER.has(phase)).map(({ name }) => name))
+    this.later = new Set(placed.filter(({ phase = '' }) => laterPhases.has(phase)).map(({ name }) => name))
     this.#pipeline = new Pipeline(placed, respond)
     const deciding = placed.filter(({ name }) => !this.later.has(name))
     this.deciding = new Set(deciding.map(({ name }) => name))

@@ -14,6 +14,7 @@ import {
   notes,
   type Outcome,
   type Plugin,
+  type PluginContext,
   policyTokens,
   Resources,
   resolveOptional,
@@ -22,6 +23,7 @@ import {
   services,
   slot,
   tokens,
+  trustedCaller,
 } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
 import type { InsertedStage, PlacedStage } from '@svc/core/pipeline'
@@ -30,6 +32,9 @@ import type { Policy } from '../policy/config.js'
 import { pluginContext } from '../policy/plugin-context.js'
 import { bindBetweenPlugins } from '../policy/plugins.js'
 import type { VirtualClock } from './clock.js'
+
+/** The phases of stages after the verdict. */
+export const laterPhases: ReadonlySet<string> = new Set(['idempotency', 'metering', 'credential'])
 
 /** A stage as a whole may decide anything. */
 export const WHOLE_STAGE = '*'
@@ -112,14 +117,32 @@ export function judgingStages(policy: Policy, options: StageOptions): JudgingSta
     const config = configOf(plugin)
     const asks = plugin.effects === 'network' && !(phase === 'evaluation' && isLocal)
     const isRun = !asks && (options.runsUnstated || plugin.effects !== undefined)
-    if (!isRun && phase !== 'credential') unasked.push(name)
+    if (!isRun && !laterPhases.has(phase)) unasked.push(name)
     mayPass ||= !isRun && phase === 'evaluation'
-    const created = isRun ? plugin.create(config, context) : standIn(plugin)
+    const created = isRun ? stageOf(plugin, config, context) : standIn(plugin)
     const own = { name, phase, stage: judging(name, created, sha256Hex(JSON.stringify(config) ?? '')) }
     if (inserted === undefined || !provides.includes(inserted.within)) return [own]
     return [own, { name: inserted.name, phase, stage: judging(inserted.name, inserted.stage, '') }]
   })
   return { placed, container, unasked, mayPass }
+}
+
+/** A stage of another author that identifies callers is passed over where the caller is given. */
+function stageOf(plugin: Plugin, config: unknown, context: PluginContext): Stage {
+  const stage = plugin.create(config, context)
+  if (plugin.effects !== undefined || plugin.provides?.includes(identity) !== true) return stage
+  const handle: Stage['handle'] = (call, next) => {
+    const given = call.get(trustedCaller)
+    if (given === undefined) return stage.handle(call, next)
+    call.note('is passed over: the caller is taken as given')
+    call.set(identity, given.identity)
+    return next()
+  }
+  return {
+    start: (signal) => stage.start?.(signal) ?? Promise.resolve(),
+    stop: () => stage.stop?.() ?? Promise.resolve(),
+    handle,
+  }
 }
 
 /** The stage, which is passed if it reads what is not known: then it may decide anything. */
@@ -153,19 +176,16 @@ function back(heard: Listener, name: string, outcome: Outcome): Outcome {
 }
 
 /** Stands for a stage that would ask others. Behind the verdict it decides on no policy. */
-function standIn({ name, phase = 'inspection', provides = [] }: Plugin): Stage {
+function standIn({ name, phase = 'inspection' }: Plugin): Stage {
   return {
     handle(call, next) {
       const answer = call.get(listener)?.answers[name]
       if (answer !== undefined) {
         call.note(`is taken to decide: ${answer}`)
         call.set(externalDecision, { action: answer, considered: call.findings.map(({ reason }) => reason) })
-      } else if (provides.includes(identity)) call.note('is passed over: the caller is taken as given')
-      else if (phase === 'credential')
-        call.note('is not asked here: the credential is fetched when a call is sent')
-      else {
+      } else {
         call.note('is not asked here')
-        call.addFinding(anyDecision(name, [`what stage ${name} decides`], ''))
+        if (!laterPhases.has(phase)) call.addFinding(anyDecision(name, [`what stage ${name} decides`], ''))
       }
       return next()
     },

@@ -9,6 +9,10 @@ export interface Broker {
   forCall(call: Call): Promise<Credential>
   /** The credential for the gateway's own requests; absent if a broker needs a caller. */
   own?(): Promise<Credential>
+  /** Describes for `svc policy explain` the header and its value, without any key. */
+  describe(): string
+  /** Why the call would get no credential, as far as that is known without a request. */
+  unavailableReason?(call: Call): string | undefined
   /** Opens the resources that survive a reload. */
   start?(): void
   stop?(): Promise<void>

@@ -4,6 +4,7 @@ import { type Call, type Credential, identity, type Lease, principalKeyOf } from
 import { bearerTokenIn } from '@svc/core/http'
 import { canonicalize, sha256Hex } from '@svc/core/json'
 import { type Broker, BrokerError, type BrokerInput } from './broker.js'
+import type { BrokerConfig } from './config.js'
 import { type CachedToken, ExchangedTokenCache, type Exchanging } from './exchanged-token-cache.js'
 import { TokenEndpoint } from './token-endpoint.js'
 
@@ -50,6 +51,14 @@ export class OnBehalfBroker implements Broker {
     }
   }
 
+  describe(): string {
+    return `exchanges the caller's token ${describeExchange(this.#input.config)}, and puts the issued token into the header "${this.#input.header.name}"`
+  }
+
+  unavailableReason(call: Call): string | undefined {
+    return call.get(identity)?.authenticated === true ? undefined : noToken
+  }
+
   get #tokens(): ExchangedTokenCache {
     if (this.#lease === undefined) throw new Error('the broker has not started')
     return this.#lease.value
@@ -89,4 +98,14 @@ function callerOf(call: Call): Caller | undefined {
   return token === undefined
     ? undefined
     : { token, digest: sha256Hex(token), principal: principalKeyOf(known) }
+}
+
+function describeExchange({ token_endpoint: url = '', audience, resource, scope }: BrokerConfig): string {
+  const { origin, pathname } = new URL(url)
+  const wanted = [
+    ...(audience === undefined ? [] : [`for the audience "${audience}"`]),
+    ...(resource === undefined ? [] : [`for the resource ${resource}`]),
+    ...(scope === undefined ? [] : [`with the scope "${scope}"`]),
+  ]
+  return [`at ${origin}${pathname}`, ...wanted].join(' ')
 }

@@ -32,7 +32,8 @@ export const brokersPlugin = definePlugin({
   core: '^1.0.0',
   schema: brokersSchema,
   phase: 'credential',
-  effects: 'network',
+  // A call that is only judged gets no credential.
+  effects: 'stores',
   metrics: {
     svc_broker_exchanges_total: { kind: 'counter', help: 'Token exchanges requested.' },
     svc_broker_exchange_failures_total: { kind: 'counter', help: 'Token exchanges that failed.' },

@@ -68,6 +68,10 @@ export class PoolBroker implements Broker {
     return this.#credentialFor(await this.#selectKey(GATEWAY, undefined), undefined)
   }
 
+  describe(): string {
+    return `puts one of ${this.#refs.length} keys, round-robin, into the header "${this.#input.header.name}"`
+  }
+
   get #rotation(): KeyRotation {
     if (this.#lease === undefined) throw new Error('the broker has not started')
     return this.#lease.value

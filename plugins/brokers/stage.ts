@@ -6,6 +6,7 @@ import {
   credential,
   type Failed,
   failed,
+  judgedOnly,
   type Next,
   type Outcome,
   Refusal,
@@ -32,7 +33,15 @@ export class BrokersStage implements Stage {
   async handle(call: Call, next: Next): Promise<Outcome> {
     const { server } = await call.request()
     const broker = this.#brokers.get(server)
+    if (call.isNoted)
+      call.note(
+        broker?.describe() ?? `server "${server}" has no broker: the call is sent without a credential`,
+      )
     if (broker === undefined) return next()
+    if (call.get(judgedOnly) !== undefined) {
+      const reason = broker.unavailableReason?.(call)
+      return reason === undefined ? next() : unavailable(server, reason)
+    }
     try {
       call.set(credential, await abortable(call.abortState, broker.forCall(call)))
     } catch (error) {

@@ -24,6 +24,10 @@ export class StaticBroker implements Broker {
     return this.forCall()
   }
 
+  describe(): string {
+    return `puts the key into the header "${this.#header.name}"`
+  }
+
   async #current(): Promise<Credential> {
     return { header: this.#header.name, value: this.#header.value(await this.#keys.get(this.#ref)) }
   }

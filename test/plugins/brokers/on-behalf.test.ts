@@ -2,6 +2,7 @@ import { generateKeyPairSync } from 'node:crypto'
 import type { Stage } from '@svc/core'
 import { expect } from 'chai'
 import { exportJWK, jwtVerify } from 'jose'
+import { explain } from '../../support/stage-rig.js'
 import { json, startTokenEndpoint, type TestTokenEndpoint } from '../../support/token-endpoint.js'
 import { ada, afterResponse, BrokersRig, keyFor, sendWith, why } from './rig.js'
 
@@ -324,5 +325,15 @@ describe('brokers: token exchange on behalf of the caller', () => {
 
   it('has no credential for requests of the gateway itself', async () => {
     expect(await (await onBehalf()).ownCredential?.('files')).to.equal(undefined)
+  })
+
+  it('explains itself without a request', async () => {
+    const stage = await onBehalf({ audience: 'files', scope: 'read' })
+    const { call } = await sendWith(stage, bearer())
+    endpoint.exchanges.splice(0)
+    expect((await explain(stage, call)).lines).to.deep.equal([
+      `exchanges the caller's token at ${endpoint.url} for the audience "files" with the scope "read", and puts the issued token into the header "authorization"`,
+    ])
+    expect(endpoint.exchanges).to.deep.equal([])
   })
 })

@@ -1,5 +1,6 @@
 import { expect } from 'chai'
-import { afterResponse, BrokersRig, keyFor, sendWith, why } from './rig.js'
+import { explain } from '../../support/stage-rig.js'
+import { afterResponse, BrokersRig, held, keyFor, sendWith, why } from './rig.js'
 
 describe('brokers: a pool of keys', () => {
   let rig: BrokersRig
@@ -160,5 +161,14 @@ describe('brokers: a pool of keys', () => {
         message: 'a key of the pool is in cooldown',
       },
     ])
+  })
+
+  it('explains itself without reading a key', async () => {
+    const stage = await rig.stage(pool)
+    const brokered = await sendWith(stage)
+    const { lines, outcome } = await explain(stage, brokered.call)
+    expect(lines).to.deep.equal(['puts one of 3 keys, round-robin, into the header "x-api-key"'])
+    expect(outcome).to.equal(brokered.outcome)
+    expect(held(brokered).value).to.equal('a')
   })
 })
