@@ -102,8 +102,8 @@ function isCommand(address: string): boolean {
 
 /** The names without a wildcard in lists and rules, by server. */
 async function namedTools({ policy }: PolicyInForce): Promise<ReadonlyMap<string, readonly string[]>> {
-  const { sectionEntries } = await import('../judge/section-entries.js')
-  const entries = sectionEntries(policy)
+  const { policyEntries } = await import('../judge/policy-entries.js')
+  const entries = policyEntries(policy)
   const rules = resolveOptional(policy.container, services.describedRules) ?? []
   const patterns = [
     ...entries.flatMap(({ kind, name }) => (kind === 'pattern' ? [name] : [])),

@@ -3,7 +3,7 @@
 import { type DoctorCheck, type PluginContext, resolve, tokens } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import { KeyReader } from '@svc/core/secret'
-import { sectionEntries } from '../judge/section-entries.js'
+import { policyEntries } from '../judge/policy-entries.js'
 import { serverVersionIn } from '../mcp/handshake.js'
 import { gatewayImplementation } from '../mcp/implementation.js'
 import { toolNames } from '../mcp/list-pages.js'
@@ -112,7 +112,7 @@ export async function checkTools(
     ...(names.length > 0 && access.every(({ usable }) => usable.length === 0)
       ? [{ severity: 'warning' as const, message: nobody, hint }]
       : []),
-    ...unmatchedPatterns(tools, sectionEntries(policy), policy).map(
+    ...unmatchedPatterns(tools, policyEntries(policy), policy).map(
       ({ path, message }): DoctorCheck => ({ severity: 'warning', message: `${path.join('.')}: ${message}` }),
     ),
   ]

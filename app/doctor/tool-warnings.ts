@@ -1,7 +1,7 @@
 // Finds for `svc policy check` what a policy says about the tools of reachable servers: those that it refuses to every
 // caller, and patterns that match none, so that they are found before the first call.
 import { type ConfigConflict, type PluginContext, policyTokens, resolveOptional } from '@svc/core'
-import { sectionEntries } from '../judge/section-entries.js'
+import { policyEntries } from '../judge/policy-entries.js'
 import type { Policy } from '../policy/config.js'
 import { type ListedTools, refusalsOf } from './tool-access.js'
 import { unmatchedPatterns } from './unmatched-patterns.js'
@@ -13,7 +13,7 @@ const maxShown = 50
  * are commands, which are not started for a check.
  */
 export async function toolWarnings(policy: Policy, context: PluginContext): Promise<ConfigConflict[]> {
-  const entries = sectionEntries(policy)
+  const entries = policyEntries(policy)
   const refuses = resolveOptional(context.container, policyTokens.refusesTools) === true
   if (!refuses && !entries.some(({ path }) => path.includes('denylist'))) return []
   // Imported here, because it loads the code that calls servers.

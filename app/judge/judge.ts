@@ -44,7 +44,7 @@ export interface Possibility {
   readonly isPresumedAbsent: boolean
 }
 
-export interface Judgement {
+export interface PolicyJudgement {
   /** The decision of the policy if none of the possible findings applies. */
   readonly decision: CallDecision
   readonly reasons: readonly string[]
@@ -114,7 +114,7 @@ export class Judge implements AsyncDisposable {
     return this.#stages.placed.filter(({ phase }) => phase === 'metering')
   }
 
-  judge(control: CallControl): MaybePromise<Judgement> {
+  judge(control: CallControl): MaybePromise<PolicyJudgement> {
     // The stages find the request read, and run without waiting.
     return after(control.request(), () =>
       after(this.#run(control), (outcome) => {
@@ -126,7 +126,7 @@ export class Judge implements AsyncDisposable {
   }
 }
 
-function judgementOf(control: CallControl, outcome: Outcome, passes: boolean): Judgement {
+function judgementOf(control: CallControl, outcome: Outcome, passes: boolean): PolicyJudgement {
   const { call } = control
   const { possible: undecided } = control.judgement
   if (outcome.kind === 'completed' || passes) {

@@ -40,7 +40,7 @@ export const laterPhases: ReadonlySet<string> = new Set(['idempotency', 'meterin
 export const WHOLE_STAGE = '*'
 
 /** What a stage said of its judgement. */
-export interface Note {
+export interface StageNote {
   readonly stage: string
   readonly text: string
   readonly entry: SectionEntry | undefined
@@ -58,7 +58,7 @@ interface Listener {
 const listener = slot<Listener>('judge/listener')
 
 /** Collects the notes about the call. */
-export function listen(call: Call, add: (note: Note) => void, answers: Answers = {}): void {
+export function collectNotes(call: Call, add: (note: StageNote) => void, answers: Answers = {}): void {
   const own: Listener = { stage: '', answers }
   call.set(listener, own)
   call.set(notes, (text, entry) => add({ stage: own.stage, text, entry }))

@@ -16,7 +16,7 @@ import {
 } from '@svc/core'
 import { compilePatternSet } from '@svc/core/match'
 import type { CallControl, InsertedStage } from '@svc/core/pipeline'
-import { Judge, type Judgement } from '../judge/judge.js'
+import { Judge, type PolicyJudgement } from '../judge/judge.js'
 import type { StagePlace } from '../judge/stages.js'
 import { EveryScope, toolListing } from '../judge/tool-listing.js'
 import { unsentCall } from '../judge/unsent-call.js'
@@ -102,7 +102,7 @@ export class EffectiveAccess implements AsyncDisposable {
 
   /** Of a tool that no list or rule denies, whatever its arguments. */
   #verdictOf(
-    { decision, outcome, possible, reasons }: Judgement,
+    { decision, outcome, possible, reasons }: PolicyJudgement,
     call: Call,
     reference: string,
   ): Pick<ToolJudgement, 'verdict' | 'because'> {

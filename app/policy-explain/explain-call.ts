@@ -16,8 +16,8 @@ import {
 import { parseJson } from '@svc/core/json'
 import { parseToolSegment } from '@svc/core/match'
 import type { CallControl, InsertedStage } from '@svc/core/pipeline'
-import { Judge, type Judgement } from '../judge/judge.js'
-import { listen, type Note, type StagePlace, WHOLE_STAGE } from '../judge/stages.js'
+import { Judge, type PolicyJudgement } from '../judge/judge.js'
+import { collectNotes, type StageNote, type StagePlace, WHOLE_STAGE } from '../judge/stages.js'
 import { unsentCall } from '../judge/unsent-call.js'
 import type { HostConfig, Policy } from '../policy/config.js'
 import { addressesOf } from '../stdio-targets/config.js'
@@ -76,8 +76,8 @@ export async function explainCall(
   })
   judge.clock.set({ time: Date.now() })
   const control = callFor(requested, policy)
-  const noted: Note[] = []
-  listen(control.call, (note) => {
+  const noted: StageNote[] = []
+  collectNotes(control.call, (note) => {
     if (note.text !== '') noted.push(note)
   })
   const { reference, readings } = await control.call.request()
@@ -100,9 +100,9 @@ export async function explainCall(
 }
 
 function verdictOf(
-  { outcome, possible }: Judgement,
+  { outcome, possible }: PolicyJudgement,
   control: CallControl,
-  noted: readonly Note[],
+  noted: readonly StageNote[],
 ): ExplainedVerdict {
   const refusal = outcome.kind === 'completed' ? undefined : refusalOf(outcome, control, noted)
   const because = possible.map(({ stage, reason, missing }) =>
@@ -118,7 +118,7 @@ function verdictOf(
 function refusalOf(
   outcome: Denied | Failed,
   { call }: CallControl,
-  noted: readonly Note[],
+  noted: readonly StageNote[],
 ): ExplainedRefusal {
   const { code, message } = outcome
   const denial = outcome.kind === 'denied' ? outcome.denial : undefined

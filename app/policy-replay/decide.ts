@@ -1,5 +1,5 @@
 // Decides by a policy about a recorded call, also by what the policy in force found about it then.
-import { type CallDecision, type Judgement, type Possibility, stricter } from '../judge/judge.js'
+import { type CallDecision, type PolicyJudgement, type Possibility, stricter } from '../judge/judge.js'
 import { WHOLE_STAGE } from '../judge/stages.js'
 import type { RecordedVerdict } from './recorded-verdict.js'
 
@@ -16,7 +16,7 @@ export interface Decided {
 
 /** The policy in force when the call was recorded, as it judges the call now. */
 export interface InForce {
-  readonly judgement: Judgement
+  readonly judgement: PolicyJudgement
   /** Whether it is the policy that is judged by. */
   readonly isSame: boolean
 }
@@ -25,7 +25,7 @@ export interface InForce {
 const OF_RESPONSES: ReadonlySet<string> = new Set(['duration_too_long', 'payload_too_large'])
 
 export function decideOn(
-  judgement: Judgement,
+  judgement: PolicyJudgement,
   recorded: RecordedVerdict,
   inForce: InForce | undefined,
 ): Decided {

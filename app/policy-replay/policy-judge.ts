@@ -11,7 +11,7 @@ import {
 } from '@svc/core'
 import type { InsertedStage } from '@svc/core/pipeline'
 import type { SignedEnvelope } from '@svc/plugin-audit/log'
-import { Judge, type Judgement } from '../judge/judge.js'
+import { Judge, type PolicyJudgement } from '../judge/judge.js'
 import { controlOf, type NamedRequest, recordedSubjectOf, requestNames } from '../judge/recorded-call.js'
 import { type StagePlace, WHOLE_STAGE } from '../judge/stages.js'
 import { unsent } from '../judge/unsent-call.js'
@@ -62,7 +62,7 @@ export class PolicyJudge implements AsyncDisposable {
     return subject && requestNames(subject, isInPath && subject.method === null)
   }
 
-  judge(record: SignedEnvelope): MaybePromise<Judgement> {
+  judge(record: SignedEnvelope): MaybePromise<PolicyJudgement> {
     const subject = recordedSubjectOf(record)
     if (subject === undefined) return unknownCall
     const isInPath = this.#inPath.get(subject.server)
@@ -74,7 +74,7 @@ export class PolicyJudge implements AsyncDisposable {
   }
 
   /** A call that ran in an emergency does so again if its caller still may. */
-  #inEmergency(record: SignedEnvelope, judgement: Judgement): Judgement {
+  #inEmergency(record: SignedEnvelope, judgement: PolicyJudgement): PolicyJudgement {
     if (judgement.decision !== 'escalate' || !isEmergency(record)) return judgement
     const { user, roles = [] } = record.principal ?? {}
     const rule = resolveOptional(this.policy.container, policyTokens.escalationRule)
@@ -85,9 +85,9 @@ export class PolicyJudge implements AsyncDisposable {
 
 const nothing = { reasons: [], possible: [], undecided: [], limits: [], call: undefined, outcome: unsent }
 
-const unknownTarget: Judgement = { ...nothing, decision: 'deny', reasons: ['TARGET_NOT_FOUND'] }
+const unknownTarget: PolicyJudgement = { ...nothing, decision: 'deny', reasons: ['TARGET_NOT_FOUND'] }
 
-const unknownCall: Judgement = {
+const unknownCall: PolicyJudgement = {
   ...nothing,
   decision: 'allow',
   possible: [

@@ -1,7 +1,7 @@
 // Judges recorded calls by a new policy, and by the policies that were in force, and sums up what would change.
 import { isPending } from '@svc/core'
 import { callerNameIn, type SignedEnvelope } from '@svc/plugin-audit/log'
-import type { CallDecision, Judgement } from '../judge/judge.js'
+import type { CallDecision, PolicyJudgement } from '../judge/judge.js'
 import { type Change, changeOf, isLoss, whyChanged } from './change.js'
 import { decideOn, type InForce } from './decide.js'
 import { type CountedCall, estimateLimits, type LimitEstimate } from './limit-estimate.js'
@@ -170,7 +170,7 @@ export class Replay {
     return { judgement, isSame: false }
   }
 
-  #count({ ts, tenant, error, dedupe, server, tool }: SignedEnvelope, { limits }: Judgement): void {
+  #count({ ts, tenant, error, dedupe, server, tool }: SignedEnvelope, { limits }: PolicyJudgement): void {
     if (limits.length === 0 || dedupe === 'replay' || dedupe === 'duplicate') return
     const wasRefused = error === 'RATE_LIMITED' || error === 'QUOTA_EXCEEDED'
     this.#counted.push({ at: Date.parse(ts), tenant, tool: toolOf({ server, tool }), limits, wasRefused })

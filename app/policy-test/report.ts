@@ -1,6 +1,6 @@
 // The report of `svc policy test`: for people, as JSON, and as JUnit XML.
 import { visibleInLine } from '@svc/core/json'
-import type { Note } from '../judge/stages.js'
+import type { StageNote } from '../judge/stages.js'
 import type { CaseResult, Judged } from './run-case.js'
 import type { FileResult, PlacedEntry, PolicyTests } from './run-tests.js'
 
@@ -47,7 +47,7 @@ function caseLines(
 }
 
 /** A rule comes with its place instead of its section. */
-function explained({ stage, text, entry }: Note, rules: readonly PlacedEntry[]): string {
+function explained({ stage, text, entry }: StageNote, rules: readonly PlacedEntry[]): string {
   const rule = entry?.kind === 'rule' ? rules.find(({ path }) => `${path}` === `${entry.path}`) : undefined
   if (rule === undefined) return `${stage}: ${text}`
   return `${rule.name} (${rule.file}:${rule.line ?? 1})  ${text.slice(rule.name.length + 2)}`

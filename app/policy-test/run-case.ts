@@ -4,8 +4,8 @@ import type { CallControl } from '@svc/core/pipeline'
 import { agentOf } from '../http/call-headers.js'
 import { trustCaller } from '../in-process/tool-call.js'
 import type { At } from '../judge/clock.js'
-import { Judge, type Judgement } from '../judge/judge.js'
-import { listen, type Note } from '../judge/stages.js'
+import { Judge, type PolicyJudgement } from '../judge/judge.js'
+import { collectNotes, type StageNote } from '../judge/stages.js'
 import { unsentCall } from '../judge/unsent-call.js'
 import type { Policy } from '../policy/config.js'
 import { addressesOf } from '../stdio-targets/config.js'
@@ -21,7 +21,7 @@ export interface Judged {
   readonly reasons: readonly string[]
   readonly message: string
   /** What the stages said of the call. */
-  readonly notes: readonly Note[]
+  readonly notes: readonly StageNote[]
 }
 
 /** A call whose decision is not the expected one. */
@@ -88,8 +88,8 @@ export class CaseRunner implements AsyncDisposable {
 
   async judge(tested: TestCall): Promise<Judged> {
     const control = await this.#controlOf(tested)
-    const notes: Note[] = []
-    listen(
+    const notes: StageNote[] = []
+    collectNotes(
       control.call,
       (note) => {
         if (note.entry !== undefined) this.#run.applied(note.entry)
@@ -144,7 +144,10 @@ function isExpected({ expect, reason }: TestCall, { decision, reasons }: Judged)
   return decision === expect && (reason === undefined || reasons.includes(reason))
 }
 
-function judgedBy({ outcome, decision, possible, call }: Judgement, notes: readonly Note[]): Judged {
+function judgedBy(
+  { outcome, decision, possible, call }: PolicyJudgement,
+  notes: readonly StageNote[],
+): Judged {
   const found = call?.findings.map(({ reason }) => reason) ?? []
   if (possible.length > 0) {
     const missing = [...new Set(possible.flatMap((one) => one.missing))]

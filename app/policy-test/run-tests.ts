@@ -4,7 +4,7 @@ import { basename, dirname, relative, resolve } from 'node:path'
 import { policyTokens, resolveOptional, type SectionEntry } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import { type Diagnostic, locateInText, mistakeAt, sortedByPosition } from '@svc/core/policy'
-import { sectionEntries } from '../judge/section-entries.js'
+import { policyEntries } from '../judge/policy-entries.js'
 import type { Policy } from '../policy/config.js'
 import { Coverage, type CoverageCount } from './coverage.js'
 import { type CaseResult, runCase } from './run-case.js'
@@ -110,7 +110,7 @@ async function openPolicy(file: string, settings: TestSettings): Promise<OpenPol
   const loaded = await settings.load(file)
   if (!('policy' in loaded)) return loaded.mistakes
   const { policy } = loaded
-  return { file, policy, coverage: new Coverage(sectionEntries(policy)), files: [] }
+  return { file, policy, coverage: new Coverage(policyEntries(policy)), files: [] }
 }
 
 async function resultOf({ file, coverage, files }: OpenPolicy): Promise<PolicyTests> {

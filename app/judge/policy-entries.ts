@@ -14,7 +14,7 @@ interface EntrySchema {
   readonly anyOf?: readonly EntrySchema[]
 }
 
-export function sectionEntries({ plugins, sections }: Pick<Policy, 'plugins' | 'sections'>): SectionEntry[] {
+export function policyEntries({ plugins, sections }: Pick<Policy, 'plugins' | 'sections'>): SectionEntry[] {
   return plugins.flatMap(({ name, schema }) => {
     const json = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }) as EntrySchema
     return [...entriesIn(sections.get(name), json, [name])]
