@@ -58,6 +58,8 @@ const elsewhere: Readonly<Record<string, string>> = {
   "docs/policies.md: echo 'shadow: { policy: next.yaml }' >> policy.yaml":
     'test/examples/page-policies.test.ts',
   'docs/policies.md: npx svc-sdk policy shadow --policy policy.yaml': 'test/examples/page-policies.test.ts',
+  "examples/signer-pkcs11/README.md: npx svc-sdk keys public 'pkcs11:…' --plugin @svc/signer-pkcs11 > keys.txt":
+    'test/examples/signer-pkcs11.test.ts',
   'docs/policies.md: mv next.yaml policy.yaml': 'test/examples/page-policies.test.ts',
   'docs/policies.md: npx svc-sdk policy suggest policy.yaml --log .svc/audit --min-days 0 --out narrow.yaml':
     'test/examples/page-policies.test.ts',
