@@ -1,6 +1,7 @@
 // The tools of the servers in a policy, as far as the gateway can know them: those that a server lists without a
 // credential, a command only while it runs; those that the policy names; and those that were called in the last 24 hours.
-import { type Clock, resolveOptional, services } from '@svc/core'
+import type { Clock } from '@svc/core'
+import { patternsOf } from '@svc/core/policy'
 import { UNVERSIONED } from '../mcp/server-versions.js'
 import type { Policy } from '../policy/config.js'
 import type { NamedTools } from '../policy-explain/effective-access.js'
@@ -37,7 +38,7 @@ interface Listed {
 export class ServerTools {
   readonly #parts: ServerToolsParts
   readonly #lists = new Map<string, { readonly at: number; readonly tools: Promise<Versions | undefined> }>()
-  readonly #named = new WeakMap<Policy, Promise<ReadonlyMap<string, readonly string[]>>>()
+  readonly #named = new WeakMap<Policy, ReadonlyMap<string, readonly string[]>>()
 
   constructor(parts: ServerToolsParts) {
     this.#parts = parts
@@ -45,9 +46,8 @@ export class ServerTools {
 
   /** Never rejects for a server that cannot be asked. */
   async of(routes: ActivityJson['routes']): Promise<KnownServer[]> {
-    const inForce = this.#parts.inForce()
-    const { policy } = inForce
-    const named = this.#named.get(policy) ?? namedTools(inForce)
+    const { policy } = this.#parts.inForce()
+    const named = this.#named.get(policy) ?? namedTools(policy)
     this.#named.set(policy, named)
     const targets = Object.entries(addressesOf(policy.host.targets))
     return Promise.all(
@@ -58,7 +58,7 @@ export class ServerTools {
         const mayAsk = speaksMcp || isCommand(address) || targetOf(address).isMcp
         const listed = mayAsk ? await this.#listOf(server, address) : undefined
         const called = calls.filter(({ kind }) => kind === 'tool')
-        const byPolicy = new Set((await named).get(server) ?? [])
+        const byPolicy = new Set(named.get(server) ?? [])
         const tools: Versions = new Map([
           ...[...byPolicy].map((name) => [name, UNVERSIONED] as const),
           ...called.map(({ tool, version }) => [tool, version] as const),
@@ -100,17 +100,10 @@ function isCommand(address: string): boolean {
   return targetOf(address).url.protocol === 'stdio:'
 }
 
-/** The names without a wildcard in lists and rules, by server. */
-async function namedTools({ policy }: PolicyInForce): Promise<ReadonlyMap<string, readonly string[]>> {
-  const { policyEntries } = await import('../judge/policy-entries.js')
-  const entries = policyEntries(policy)
-  const rules = resolveOptional(policy.container, services.describedRules) ?? []
-  const patterns = [
-    ...entries.flatMap(({ kind, name }) => (kind === 'pattern' ? [name] : [])),
-    ...rules.flatMap(({ tools }) => tools),
-  ]
+/** The names without a wildcard in patterns, by server. */
+function namedTools(policy: Policy): ReadonlyMap<string, readonly string[]> {
   const named = new Map<string, string[]>()
-  for (const pattern of patterns) {
+  for (const { pattern } of patternsOf(policy)) {
     const [, server = '', tool] = /^(?:mcp:\/\/)?([^/*]+)\/([^/*@]+)(?:@[^@]*)?$/.exec(pattern) ?? []
     if (tool !== undefined) named.set(server, [...(named.get(server) ?? []), tool])
   }

@@ -26,6 +26,8 @@ import { Certificates, type TlsConfig } from '../tls/certificates.js'
 import { addressOf } from '../upstream/target.js'
 import { listHttpTools } from './listed-tools.js'
 import { checkTools, stdioChecks } from './stdio-targets.js'
+import type { ListedTools } from './tool-access.js'
+import { unmatchedPatterns } from './unmatched-patterns.js'
 
 /** The checks of a section. */
 export interface SectionChecks {
@@ -35,14 +37,18 @@ export interface SectionChecks {
   run(): Promise<readonly DoctorCheck[]>
 }
 
-function hostChecks(policy: EffectivePolicy<HostConfig>, context: PluginContext): SectionChecks[] {
+function hostChecks(
+  policy: EffectivePolicy<HostConfig>,
+  context: PluginContext,
+  listed: ListedTools[],
+): SectionChecks[] {
   const { host } = policy
   const { server, admin } = host
   const sections: SectionChecks[] = [
     { section: 'sec0Dir', run: () => checkDirectory("the gateway's directory", context.stateDir) },
     { section: 'port', run: () => checkPorts(host) },
     { section: 'server', run: () => checkServerKeys(server, context) },
-    { section: 'targets', run: () => checkTargets(policy, context) },
+    { section: 'targets', run: () => checkTargets(policy, context, listed) },
     { section: 'notices', run: () => checkWebhooks(host, context) },
   ]
   return admin === undefined
@@ -112,12 +118,15 @@ async function checkWebhooks({ notices }: HostConfig, context: PluginContext): P
 async function checkTargets(
   policy: EffectivePolicy<HostConfig>,
   context: PluginContext,
+  listed: ListedTools[],
 ): Promise<DoctorCheck[]> {
   const checks = Object.entries(policy.host.targets).map(async ([server, target]): Promise<DoctorCheck[]> => {
     if (typeof target !== 'string') return []
     const [reached, ...clock] = await checkServer(`the server "${server}"`, addressOf(target))
     const tools = reached.severity === 'ok' ? await listHttpTools(server, target) : undefined
-    return [reached, ...clock, ...(tools === undefined ? [] : await checkTools(tools, policy, context))]
+    if (tools === undefined) return [reached, ...clock]
+    listed.push(tools)
+    return [reached, ...clock, ...(await checkTools(tools, policy, context))]
   })
   return (await Promise.all(checks)).flat()
 }
@@ -202,8 +211,17 @@ export async function runDoctor(
       ? []
       : [{ section: name, run: async () => (await plugin.doctor?.(config, context)) ?? [] }]
   })
-  const all = [...hostChecks(policy, context), ...stdioChecks(policy, context), ...ofPlugins]
-  return (await Promise.all(all.map(runCheck))).flat()
+  const listed: ListedTools[] = []
+  const all = [...hostChecks(policy, context, listed), ...stdioChecks(policy, context, listed), ...ofPlugins]
+  const checks = (await Promise.all(all.map(runCheck))).flat()
+  const unmatched = unmatchedPatterns(listed, policy).map(
+    ({ severity, path, message }): SectionCheck => ({
+      section: 'targets',
+      severity,
+      message: `${path.join('.')}: ${message}`,
+    }),
+  )
+  return [...checks, ...unmatched]
 }
 
 async function runCheck({

@@ -3,7 +3,6 @@
 import { type DoctorCheck, type PluginContext, resolve, tokens } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import { KeyReader } from '@svc/core/secret'
-import { policyEntries } from '../judge/policy-entries.js'
 import { serverVersionIn } from '../mcp/handshake.js'
 import { gatewayImplementation } from '../mcp/implementation.js'
 import { toolNames } from '../mcp/list-pages.js'
@@ -16,17 +15,17 @@ import { Launcher } from '../stdio-targets/launcher.js'
 import type { SectionChecks } from './doctor.js'
 import type { UseSession } from './listed-tools.js'
 import { accessTo, type ListedTools } from './tool-access.js'
-import { unmatchedPatterns } from './unmatched-patterns.js'
 
 /** Time for listing the tools and, if the package is pinned, for its installation, beside the start of the server. */
 const listMs = 10_000
 const installMs = 600_000
 
-export function stdioChecks(policy: Policy, context: PluginContext): SectionChecks[] {
+/** Adds to `listed` the tools of each server. */
+export function stdioChecks(policy: Policy, context: PluginContext, listed: ListedTools[]): SectionChecks[] {
   return [...stdioTargetsOf(policy.host.targets).values()].map(({ server, target }) => ({
     section: 'targets',
     timeoutMs: target.start_timeout_ms + listMs + (target.pin ? installMs : 0),
-    run: () => checkStdio(server, target, policy, context),
+    run: () => checkStdio(server, target, policy, context, listed),
   }))
 }
 
@@ -35,6 +34,7 @@ async function checkStdio(
   target: StdioTarget,
   policy: Policy,
   context: PluginContext,
+  listed: ListedTools[],
 ): Promise<DoctorCheck[]> {
   try {
     const { version, names, revision } = await inStdioSession(
@@ -49,7 +49,9 @@ async function checkStdio(
       }),
     )
     const started = `the server "${name}" starts: version ${version}, revision ${revision}, ${toolsIn(names)}`
-    const access = await checkTools({ server: name, version, names }, policy, context)
+    const tools = { server: name, version, names }
+    listed.push(tools)
+    const access = await checkTools(tools, policy, context)
     return [{ severity: 'ok', message: started }, ...access]
   } catch (error) {
     const hint = 'run the command in a terminal to see what it prints; it must speak MCP over stdio'
@@ -94,7 +96,7 @@ export async function inStdioSession<T>(
   }
 }
 
-/** The callers that may use each tool, and the patterns that match none of the tools. */
+/** The callers that may use each tool. */
 export async function checkTools(
   tools: ListedTools,
   policy: Policy,
@@ -112,9 +114,6 @@ export async function checkTools(
     ...(names.length > 0 && access.every(({ usable }) => usable.length === 0)
       ? [{ severity: 'warning' as const, message: nobody, hint }]
       : []),
-    ...unmatchedPatterns(tools, policyEntries(policy), policy).map(
-      ({ path, message }): DoctorCheck => ({ severity: 'warning', message: `${path.join('.')}: ${message}` }),
-    ),
   ]
 }
 

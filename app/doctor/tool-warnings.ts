@@ -1,7 +1,7 @@
 // Finds for `svc policy check` what a policy says about the tools of reachable servers: those that it refuses to every
 // caller, and patterns that match none, so that they are found before the first call.
 import { type ConfigConflict, type PluginContext, policyTokens, resolveOptional } from '@svc/core'
-import { policyEntries } from '../judge/policy-entries.js'
+import { patternsOf } from '@svc/core/policy'
 import type { Policy } from '../policy/config.js'
 import { type ListedTools, refusalsOf } from './tool-access.js'
 import { unmatchedPatterns } from './unmatched-patterns.js'
@@ -13,27 +13,21 @@ const maxShown = 50
  * are commands, which are not started for a check.
  */
 export async function toolWarnings(policy: Policy, context: PluginContext): Promise<ConfigConflict[]> {
-  const entries = policyEntries(policy)
   const refuses = resolveOptional(context.container, policyTokens.refusesTools) === true
-  if (!refuses && !entries.some(({ path }) => path.includes('denylist'))) return []
+  if (!refuses && !patternsOf(policy).some(({ path }) => path.includes('denylist'))) return []
   // Imported here, because it loads the code that calls servers.
   const { listHttpTools } = await import('./listed-tools.js')
-  const listed = await Promise.all(
+  const found = await Promise.all(
     Object.entries(policy.host.targets).map(([server, target]) =>
       typeof target === 'string' ? listHttpTools(server, target) : undefined,
     ),
   )
-  const found = await Promise.all(
-    listed.map(async (tools) =>
-      tools === undefined
-        ? []
-        : [
-            ...(refuses ? await refusedTools(tools, policy, context) : []),
-            ...unmatchedPatterns(tools, entries, policy),
-          ],
-    ),
-  )
-  return found.flat()
+  const listed = found.flatMap((tools) => tools ?? [])
+  const refused = listed.map((tools) => (refuses ? refusedTools(tools, policy, context) : []))
+  const unmatched = unmatchedPatterns(listed, policy).map(({ path, message }): ConfigConflict => {
+    return { path, message, severity: 'warning' }
+  })
+  return [...(await Promise.all(refused)).flat(), ...unmatched]
 }
 
 async function refusedTools(

@@ -1,36 +1,91 @@
-// Finds the patterns of a policy that match no tool of a server whose tools are known: a denylist entry with a misspelt
-// name denies nothing.
-import type { ConfigConflict, SectionEntry } from '@svc/core'
+// Finds the patterns of a policy that match no tool of the servers whose tools are known: a rule with a misspelt name
+// restricts nothing.
+import { type DescribedRule, resolveOptional, services } from '@svc/core'
 import { compilePatternSet } from '@svc/core/match'
-import { nearest } from '@svc/core/policy'
+import { nearest, patternsOf, type WrittenPattern } from '@svc/core/policy'
 import { listedReference } from '../mcp/references.js'
 import type { Policy } from '../policy/config.js'
 import type { ListedTools } from './tool-access.js'
 
-/** Warnings. `entries` are those of the stages; patterns that another target may be meant by are left out. */
-export function unmatchedPatterns(
-  { server, version, names }: ListedTools,
-  entries: readonly SectionEntry[],
-  { host }: Policy,
-): ConfigConflict[] {
-  const others = Object.keys(host.targets).filter((name) => name !== server)
-  const tools = names.flatMap((name) => listedReference(server, 'tool', name, version) ?? [])
-  if (tools.length === 0) return []
-  return entries.flatMap(({ kind, name, path }): ConfigConflict[] => {
-    if (kind !== 'pattern' || isOfOtherKind(name)) return []
-    const set = compilePatternSet([name])
-    if (!set.mayMatchServer(server) || others.some((other) => set.mayMatchServer(other))) return []
-    const allows = path.includes('allowlist')
-    if (tools.some((tool) => (allows ? set.matches(tool) : set.findReading([tool]) !== undefined))) return []
-    const meant = nearest(toolIn(name), names)
-    const hint = meant === undefined ? '' : `; did you mean "${meant}"?`
-    const message = `"${name}" matches no tool that the server "${server}" ${version} lists${hint}`
-    return [{ path, message, severity: 'warning' }]
+interface Unmatched {
+  readonly path: readonly (string | number)[]
+  readonly message: string
+  /** An error for a rule that denies or escalates, and applies to nothing. */
+  readonly severity: 'error' | 'warning'
+}
+
+type State = 'matched' | 'unknown' | readonly ListedTools[]
+
+/** A pattern is judged if the tools of every server that it may match are in `listed`. */
+export function unmatchedPatterns(listed: readonly ListedTools[], policy: Policy): Unmatched[] {
+  const targets = Object.keys(policy.host.targets)
+  const byList = new Map<string, WrittenPattern[]>()
+  for (const one of patternsOf(policy)) {
+    const place = JSON.stringify(one.path.slice(0, -1))
+    byList.set(place, [...(byList.get(place) ?? []), one])
+  }
+  return [...byList.values()].flatMap((list) => {
+    const states = list.map((one) => ({ ...one, state: stateOf(one, listed, targets) }))
+    const ofKinds = list.some(({ pattern }) => isOfKind(pattern))
+    const rule = ruleOf(list, policy)
+    const unmatched = states.flatMap(({ state, ...one }) =>
+      typeof state === 'string' ? [] : [{ ...one, servers: state }],
+    )
+    const found = unmatched.flatMap((one) => describe(one, ofKinds) ?? [])
+    if (rule === undefined || ofKinds || unmatched.length < list.length) return found
+    const [{ path } = { path: [] }] = list
+    const message = `the rule "${rule.name}" (then: ${rule.effect}) applies to no tool: ${found.map((one) => one.message).join('; ')}`
+    return [{ path: path.slice(0, -1), message, severity: 'error' as const }]
   })
 }
 
+function stateOf(
+  { pattern, path }: WrittenPattern,
+  listed: readonly ListedTools[],
+  targets: readonly string[],
+): State {
+  const set = compilePatternSet([pattern])
+  const meant = targets.filter((server) => set.mayMatchServer(server))
+  const servers = listed.filter(({ server }) => meant.includes(server))
+  if (isOfOtherMethod(pattern) || servers.length < meant.length) return 'unknown'
+  const tools = servers.flatMap(({ server, version, names }) =>
+    names.flatMap((name) => listedReference(server, 'tool', name, version) ?? []),
+  )
+  if (tools.length === 0) return 'unknown'
+  const allows = path.includes('allowlist')
+  const isMatch = tools.some((tool) => (allows ? set.matches(tool) : set.findReading([tool]) !== undefined))
+  return isMatch ? 'matched' : servers
+}
+
+function describe(
+  { pattern, path, servers }: WrittenPattern & { readonly servers: readonly ListedTools[] },
+  ofKinds: boolean,
+): Unmatched | undefined {
+  const meant = nearest(toolIn(pattern), [...new Set(servers.flatMap(({ names }) => names))])
+  // In a list of kinds of tools, a name is one that some server may have.
+  if (isOfKind(pattern) || (ofKinds && !pattern.includes('/') && meant === undefined)) return undefined
+  const hint = meant === undefined ? '' : `; did you mean "${meant}"?`
+  const names = servers.map(({ server, version }) => `"${server}" ${version}`).join(', ')
+  const lists = servers.length === 1 ? `the server ${names} lists` : `the servers ${names} list`
+  return { path, message: `"${pattern}" matches no tool that ${lists}${hint}`, severity: 'warning' }
+}
+
+/** The rule whose `tools` the list is, if it denies or escalates. */
+function ruleOf(list: readonly WrittenPattern[], { plugins, container }: Policy): DescribedRule | undefined {
+  const [section, index] = list[0]?.path ?? []
+  const owner = plugins.find(({ owns = [] }) => owns.some(({ token }) => token === services.describedRules))
+  if (section === undefined || section !== owner?.name) return undefined
+  const rule = resolveOptional(container, services.describedRules)?.[Number(index)]
+  return rule?.effect === 'deny' || rule?.effect === 'escalate' ? rule : undefined
+}
+
+/** The pattern of tools of any server by a part of their names. */
+function isOfKind(pattern: string): boolean {
+  return /^(?:mcp:\/\/)?(?:\*\/)?[^/]*\*[^/]*$/.test(pattern.replace(/(?<=.)@[^@]*$/, ''))
+}
+
 /** The pattern of prompts or resources. */
-function isOfOtherKind(pattern: string): boolean {
+function isOfOtherMethod(pattern: string): boolean {
   return /^(?:mcp:\/\/)?[^/]*\/(?:prompts|resources)\//.test(pattern)
 }
 

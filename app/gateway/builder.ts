@@ -212,6 +212,7 @@ export class GatewayBuilder {
       host: hostSchema,
       policyHost: (host: HostConfig) => ({
         ...policyHost(adaptHost(host), this.#place(host), callers(host)),
+        isForSeveral: Object.keys(host.targets).length === 0,
         ...several,
       }),
       checkHost: (host: HostConfig) => checkHost(adaptHost(host), this.#place(host), callers(host)),

@@ -34,6 +34,8 @@ export interface PolicyHost {
   readonly workers?: number
   /** The names in `targets`; absent if they are not known. */
   readonly servers?: readonly string[]
+  /** The policy itself has no targets: `servers` has the one of several that it is used for now. */
+  readonly isForSeveral?: boolean
   /** The names in `servers` whose targets are commands, which get no HTTP headers. */
   readonly serversWithoutHeaders?: readonly string[]
   /** `vars`: values for the conditions of rules, each for all tenants or `{ default, tenants }`. */

@@ -22,14 +22,28 @@ export const headerNameSchema = z
 
 export const httpUrlSchema = z.url({ protocol: /^https?$/, error: 'must be an http or https URL' })
 
+/** The schemas whose values, or whose keys, are patterns over references. */
+const patternKinds = z.registry<{ readonly kind: 'pattern' | 'keys' }>()
+
+/** Undefined for the schema of other values. One that is described anew is of the same kind. */
+export function patternKind(schema: z.core.$ZodType): 'pattern' | 'keys' | undefined {
+  return patternKinds.get(schema)?.kind
+}
+
 /** A pattern over references. */
-export const patternSchema = z.string().superRefine((source, context) => checkPattern(source, [], context))
+export const patternSchema = z
+  .string()
+  .superRefine((source, context) => checkPattern(source, [], context))
+  .register(patternKinds, { kind: 'pattern' })
 
 /** A map from patterns to values. */
 export function patternsSchema<T extends z.ZodType>(value: T) {
-  return z.record(z.string(), value).superRefine((entries, context) => {
-    for (const source of Object.keys(entries)) checkPattern(source, [source], context)
-  })
+  return z
+    .record(z.string(), value)
+    .superRefine((entries, context) => {
+      for (const source of Object.keys(entries)) checkPattern(source, [source], context)
+    })
+    .register(patternKinds, { kind: 'keys' })
 }
 
 function checkPattern(source: string, path: string[], context: z.core.$RefinementCtx): void {

@@ -32,3 +32,4 @@ export type {
   PolicyLayer,
   PolicyResult,
 } from './types.js'
+export { patternsOf, type WrittenPattern } from './written-patterns.js'

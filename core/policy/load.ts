@@ -5,7 +5,7 @@ import { contractName } from '../call/contract.js'
 import { sha256Hex } from '../json/hash.js'
 import { bindOwned, type ConfigConflict, type OwnedToken, type Plugin } from '../plugin/plugin.js'
 import { policyTokens } from '../plugin/policy-tokens.js'
-import { bindDefault } from '../plugin/tokens.js'
+import { bindDefault, resolveOptional } from '../plugin/tokens.js'
 import { mistakeAt, noteAt, sortedByPosition, warningAt } from './diagnostic.js'
 import { policyTextOf } from './digest.js'
 import { withoutSecrets } from './environment.js'
@@ -17,6 +17,7 @@ import { type Position, unknownKey } from './read.js'
 import { keysOf } from './schema-kind.js'
 import type { Diagnostic, HostResult, PluginUse, PolicyInput, PolicyResult, RefusedPolicy } from './types.js'
 import { type Validated, validate } from './validate.js'
+import { patternsOf, serversOfPatterns } from './written-patterns.js'
 
 /**
  * One effective policy, or all mistakes of its layers, sorted by position. Never throws for the content of a policy;
@@ -95,6 +96,8 @@ class PolicyLoader<Host> {
     for (const plugin of plugins) {
       this.#report(plugin.check?.(values.get(plugin.name), container) ?? [])
     }
+    const known = resolveOptional(container, policyTokens.host)
+    if (known !== undefined) this.#report(serversOfPatterns(patternsOf({ plugins, sections: values }), known))
     if (this.#mistakes.length > 0) return this.#refused()
     const text = policyTextOf(this.#input.layers)
     const policy = {

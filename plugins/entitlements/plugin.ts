@@ -3,14 +3,12 @@ import {
   type ConfigConflict,
   decidingPattern,
   definePlugin,
-  hostOf,
   identity,
   limits,
   owned,
   policyTokens,
   services,
 } from '@svc/core'
-import { compilePatternSet } from '@svc/core/match'
 import type { z } from 'zod'
 import { compareEntitlements } from './compare.js'
 import {
@@ -41,7 +39,7 @@ export const entitlementsPlugin = definePlugin({
     ),
     owned(services.namedCallers, (config: Section) => namedCallers(config)),
   ],
-  check: (config, bindings) => checkSection(config, hostOf(bindings).servers),
+  check: (config) => checkSection(config),
 
   // The stage needs nothing outside the process.
   effects: 'none',
@@ -52,8 +50,8 @@ export const entitlementsPlugin = definePlugin({
 
 type Section = z.output<typeof entitlementsSchema>
 
-function checkSection(config: Section, servers?: readonly string[]): readonly ConfigConflict[] {
-  if (typeof config !== 'string') return ineffectiveLists(config, servers)
+function checkSection(config: Section): readonly ConfigConflict[] {
+  if (typeof config !== 'string') return ineffectiveLists(config)
   const message =
     config === 'open'
       ? 'every tool is allowed to every tenant; list the allowed tools per plan and tenant'
@@ -63,7 +61,7 @@ function checkSection(config: Section, servers?: readonly string[]): readonly Co
 
 type Path = readonly (string | number)[]
 
-function ineffectiveLists(config: EntitlementsConfig, servers?: readonly string[]): ConfigConflict[] {
+function ineffectiveLists(config: EntitlementsConfig): ConfigConflict[] {
   const { default_plan, plans, tenants } = config
   const found: ConfigConflict[] = []
   const warn = (path: Path, message: string) =>
@@ -73,12 +71,6 @@ function ineffectiveLists(config: EntitlementsConfig, servers?: readonly string[
       ['default_plan'],
       `the plan "${default_plan}" has no allowlist: tenants without an entry may use nothing`,
     )
-  }
-  for (const { kind, name, path } of sectionEntries(config)) {
-    if (servers === undefined || kind !== 'pattern' || namesTarget(name, servers, path.includes('allowlist')))
-      continue
-    const message = `"${name}" names no target; known: ${servers.join(', ') || 'none'}`
-    found.push({ path, message, severity: 'warning' })
   }
   for (const [name, tenant] of Object.entries(tenants)) {
     for (const { path, allowlist, isAdded } of principalLists(tenant)) {
@@ -97,22 +89,6 @@ function principalLists(tenant: TenantConfig) {
       const isAdded = !('override' in principal && principal.override === true)
       return allowlist === undefined ? [] : [{ path: [kind, id], allowlist, isAdded }]
     }),
-  )
-}
-
-/** Lists that restrict compare names without regard to case, among other things. */
-function namesTarget(pattern: string, servers: readonly string[], allows: boolean): boolean {
-  const matchesOne = (text: string, names: readonly string[]) => {
-    const set = compilePatternSet([text])
-    return names.some((name) => set.mayMatchServer(name))
-  }
-  if (matchesOne(pattern, servers)) return true
-  return (
-    !allows &&
-    matchesOne(
-      pattern.toLowerCase(),
-      servers.map((name) => name.toLowerCase()),
-    )
   )
 }
 

@@ -1,5 +1,5 @@
 // Schema of the `security` section.
-import { compilePattern, PatternError } from '@svc/core/match'
+import { patternsSchema } from '@svc/core/policy'
 import { z } from 'zod'
 import { HostPatternError, parseHostPattern } from './egress/patterns.js'
 import { PathPatternError, parsePathPattern, parseRoot } from './fs/patterns.js'
@@ -44,13 +44,7 @@ const sideEffectsSchema = z
       .boolean()
       .optional()
       .describe('Whether a call with side effects and without an idempotency key is a finding.'),
-    tools: z
-      .record(z.string().min(1), z.boolean())
-      .superRefine((tools, context) => {
-        for (const pattern of Object.keys(tools)) {
-          addIssues(context, [pattern], [pattern], compilePattern, true)
-        }
-      })
+    tools: patternsSchema(z.boolean())
       .optional()
       .describe('Whether the tools that match a pattern have side effects. The most specific pattern wins.'),
     unknown: z
@@ -133,7 +127,6 @@ function addIssues(
 
 function isPatternError(error: unknown): error is Error {
   return (
-    error instanceof PatternError ||
     error instanceof VersionPatternError ||
     error instanceof HostPatternError ||
     error instanceof PathPatternError

@@ -40,6 +40,12 @@ const rest = {
     files: 'http://127.0.0.1:9000',
     billing: 'http://127.0.0.1:9001',
     maps: 'http://127.0.0.1:9002',
+    ...Object.fromEntries(
+      ['admin', 'crm', 'git', 'legacy', 'search', 'shop', 'vault', 'web'].map((name) => [
+        name,
+        'http://127.0.0.1:9004',
+      ]),
+    ),
     mail: 'http://127.0.0.1:9003',
   },
   audit: { gatewayName: 'edge', gatewayVersion: '1.0.0', signer: { keyRef: 'file://audit.key' } },

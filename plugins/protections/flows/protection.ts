@@ -58,7 +58,15 @@ export const flowsProtection = defineProtection({
                 },
               ],
         )
-        return [...unnamed, ...unknown]
+        const denied = new Set(settings.deny_flow.map(({ from }) => from))
+        const idle = [...labels]
+          .filter((label) => !denied.has(label))
+          .map((label) => ({
+            path: ['protections', 'flows', 'deny_flow'],
+            message: `no flow has the label "${label}", which \`labels\` or a rule gives`,
+            severity: 'warning' as const,
+          }))
+        return [...unnamed, ...unknown, ...idle]
       },
       create: (context) =>
         new FlowsStage(settings, resolveOptional(context.container, policyTokens.ruleLabels) ?? [], context),

@@ -1,6 +1,7 @@
 // The protection `server_requests`.
 import { type RecordEvent, resolve, resolveOptional, serverRequestRules, services, tokens } from '@svc/core'
 import { foldName } from '@svc/core/match'
+import { unknownServers } from '@svc/core/policy'
 import { SchemaThread } from '../schema/schema-thread.js'
 import { defineProtection } from '../shared/protection.js'
 import { serverRequestsConfig, serverRequestsSchema } from './config.js'
@@ -21,6 +22,9 @@ export const serverRequestsProtection = defineProtection({
     const config = serverRequestsConfig(settings, preset)
     if (config === undefined) return undefined
     return {
+      // With a misspelled name, the intended server would have the other settings.
+      check: (bindings) =>
+        unknownServers(['protections', 'server_requests', 'servers'], config.servers, bindings),
       create({ container, publicUrl }) {
         const clock = resolve(container, tokens.Clock)
         const schemas = new SchemaThread(clock)

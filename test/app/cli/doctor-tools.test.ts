@@ -130,6 +130,42 @@ describe('svc doctor, about the tools of a server,', () => {
     expect(lines.at(-1)).to.match(/^warning .*"delete_fle" matches no tool/)
   })
 
+  const rules: [string, string, string[], 'error' | 'warning' | undefined, string][] = [
+    ['deny', 'one that is misspelt', ['files/delete_fle'], 'error', 'did you mean "delete_file"?'],
+    ['escalate', 'two that are misspelt', ['files/reed', 'delete_fle'], 'error', 'did you mean "read"?'],
+    ['report', 'one that is misspelt', ['files/delete_fle'], 'warning', 'did you mean "delete_file"?'],
+    [
+      'deny',
+      'a misspelt one and another',
+      ['files/read', 'delete_fle'],
+      'warning',
+      'did you mean "delete_file"?',
+    ],
+    ['deny', 'a part of a name that no tool has', ['files/rm_*'], 'error', 'applies to no tool'],
+    ['deny', 'kinds of tools of any server', ['*purge*', 'rm'], undefined, ''],
+    ['deny', 'a prompt', ['files/prompts/hello'], undefined, ''],
+  ]
+  for (const [then, what, tools, severity, said] of rules) {
+    it(`is ${severity === 'error' ? 'an error' : severity === 'warning' ? 'a warning' : 'nothing'} about a rule that has then: ${then} and names ${what}`, async () => {
+      const { checks, ok } = await rig.checks({
+        targets: { files: `${upstream.url}/mcp` },
+        authn: { allowUnauthenticated: true },
+        rules: [{ name: 'files', tools, then }],
+      })
+      const found = checks.filter(({ message }) => message.startsWith('rules.0.tools'))
+      expect(found.map((one) => one.severity)).to.deep.equal(severity === undefined ? [] : [severity])
+      expect(found[0]?.message ?? '').to.include(said)
+      expect(ok).to.equal(severity !== 'error')
+    })
+  }
+
+  it('says nothing about a rule whose server cannot be asked', async () => {
+    const rules = [{ name: 'files', tools: ['delete_fle'], then: 'deny' }]
+    const targets = { files: `${upstream.url}/mcp`, gone: 'http://127.0.0.1:1' }
+    const { checks } = await rig.checks({ targets, authn: { allowUnauthenticated: true }, rules })
+    expect(checks.filter(({ message }) => message.includes('delete_fle'))).to.deep.equal([])
+  })
+
   it('counts errors and warnings in the last line', async () => {
     const files = { targets: { files: `${upstream.url}/mcp` } }
     const last = async (more: object) =>

@@ -27,41 +27,6 @@ describe('entitlements: configuration', () => {
     expect(warnings[0]).to.match(/^warning entitlements: /)
   })
 
-  const patterns: [string, boolean, boolean][] = [
-    ['flies/read', true, true],
-    ['files/anything', false, false],
-    ['FILES/read', true, false],
-    ['mcp://flies/read@1.0.0', true, true],
-    ['f*/read', false, false],
-    ['g*/read', true, true],
-    ['read', false, false],
-    ['a%2Fb/read', false, false],
-    ['*', false, false],
-  ]
-  for (const [pattern, whereAllowed, whereRestricted] of patterns) {
-    it(`warns of "${pattern}" in each list if it names no target`, () => {
-      const lists = {
-        allowlist: [pattern],
-        denylist: [pattern],
-        per_tool: { [pattern]: { calls_per_day: 1 } },
-      }
-      const tenants = { acme: { plan: 'p', ...lists, users: { ann: lists }, agent_nodes: { n: lists } } }
-      const found = (servers?: string[]) =>
-        checkSection(
-          entitlementsPlugin,
-          { default_plan: 'p', plans: { p: { allowlist: [pattern], denylist: [pattern] } }, tenants },
-          { host: { servers } as object },
-        )
-          .filter((line) => line.endsWith(`"${pattern}" names no target; known: files, a/b`))
-          .map((line) => /(allowlist|denylist|per_tool)/.exec(line)?.[0])
-      const count = (list: string) => found(['files', 'a/b']).filter((one) => one === list).length
-      expect(count('allowlist')).to.equal(whereAllowed ? 4 : 0)
-      expect(count('denylist')).to.equal(whereRestricted ? 4 : 0)
-      expect(count('per_tool')).to.equal(whereRestricted ? 3 : 0)
-      expect(found()).to.deep.equal([])
-    })
-  }
-
   it('requires a default plan, plans and tenants, and for each tenant a plan and an allowlist', () => {
     expect(issues({}).map((issue) => issue.slice(0, 40))).to.deep.equal([
       'default_plan: missing; accepted is a str',

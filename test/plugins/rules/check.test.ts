@@ -9,7 +9,7 @@ import { bindPolicy } from '../../support/check.js'
 /** What a policy of rules is told: mistakes, warnings and notes as `line:column path: message`. */
 function said(text: string, policy: Parameters<typeof bindPolicy>[1] = {}): string[] {
   const bindings = container.createChildContainer()
-  bindPolicy(bindings, { host: { vars: { max: 100, word: 'x' } }, ...policy })
+  bindPolicy(bindings, { host: { servers: ['billing'], vars: { max: 100, word: 'x' } }, ...policy })
   const result = loadPolicy({
     layers: [{ file: 'p', text }],
     host: z.strictObject({}),
