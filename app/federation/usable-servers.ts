@@ -47,7 +47,9 @@ export async function onUsableServers<T>(
   const results = allowed.map((server) =>
     server === first && leading !== undefined ? leading.result : running.resultOf(server),
   )
-  const found = (await Promise.all(results)).filter((result) => !isHidden(result))
+  const found = (await running.untilOneResponds(await Promise.all(results))).filter(
+    (result) => !isHidden(result),
+  )
   for (const result of found)
     if (result.unavailable !== undefined) request.logMissing(result.server, result.unavailable.message)
   if (!isKnown) {
@@ -67,6 +69,8 @@ class RunningAction<T> {
   #action: ServerAction<T>
   /** A judged call of the caller. */
   rules: Call | undefined
+  /** The servers that were not waited for any longer, and had not been slow before. */
+  readonly #late = new Map<string, Promise<ServerResult<T>>>()
 
   constructor(request: ClientRequest, action: ServerAction<T>, rules: Call | undefined) {
     this.#request = request
@@ -106,17 +110,33 @@ class RunningAction<T> {
     }
     const running = serverResultOf(server, this.#action.run(server, { ...hooks, onJudged }))
     const over = new AbortController()
-    const isTooLate = delay(this.#waitMs(server), undefined, { signal: over.signal }).catch(() => undefined)
+    const waitMs = this.#waitMs(server)
+    const isTooLate = delay(waitMs, undefined, { signal: over.signal }).catch(() => undefined)
     const result = await Promise.race([running, isTooLate])
     over.abort()
     if (result === undefined) {
       health.noteSlow(server)
+      if (waitMs > 0) this.#late.set(server, running)
       running.catch((error: unknown) => this.#request.logMissing(server, messageOf(error)))
       return this.#without(server, 'The server has not responded yet.')
     }
     if (isUnreachable(result)) return this.#without(server, result.unavailable.message)
     session.missing.delete(server)
     return result
+  }
+
+  /** If no server has responded, nobody else is delayed by waiting for the first that does, once. */
+  async untilOneResponds(results: readonly ServerResult<T>[]): Promise<readonly ServerResult<T>[]> {
+    if (this.#late.size === 0 || results.some((result) => 'value' in result)) return results
+    const responses = [...this.#late.values()].map(async (running) => {
+      const result = await running
+      if (!('value' in result)) throw result.unavailable
+      return result
+    })
+    const first = await Promise.any(responses).catch(() => undefined)
+    if (first === undefined) return results
+    this.#request.session.missing.delete(first.server)
+    return results.map((result) => (result.server === first.server ? first : result))
   }
 
   #waitMs(server: string): number {

@@ -47,6 +47,7 @@ const rest = {
       ]),
     ),
     mail: 'http://127.0.0.1:9003',
+    psp: 'http://127.0.0.1:9003',
   },
   audit: { gatewayName: 'edge', gatewayVersion: '1.0.0', signer: { keyRef: 'file://audit.key' } },
   authn: {
