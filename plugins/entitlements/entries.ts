@@ -1,40 +1,9 @@
-// The plans and patterns of the section, and those that apply to a call: the coverage of `svc policy test`.
+// The plans and patterns of the section that apply to a call: the coverage of `svc policy test`.
 import type { CallRequest, SectionEntry } from '@svc/core'
 import { compilePatternMap, type PatternMap } from '@svc/core/match'
-import { type EntitlementsConfig, PRINCIPAL_SECTIONS, type PrincipalConfig } from './config.js'
 import type { Entitlement, Grant, PatternList } from './entitlement.js'
 
 type Path = readonly (string | number)[]
-type Lists = Pick<PrincipalConfig, 'allowlist' | 'denylist' | 'per_tool'>
-
-export function sectionEntries(config: EntitlementsConfig | 'open' | 'none'): SectionEntry[] {
-  if (typeof config === 'string') return []
-  const { plans, tenants, default_plan } = config
-  return [
-    ...Object.entries(plans).flatMap(([name, plan]) => {
-      const path = ['entitlements', 'plans', name]
-      // The allowlist of a plan counts for tenants without an entry alone.
-      const { allowlist, ...rest } = plan
-      const lists = name === default_plan && allowlist !== undefined ? { allowlist, ...rest } : rest
-      return [{ kind: 'plan' as const, name, path }, ...patternsOf(path, lists)]
-    }),
-    ...Object.entries(tenants).flatMap(([name, tenant]) => {
-      const path = ['entitlements', 'tenants', name]
-      const principals = PRINCIPAL_SECTIONS.flatMap((kind) =>
-        Object.entries(tenant[kind] ?? {}).flatMap(([id, lists]) => patternsOf([...path, kind, id], lists)),
-      )
-      return [...patternsOf(path, tenant), ...principals]
-    }),
-  ]
-}
-
-function patternsOf(path: Path, { allowlist = [], denylist = [], per_tool = {} }: Lists): SectionEntry[] {
-  return [
-    ...allowlist.map((pattern, index) => patternAt([...path, 'allowlist', index], pattern)),
-    ...denylist.map((pattern, index) => patternAt([...path, 'denylist', index], pattern)),
-    ...Object.keys(per_tool).map((pattern) => patternAt([...path, 'per_tool', pattern], pattern)),
-  ]
-}
 
 function patternAt(path: Path, name: string): SectionEntry {
   return { kind: 'pattern', name, path }

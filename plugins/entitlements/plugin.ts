@@ -17,7 +17,6 @@ import {
   PRINCIPAL_SECTIONS,
   type TenantConfig,
 } from './config.js'
-import { sectionEntries } from './entries.js'
 import { namedCallers } from './named-callers.js'
 import { EntitlementsNarrowing } from './narrowing.js'
 import { EntitlementsStage } from './stage.js'
