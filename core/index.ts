@@ -1,7 +1,7 @@
 // The contract of stages, plugins and calls: what a plugin is written against.
 export type { DependencyContainer } from 'tsyringe'
 export { type Abortable, abortable } from './call/abort.js'
-export type { Call } from './call/call.js'
+export type { Call, Hold, ReferenceRule, Settlement } from './call/call.js'
 export { brand, CORE_VERSION, hasBrand } from './call/contract.js'
 export type { Credential, ResponseHead } from './call/credential.js'
 export {
@@ -75,7 +75,6 @@ export {
   reasons,
   type Verdict,
 } from './call/finding.js'
-export type { ReferenceRule } from './call/judgement.js'
 export { after, attempt, firstResult, isPending, type MaybePromise } from './call/maybe-promise.js'
 export { judgedOnly, type NoteListener, notes, type SectionEntry } from './call/notes.js'
 export {
@@ -93,7 +92,6 @@ export {
   type Sent,
 } from './call/outcome.js'
 export { callerNameOf, isPerson, personKeyOf, principalKeyOf } from './call/principal.js'
-export type { Hold } from './call/progress.js'
 export {
   isUnrecorded,
   type PossibleFinding,
@@ -124,7 +122,6 @@ export {
   serverMethodRules,
   serverRequestRules,
 } from './call/server-messages.js'
-export type { Settlement } from './call/settle-handlers.js'
 export {
   isSideEffecting,
   type SideEffectKnowledge,

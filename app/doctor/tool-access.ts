@@ -55,9 +55,8 @@ export async function refusalsOf(
   )
   const judged = { ...policy, plugins: judging }
   await using judge = await Judge.start(judged, { place, runsUnstated: true, through: 'verdict' })
-  const control = toolListing(callerOf(''), server, version)
-  const { call } = control
-  await judge.judge(control)
+  const call = toolListing(callerOf(''), server, version)
+  await judge.judge(call)
   return names.flatMap((tool) => {
     const reference = listedReference(server, 'tool', tool, version)
     const denial = reference === undefined ? undefined : call.denialOf(reference, 'tool')
@@ -71,9 +70,8 @@ async function usableBy(
   { server, version, names }: ListedTools,
   judge: Judge,
 ): Promise<string[] | undefined> {
-  const control = toolListing(callerOf(tenant), server, version)
-  const { call } = control
-  const { outcome } = await judge.judge(control)
+  const call = toolListing(callerOf(tenant), server, version)
+  const { outcome } = await judge.judge(call)
   if (outcome.kind !== 'completed') return outcome.code === 'UNAUTHENTICATED' ? undefined : []
   return names.filter((tool) => {
     const reference = listedReference(server, 'tool', tool, version)

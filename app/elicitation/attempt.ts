@@ -10,7 +10,7 @@ import type { MessageOutcome } from '../mcp/message-outcome.js'
 
 /** A call that was not sent. */
 export interface Attempt {
-  readonly control: CallControl
+  readonly call: CallControl
   readonly outcome: Outcome
   /** Writes the response that the client then gets. */
   write(): MaybePromise<void>
@@ -26,20 +26,20 @@ interface Encoding {
 /** The attempt whose response is not written yet. */
 export function attemptOf(
   client: ClientExchange,
-  control: CallControl,
+  call: CallControl,
   outcome: Outcome,
   encoding: Encoding,
 ): Attempt {
-  const write = (): MaybePromise<void> => writeAttempt(client, control, outcome, encoding)
+  const write = (): MaybePromise<void> => writeAttempt(client, call, outcome, encoding)
   return {
-    control,
+    call,
     outcome,
     write,
     async writeResult(result) {
-      const { id = null } = control.call.need(mcpExchange)
+      const { id = null } = call.need(mcpExchange)
       const body = JSON.stringify({ jsonrpc: '2.0', id, result })
       if (client.isBegun) await writeLast(client, body)
-      else client.whole({ status: 200, headers: { 'content-type': 'application/json' }, body }, control.call)
+      else client.whole({ status: 200, headers: { 'content-type': 'application/json' }, body }, call)
     },
   }
 }
@@ -47,14 +47,13 @@ export function attemptOf(
 /** Writes the outcome as the response, or into the stream that has begun. */
 export async function writeAttempt(
   client: ClientExchange,
-  control: CallControl,
+  call: CallControl,
   outcome: Outcome,
   { encode, response }: Encoding,
 ): Promise<void> {
-  const { call } = control
   const isStreamed = outcome.kind === 'completed' && isStream(outcome.body)
   if (!client.isBegun || isStreamed)
-    return writeOutcome(client, control, outcome, (refused) => encode(refused, call))
+    return writeOutcome(client, call, outcome, (refused) => encode(refused, call))
   await writeLast(client, (await response(outcome, call)).response?.text ?? '')
 }
 

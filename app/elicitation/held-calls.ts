@@ -73,7 +73,7 @@ export class HeldCalls {
   /** Asks, repeats and writes, until there is a response. */
   async hold(client: AskedClient, first: Attempt, repeat: Repeat): Promise<void> {
     const place = this.#writing.add(true)
-    const { call } = first.control
+    const { call } = first
     const { bytes = 0 } = call.parsedRequest ?? {}
     const release = this.#take(callerKey(call), 1 + Math.floor(bytes / bytesOfOne))
     const ended = new AbortController()
@@ -126,7 +126,7 @@ export class HeldCalls {
   /** Undefined if nobody responded, and the call has its response; `asked` if the client repeats the call itself. */
   async #elicit(
     client: AskedClient,
-    { control: { call }, outcome, writeResult }: Attempt,
+    { call, outcome, writeResult }: Attempt,
     signal: AbortSignal,
   ): Promise<ElicitationResponse | 'asked' | undefined> {
     const elicitation = this.#elicitationOf(call, outcome)

@@ -30,10 +30,10 @@ export function clientCalls(calls: ServerCalls, client: Client): ServerCalls {
             request.onCall?.(call)
           },
         },
-        (control, outcome, encoding) => {
+        (call, outcome, encoding) => {
           health.observe(request.server, outcome)
           if (outcome.kind === 'completed') session.noteResponse(request.server)
-          return respond(control, outcome, encoding)
+          return respond(call, outcome, encoding)
         },
       ),
   }

@@ -39,7 +39,7 @@ interface AtServer {
 }
 
 export class ParkedCall {
-  readonly control: CallControl
+  readonly call: CallControl
   readonly server: AtServer
   /** Resolves when the call at the server has ended. */
   readonly ended: Promise<void>
@@ -55,13 +55,13 @@ export class ParkedCall {
   #taken: ServerAsk[] = []
 
   constructor(
-    control: CallControl,
+    call: CallControl,
     body: ResponseStream,
     words: ClientWords,
     server: AtServer,
     parked: ParkedCalls,
   ) {
-    this.control = control
+    this.call = call
     this.server = server
     this.#words = words
     this.#parked = parked
@@ -113,7 +113,7 @@ export class ParkedCall {
   #park(): Fields {
     this.asks = this.#taken
     this.#taken = []
-    const { call } = this.control
+    const { call } = this
     const resume = call.pauseTimeout()
     const requestState = this.#parked.add(this)
     const expire = (): void => call.abort('CANCELLED', 'The client did not give the input in time.')
@@ -158,7 +158,7 @@ export class ParkedCalls {
 
   add(call: ParkedCall): string {
     const [oldest] = this.#calls.size < maxParked ? [] : this.#calls.values()
-    oldest?.control.call.abort('CANCELLED', 'The client has too many calls that wait for its input.')
+    oldest?.call.abort('CANCELLED', 'The client has too many calls that wait for its input.')
     const state = `${prefix}${randomBytes(16).toString('base64url')}`
     this.#calls.set(state, call)
     return state

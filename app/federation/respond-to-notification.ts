@@ -34,8 +34,8 @@ export async function respondToNotification(
   const link = links.find(({ server }) => server === routed?.server)
   if (cancelled !== undefined && link?.isStateless) cancelled.leave()
   else if (routed !== undefined && link !== undefined && request.servers.includes(link.server)) {
-    return request.calls.run(serverRequest(request, link, routed.whole), (control, outcome, encoding) =>
-      writeOutcome(client, control, outcome, (refused) => encoding.encode(refused, control.call)),
+    return request.calls.run(serverRequest(request, link, routed.whole), (call, outcome, encoding) =>
+      writeOutcome(client, call, outcome, (refused) => encoding.encode(refused, call)),
     )
   }
   const isElsewhere = cancelled === undefined && isCancellation(message) && session.shared !== undefined

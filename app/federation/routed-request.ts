@@ -138,26 +138,25 @@ export async function forwardRouted(
     }
     const run = async (elicited?: ElicitationResponse): Promise<Attempt | undefined> => {
       let waiting: Attempt | undefined
-      await request.calls.run({ ...sending, ...askingBy(elicited) }, async (control, outcome, encoding) => {
-        const { call } = control
+      await request.calls.run({ ...sending, ...askingBy(elicited) }, async (call, outcome, encoding) => {
         if (mayRepeat && outcome.kind === 'completed' && outcome.status === 404) {
           status = 404
           return
         }
         const shown = outcomeOfClient(outcome, server)
         if (heldCalls.asks(call, outcome)) {
-          waiting = attemptOf(client, control, outcome, encoding)
+          waiting = attemptOf(client, call, outcome, encoding)
           return
         }
         if (ownId !== undefined && settled !== undefined && shown.kind === 'completed') {
-          parked = parkableCall(request, control, shown, { link, ownId, message })
+          parked = parkableCall(request, call, shown, { link, ownId, message })
           if (parked !== undefined) {
             await writeFirstRound(request, client, parked, { headers: shown.headers, message }, settled)
             return
           }
         }
         if (outcome.kind !== 'completed' || !hasInputRounds(request.session)) {
-          await writeAttempt(client, control, shown, encoding)
+          await writeAttempt(client, call, shown, encoding)
           return
         }
         const left = new AbortController()
@@ -174,8 +173,8 @@ export async function forwardRouted(
               const sent = { ...again, onCall, ...askingBy(reply) }
               await request.calls.run(sent, async (next, result, reader) => {
                 const write = (): Promise<void> =>
-                  use({ outcome: result, response: () => reader.response(result, next.call) })
-                if (!heldCalls.asks(next.call, result)) return write()
+                  use({ outcome: result, response: () => reader.response(result, next) })
+                if (!heldCalls.asks(next, result)) return write()
                 held = { ...attemptOf(client, next, result, reader), write }
               })
               return held
@@ -184,7 +183,7 @@ export async function forwardRouted(
         }
         try {
           const rest = outcomeOfClient(withInputRounds(outcome, rounds), server)
-          await writeAttempt(client, control, rest, encoding)
+          await writeAttempt(client, call, rest, encoding)
         } finally {
           stopListening()
         }

@@ -53,27 +53,27 @@ export function withServerAsks(
 /** The call if its server may ask for something: only one that responds with a stream can. */
 export function parkableCall(
   { session }: ClientRequest,
-  control: CallControl,
+  call: CallControl,
   { body }: Completed,
   { link, ownId, message }: ServerCall,
 ): ParkedCall | undefined {
   if (!isAskable(session.client.capabilities) || !isStream(body)) return undefined
   const server = { link, ownId, key: keyOf(link.server, message) }
-  return new ParkedCall(control, body, wordsOf(message), server, session.parked)
+  return new ParkedCall(call, body, wordsOf(message), server, session.parked)
 }
 
 /** Writes the first round, and resolves when the call has ended. */
 export async function writeFirstRound(
   request: ClientRequest,
   client: ClientExchange,
-  call: ParkedCall,
+  parked: ParkedCall,
   { headers, message }: Pick<Completed, 'headers'> & Pick<ServerCall, 'message'>,
   stopCancelling: () => Promise<void>,
 ): Promise<void> {
-  await writeRound(client, call, headers, wordsOf(message))
+  await writeRound(client, parked, headers, wordsOf(message))
   await stopCancelling()
-  await call.ended
-  if (call.isAbandoned) await cancelAt(request, call.server.link, call.server.ownId)
+  await parked.ended
+  if (parked.isAbandoned) await cancelAt(request, parked.server.link, parked.server.ownId)
 }
 
 /**
@@ -88,22 +88,22 @@ export async function resumeParked(
 ): Promise<void> {
   const { session, calls, config } = request
   const { requestState, inputResponses } = paramsOf(message)
-  const call = session.parked.take(requestState)
-  if (call?.server.key !== keyOf(server, message)) {
-    if (call !== undefined) session.parked.restore(requestState, call)
+  const parked = session.parked.take(requestState)
+  if (parked?.server.key !== keyOf(server, message)) {
+    if (parked !== undefined) session.parked.restore(requestState, parked)
     throw invalidParams(
       'No call waits for this input: it has ended, is another one, or is at another gateway.',
     )
   }
-  const { link, ownId } = call.server
-  for (const ask of call.asks) {
+  const { link, ownId } = parked.server
+  for (const ask of parked.asks) {
     const given = isJsonObject(inputResponses) ? inputResponses[ask.key] : undefined
     const missing = { code: rpcCodes.invalidRequest, message: 'The client gave no input.' }
     const response = isJsonObject(given) ? { result: given } : { error: missing }
     // An idempotency key or an approval is for the call, which runs already.
     const own = { ...request, headers: request.ownHeaders }
     const sent = serverRequest(own, link, { jsonrpc: '2.0', id: ask.id, ...response })
-    const cancel = (reason: string): void => call.control.call.abort('CANCELLED', reason)
+    const cancel = (reason: string): void => parked.call.abort('CANCELLED', reason)
     const { outcome } = await replyTo(calls, sent, config.list_timeout_ms).catch((error: unknown) => {
       // The client cannot continue the call again.
       cancel('The input of the client could not be sent.')
@@ -117,19 +117,19 @@ export async function resumeParked(
     )
   }
   const stopCancelling = cancelOnLeave(request, link, ownId, client)
-  await writeRound(client, call, eventStreamHeaders, wordsOf(message))
+  await writeRound(client, parked, eventStreamHeaders, wordsOf(message))
   await stopCancelling()
 }
 
 async function writeRound(
   client: ClientExchange,
-  call: ParkedCall,
+  parked: ParkedCall,
   headers: Completed['headers'],
   words: ClientWords,
 ): Promise<void> {
-  const body: ResponseStream = { [Symbol.asyncIterator]: () => call.round(words) }
+  const body: ResponseStream = { [Symbol.asyncIterator]: () => parked.round(words) }
   const outcome: Completed = { kind: 'completed', status: 200, headers: { ...headers }, body }
-  await writeOutcome(client, call.control, outcome, () => {
+  await writeOutcome(client, parked.call, outcome, () => {
     throw new Error('a response that has begun is not refused')
   })
 }

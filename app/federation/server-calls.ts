@@ -52,7 +52,7 @@ export interface ServerCalls {
   /** Runs one call; the stages do not end before `respond` has resolved. */
   run(
     request: ServerRequest,
-    respond: (control: CallControl, outcome: Outcome, encoding: Encoding) => MaybePromise<void>,
+    respond: (call: CallControl, outcome: Outcome, encoding: Encoding) => MaybePromise<void>,
   ): Promise<void>
   /** Asks people about calls that were not sent. */
   readonly heldCalls: HeldCalls
@@ -78,7 +78,7 @@ export async function replyTo(
     if (timeoutMs !== undefined) abortAfter(call, timeoutMs)
     request.onCall?.(call)
   }
-  await calls.run({ ...request, onCall }, async ({ call }, outcome, encoding) => {
+  await calls.run({ ...request, onCall }, async (call, outcome, encoding) => {
     const { whole, response } = await encoding.response(outcome, call)
     const { [SESSION_ID_HEADER]: sessionId } = whole.headers
     reply = {

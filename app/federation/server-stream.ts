@@ -51,23 +51,22 @@ export async function keepOpen(parts: ServerStreamParts): Promise<void> {
 
 async function flow(parts: ServerStreamParts): Promise<StreamEnd> {
   let end: StreamEnd = 'refused'
-  await parts.request.calls.run(streamRequest(parts), async (control, outcome) => {
-    end = await passOn(parts, control, outcome)
+  await parts.request.calls.run(streamRequest(parts), async (call, outcome) => {
+    end = await passOn(parts, call, outcome)
   })
   return end
 }
 
 async function passOn(
   { stream, show, opened }: ServerStreamParts,
-  control: CallControl,
+  call: CallControl,
   outcome: Outcome,
 ): Promise<StreamEnd> {
-  const { call } = control
   if (outcome.kind === 'denied') return 'refused'
   if (outcome.kind === 'failed') return 'ended'
   if (outcome.status >= 400 || !isStream(outcome.body)) return outcome.status === 404 ? 'gone' : 'refused'
   const stopListening = stream.onClose(() => {
-    control.disconnect()
+    call.disconnect()
     call.abort('CANCELLED', 'The caller has left.')
   })
   opened()

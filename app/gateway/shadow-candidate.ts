@@ -28,7 +28,7 @@ export async function openCandidate(policy: Policy, place: PolicyPlace): Promise
 /** The caller is the one that the policy in force has identified. */
 function copyOf(call: Call, caller: Identity, request: CallRequest): CallControl {
   const { protocol, headers, trace, agent, target, receivedAt } = call
-  const control = new CallControl({
+  const copy = new CallControl({
     protocol,
     headers,
     trace,
@@ -37,9 +37,9 @@ function copyOf(call: Call, caller: Identity, request: CallRequest): CallControl
     receivedAt,
     read: () => request,
   })
-  control.call.set(judgedOnly, true)
-  control.call.set(trustedCaller, { identity: caller, scopes: new Set(caller.scopes) })
+  copy.set(judgedOnly, true)
+  copy.set(trustedCaller, { identity: caller, scopes: new Set(caller.scopes) })
   const forms = call.get(clientForms)
-  if (forms !== undefined) control.call.set(clientForms, () => ({ isOffered: forms().isOffered }))
-  return control
+  if (forms !== undefined) copy.set(clientForms, () => ({ isOffered: forms().isOffered }))
+  return copy
 }

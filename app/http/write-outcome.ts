@@ -20,14 +20,14 @@ import { type BufferedResponse, NO_SNIFF } from './response.js'
 /** Writes `outcome` for `call`. Waits until the last byte is handed over or the client has disconnected. */
 export function writeOutcome(
   exchange: ClientExchange,
-  control: CallControl,
+  call: CallControl,
   outcome: Outcome,
   encode: (outcome: Denied | Failed) => BufferedResponse,
 ): MaybePromise<void> {
-  if (outcome.kind !== 'completed') return exchange.whole(encode(outcome), control.call)
+  if (outcome.kind !== 'completed') return exchange.whole(encode(outcome), call)
   const { status, headers, body } = outcome
-  if (isStream(body)) return writeStream(exchange, control, outcome, body)
-  return exchange.whole({ status: shownStatus(control.call, status), headers, body }, control.call)
+  if (isStream(body)) return writeStream(exchange, call, outcome, body)
+  return exchange.whole({ status: shownStatus(call, status), headers, body }, call)
 }
 
 /** Over MCP a 401 or 403 of a server is an error of the call, which its body holds; only the gateway's own are HTTP's. */
@@ -37,11 +37,10 @@ function shownStatus({ protocol }: Call, status: number): number {
 
 async function writeStream(
   exchange: ClientExchange,
-  control: CallControl,
+  call: CallControl,
   outcome: Completed,
   body: ResponseStream,
 ): Promise<void> {
-  const { call } = control
   const headers: ResponseHeaders = { ...outcome.headers }
   delete headers['content-length']
   headers[NO_SNIFF] = 'nosniff'
@@ -59,7 +58,7 @@ async function writeStream(
   // A stream may be silent for hours: a disconnect must end it without waiting for its next piece.
   const abandoned = new AbandonedResponse(call, rules)
   const disconnect = (): void => {
-    control.disconnect()
+    call.disconnect()
     if (mustDrain()) abandoned.begin()
     else call.abort('CANCELLED', 'The caller disconnected before the response was complete.')
   }

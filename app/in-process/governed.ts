@@ -76,14 +76,13 @@ export function governed<Args extends object, Result>(
     clock ??= resolve(container, tokens.Clock)
     const { identity } = given
     const named = { server, tool: name, version, args: jsonOf(args), headers: headersOf(given) }
-    const control = callOf(identity === undefined ? named : { ...named, identity }, ids, clock)
-    const { call } = control
+    const call = callOf(identity === undefined ? named : { ...named, identity }, ids, clock)
     const cancel = (): void => call.abort('CANCELLED', 'The call was cancelled.')
     given.signal?.addEventListener('abort', cancel, { once: true })
     const execution = new Execution(fn)
     try {
       if (given.signal?.aborted === true) cancel()
-      return execution.resultOf(await pipeline.run(control, (_call, running) => execution.run(running)), call)
+      return execution.resultOf(await pipeline.run(call, (running) => execution.run(running)), call)
     } finally {
       given.signal?.removeEventListener('abort', cancel)
     }
@@ -101,16 +100,15 @@ class Execution<Args, Result> {
     this.#fn = fn
   }
 
-  async run(control: CallControl): Promise<Outcome> {
-    const { call } = control
+  async run(call: CallControl): Promise<Outcome> {
     const { args } = await call.request()
-    const refused = await control.commitHolds()
+    const refused = await call.commitHolds()
     if (refused !== undefined) return refused
     if (call.abortState.aborted) {
-      control.markSent('no')
-      return outcomeOfError(control, call.abortState.reason)
+      call.markSent('no')
+      return outcomeOfError(call, call.abortState.reason)
     }
-    control.markSent('yes')
+    call.markSent('yes')
     try {
       const running = toPromise(this.#fn(copyOf(args) as Args, new CallInProgress(call)))
       const result = running instanceof Promise ? await abortable(call.abortState, running) : running
@@ -118,7 +116,7 @@ class Execution<Args, Result> {
       this.#own = { result, body }
       return completedOutcome(200, body)
     } catch (error) {
-      if (isRefusal(error) && error === call.abortState.reason) return outcomeOfError(control, error)
+      if (isRefusal(error) && error === call.abortState.reason) return outcomeOfError(call, error)
       this.#error = { error }
       const body = Buffer.from(JSON.stringify({ message: messageOf(error) }))
       return { ...completedOutcome(500, body), error: 'UPSTREAM' }

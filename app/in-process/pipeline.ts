@@ -18,9 +18,9 @@ export interface EmbeddedPipeline {
   ready(): Promise<void>
   /**
    * Runs one call, and opens the pipeline first if that has not been done. `forward` sends the call, at most once, and
-   * only if every stage lets it pass. It must `await control.commitHolds()` directly before it sends, and return the
+   * only if every stage lets it pass. It must `await call.commitHolds()` directly before it sends, and return the
    * result, if there is one. From then on the call may have been sent: if `forward` completes, it was; if it fails, it
-   * may say `control.markSent('no')`. With a broker, the header in `call.get(credential)` goes with the request.
+   * may say `call.markSent('no')`. With a broker, the header in `call.get(credential)` goes with the request.
    */
   run(call: CallControl | ToolCall, forward: Dispatch): Promise<Outcome>
   /**
@@ -73,13 +73,13 @@ export class InProcessPipeline implements EmbeddedPipeline {
     await this.#start()
   }
 
-  async run(call: CallControl | ToolCall, forward: Dispatch): Promise<Outcome> {
+  async run(toolCall: CallControl | ToolCall, forward: Dispatch): Promise<Outcome> {
     const { current } = await this.#start()
-    const control = callOf(call, resolve(this.container, tokens.Ids), resolve(this.container, tokens.Clock))
-    const limited: Dispatch = async (sent, running) =>
-      limitOutcome(await forward(sent, running), current.maxResponseBytes)
-    control.call.set(dispatch, limited)
-    return current.run(control)
+    const call = callOf(toolCall, resolve(this.container, tokens.Ids), resolve(this.container, tokens.Clock))
+    const limited: Dispatch = async (running) =>
+      limitOutcome(await forward(running), current.maxResponseBytes)
+    call.set(dispatch, limited)
+    return current.run(call)
   }
 
   /** The policy in force; to be read once a call has run. */

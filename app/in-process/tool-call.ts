@@ -48,7 +48,7 @@ export function callOf(toolCall: CallControl | ToolCall, ids: Ids, clock: Clock)
     args,
     idempotencyKey,
   })
-  const control = new CallControl({
+  const call = new CallControl({
     protocol: 'invoke',
     headers,
     trace: traceOf(headers, ids),
@@ -60,8 +60,8 @@ export function callOf(toolCall: CallControl | ToolCall, ids: Ids, clock: Clock)
       return request
     },
   })
-  if (identity !== undefined) trustCaller(control.call, identity)
-  return control
+  if (identity !== undefined) trustCaller(call, identity)
+  return call
 }
 
 /** The idempotency key, or the refusal if the headers do not have a valid one. */

@@ -86,7 +86,7 @@ export class Judge implements AsyncDisposable {
     const deciding = placed.filter(({ name }) => !this.later.has(name))
     this.deciding = new Set(deciding.map(({ name }) => name))
     const decide = compose(deciding, () => unsent)
-    this.#run = through === 'end' ? (control) => this.#pipeline.run(control) : decide
+    this.#run = through === 'end' ? (call) => this.#pipeline.run(call) : decide
   }
 
   /** Throws what a plugin's `create` throws. */
@@ -114,23 +114,22 @@ export class Judge implements AsyncDisposable {
     return this.#stages.placed.filter(({ phase }) => phase === 'metering')
   }
 
-  judge(control: CallControl): MaybePromise<PolicyJudgement> {
+  judge(call: CallControl): MaybePromise<PolicyJudgement> {
     // The stages find the request read, and run without waiting.
-    return after(control.request(), () =>
-      after(this.#run(control), (outcome) => {
-        const isAnswered = control.call.get(externalDecision) !== undefined
-        const passes = this.#stages.mayPass && !isAnswered && mayPass(control, outcome)
-        return judgementOf(control, outcome, passes)
+    return after(call.request(), () =>
+      after(this.#run(call), (outcome) => {
+        const isAnswered = call.get(externalDecision) !== undefined
+        const passes = this.#stages.mayPass && !isAnswered && mayPass(call, outcome)
+        return judgementOf(call, outcome, passes)
       }),
     )
   }
 }
 
-function judgementOf(control: CallControl, outcome: Outcome, passes: boolean): PolicyJudgement {
-  const { call } = control
-  const { possible: undecided } = control.judgement
+function judgementOf(call: CallControl, outcome: Outcome, passes: boolean): PolicyJudgement {
+  const { possibleFindings: undecided } = call
   if (outcome.kind === 'completed' || passes) {
-    const possible = undecided.length === 0 ? [] : possibilities(control, 'allow')
+    const possible = undecided.length === 0 ? [] : possibilities(call, 'allow')
     const granted = call.get(limits) ?? []
     return { decision: 'allow', reasons: [], possible, undecided, limits: granted, call, outcome }
   }
@@ -142,12 +141,12 @@ function judgementOf(control: CallControl, outcome: Outcome, passes: boolean): P
   const own = (outcome.kind === 'denied' ? outcome.denial?.reason : undefined) ?? outcome.code
   const reasons = found.length === 0 ? [own] : [...new Set(found)]
   // Findings that may apply beside these can only make the decision stricter.
-  const possible = decision === 'deny' ? [] : possibilities(control, decision)
+  const possible = decision === 'deny' ? [] : possibilities(call, decision)
   return { decision, reasons, possible, undecided, limits: [], call, outcome }
 }
 
 /** A stage that is not run may allow what findings deny, save by a ruling. */
-function mayPass({ call }: CallControl, outcome: Outcome): boolean {
+function mayPass(call: CallControl, outcome: Outcome): boolean {
   const rule = call.get(verdict)
   if (rule === undefined || outcome.kind !== 'denied') return false
   if (decisionOfRefusal(outcome.code) !== 'deny') return false
@@ -155,9 +154,9 @@ function mayPass({ call }: CallControl, outcome: Outcome): boolean {
 }
 
 /** The possible findings that would make the decision stricter. */
-function possibilities({ call, judgement }: CallControl, least: CallDecision): Possibility[] {
+function possibilities(call: CallControl, least: CallDecision): Possibility[] {
   const rule = call.get(verdict)
-  return judgement.possible.flatMap((finding) => {
+  return call.possibleFindings.flatMap((finding) => {
     const { possible, stage, reason } = finding
     if (possible === undefined) return []
     const effect = rule === undefined ? 'deny' : effectOnCall(finding, rule)
@@ -169,10 +168,10 @@ function possibilities({ call, judgement }: CallControl, least: CallDecision): P
 }
 
 /** Takes the place of the server: the holds are committed as before a send, and nothing is sent. */
-const respond: Dispatch = async (_call, control): Promise<Outcome> => {
-  const refused = await control.commitHolds()
+const respond: Dispatch = async (call): Promise<Outcome> => {
+  const refused = await call.commitHolds()
   if (refused !== undefined) return refused
-  control.markSent('yes')
+  call.markSent('yes')
   const headers = { 'content-type': 'application/json' }
   return { kind: 'completed', status: 200, headers, body: Buffer.from('{}') }
 }

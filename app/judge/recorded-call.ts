@@ -55,10 +55,10 @@ export function controlOf(
   const request = requestOf(record, subject, isInPath)
   if (request === undefined) return undefined
   const { agent, receivedAt, recorded, caller } = factsOf(record)
-  const control = unsentCall(request, { headers: recordedHeaders, agent, receivedAt })
-  control.call.set(recordedCall, recorded)
-  if (caller !== undefined) control.call.set(trustedCaller, caller)
-  return control
+  const call = unsentCall(request, { headers: recordedHeaders, agent, receivedAt })
+  call.set(recordedCall, recorded)
+  if (caller !== undefined) call.set(trustedCaller, caller)
+  return call
 }
 
 /** The facts that do not depend on the policy, because each record is judged by two policies, one after the other. */

@@ -14,9 +14,9 @@ export function toolListing(who: Identity | undefined, server: string, version: 
     args: {},
     idempotencyKey: null,
   })
-  const control = unsentCall(request)
-  if (who !== undefined) control.call.set(trustedCaller, { identity: who, scopes: new EveryScope() })
-  return control
+  const call = unsentCall(request)
+  if (who !== undefined) call.set(trustedCaller, { identity: who, scopes: new EveryScope() })
+  return call
 }
 
 /** The scopes of a caller whose token is not known: none is missing. */

@@ -27,7 +27,7 @@ export function unsentCall(
   { headers = {}, agent = noAgent, receivedAt = Date.now(), showsForms }: UnsentCall = {},
 ): CallControl {
   const { server, name: tool, version, method } = request
-  const control = new CallControl({
+  const call = new CallControl({
     protocol: method === null ? 'invoke' : 'mcp',
     headers,
     trace,
@@ -36,9 +36,9 @@ export function unsentCall(
     receivedAt,
     read: () => request,
   })
-  control.call.set(judgedOnly, true)
-  control.call.set(clientForms, () => ({ isOffered: showsForms ?? method !== null }))
-  return control
+  call.set(judgedOnly, true)
+  call.set(clientForms, () => ({ isOffered: showsForms ?? method !== null }))
+  return call
 }
 
 /** The outcome for the stages in place of a response. */

@@ -2,15 +2,14 @@
 // if they were verified.
 import { type Call, mandates } from '@svc/core'
 import { isJsonObject, type JsonObject, membersLike } from '@svc/core/json'
-import type { CallControl } from '@svc/core/pipeline'
+import { type CallControl, replaceTrace } from '@svc/core/pipeline'
 import { traceOf } from '../http/call-headers.js'
 import { traceparentOf } from '../upstream/headers.js'
 import type { Message } from './message.js'
 import { metaOf, replaceMeta } from './meta.js'
 
 /** Continues the trace in `_meta` if the headers of the call name none. */
-export function continueTrace(control: CallControl, message: Message): void {
-  const { call } = control
+export function continueTrace(call: CallControl, message: Message): void {
   if (message.type === 'response' || call.headers['traceparent'] !== undefined) return
   const { traceparent, tracestate } = metaOf(message.params)
   if (typeof traceparent !== 'string') return
@@ -20,7 +19,7 @@ export function continueTrace(control: CallControl, message: Message): void {
     traceparent,
     ...(typeof tracestate === 'string' ? { tracestate } : {}),
   }
-  control.trace = traceOf(headers, { traceId: () => traceId, spanId: () => spanId })
+  call[replaceTrace](traceOf(headers, { traceId: () => traceId, spanId: () => spanId }))
 }
 
 /** The message with this hop as the parent span, if it names a trace or `always` is set. */

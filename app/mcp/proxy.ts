@@ -117,17 +117,17 @@ export class McpProxy {
   }
 
   /** The request of an exchange; `body` is null unless the method is POST. Throws or rejects with `Refusal`. */
-  read(control: CallControl, exchange: McpExchange, body: RequestBody | null): MaybePromise<CallRequest> {
+  read(call: CallControl, exchange: McpExchange, body: RequestBody | null): MaybePromise<CallRequest> {
     return after(
-      readRequest(control, exchange, body, {
+      readRequest(call, exchange, body, {
         versions: this.#versions,
         passParams: this.#parts.passParams,
         interfaces: this.#responses.caches.interfaces,
         rounds: this.rounds,
-        begin: () => this.#running.begin(control.call, exchange),
+        begin: () => this.#running.begin(call, exchange),
       }),
       (request) => {
-        this.#tellServerIfDenied(control.call, exchange)
+        this.#tellServerIfDenied(call, exchange)
         const refreshing =
           request.kind === 'tool' ? this.refreshAnnotations(exchange.upstream(), request) : undefined
         return refreshing === undefined ? request : refreshing.then(() => request)
@@ -159,28 +159,26 @@ export class McpProxy {
   }
 
   /** The upstream half of a call of the invoke protocol to an MCP server. */
-  dispatchTool(control: CallControl, upstream: URL): Promise<Outcome> {
-    return this.#tools.dispatch(control, upstream)
+  dispatchTool(call: CallControl, upstream: URL): Promise<Outcome> {
+    return this.#tools.dispatch(call, upstream)
   }
 
   /** The upstream half of a call whose `mcpExchange` slot is filled. */
-  dispatch(control: CallControl): MaybePromise<Outcome> {
-    const { call } = control
+  dispatch(call: CallControl): MaybePromise<Outcome> {
     const exchange = call.need(mcpExchange)
     return after(call.request(), (request) =>
       after(
         this.#access.refusalOf(call, exchange, request),
-        (refused) => refused ?? this.#send(control, exchange, request),
+        (refused) => refused ?? this.#send(call, exchange, request),
       ),
     )
   }
 
-  #send(control: CallControl, exchange: McpExchange, request: CallRequest): MaybePromise<Outcome> {
-    const { call } = control
+  #send(call: CallControl, exchange: McpExchange, request: CallRequest): MaybePromise<Outcome> {
     if (exchange.message?.type === 'response' && isForGateway(exchange.message))
-      return this.#takeReply(control, exchange, exchange.message)
+      return this.#takeReply(call, exchange, exchange.message)
     if (exchange.method === 'DELETE' && isOwnSession(exchange)) {
-      control.markSent('no')
+      call.markSent('no')
       return { ...withoutBody(405), headers: { allow: 'GET, POST' } }
     }
     const headers = upstreamHeaders(call, request)
@@ -199,17 +197,14 @@ export class McpProxy {
       caller: () => callerOf(call),
       afterSettle: (handler: () => void) => call.afterSettle(handler),
       responseTimeoutMs: responseTimeoutOf(call),
-      onHead: () => control.firstByte(),
+      onHead: () => call.firstByte(),
     }
     const send = (): MaybePromise<Outcome> =>
-      after(
-        control.commitHolds(),
-        (refused) => refused ?? this.#exchange(control, exchange, request, sending),
-      )
+      after(call.commitHolds(), (refused) => refused ?? this.#exchange(call, exchange, request, sending))
     if (message?.type !== 'notification') return after(this.#running.beforeSend(call, exchange), send)
     return this.#running.isForServer(call).then((isForServer) => {
       if (isForServer) return send()
-      control.markSent('no')
+      call.markSent('no')
       return withoutBody(202)
     })
   }
@@ -234,9 +229,9 @@ export class McpProxy {
   }
 
   /** The client's response to the gateway itself. */
-  async #takeReply(control: CallControl, exchange: McpExchange, reply: RpcResponse): Promise<Outcome> {
-    control.markSent('no')
-    if (await this.#requests.give(control.call, exchange, reply)) return withoutBody(202)
+  async #takeReply(call: CallControl, exchange: McpExchange, reply: RpcResponse): Promise<Outcome> {
+    call.markSent('no')
+    if (await this.#requests.give(call, exchange, reply)) return withoutBody(202)
     return denied('BAD_REQUEST', 'No request of the gateway waits for this response.')
   }
 
@@ -254,18 +249,18 @@ export class McpProxy {
   }
 
   #exchange(
-    control: CallControl,
+    call: CallControl,
     exchange: McpExchange,
     request: CallRequest,
     sending: McpRequest & CallObservers,
   ): MaybePromise<Outcome> {
     const outcomeFor = (response: McpResponse): MaybePromise<Outcome> =>
-      after(outcomeOfResponse(response, { control, exchange, request }, this.#responses), (outcome) =>
-        this.#toClient(control.call, exchange, outcome),
+      after(outcomeOfResponse(response, { call, exchange, request }, this.#responses), (outcome) =>
+        this.#toClient(call, exchange, outcome),
       )
     return attempt(
-      () => after(sendCall(control, this.#parts.servers, exchange.upstream(), sending), outcomeFor),
-      (error) => outcomeOfError(control, error),
+      () => after(sendCall(call, this.#parts.servers, exchange.upstream(), sending), outcomeFor),
+      (error) => outcomeOfError(call, error),
     )
   }
 

@@ -2,7 +2,7 @@
 import { after, attempt, type CallRequest, callRequest, type MaybePromise } from '@svc/core'
 import { canonicalize, type JsonValue } from '@svc/core/json'
 import { formatReference } from '@svc/core/match'
-import type { CallControl } from '@svc/core/pipeline'
+import { type CallControl, refineTarget } from '@svc/core/pipeline'
 import { idempotencyKeyOf, isIdempotencyKey, keyExpected } from '../http/call-headers.js'
 import type { ParsedBody } from '../http/client-exchange.js'
 import { continueTrace } from './call-meta.js'
@@ -42,13 +42,13 @@ export function jsonOf(body: RequestBody, { headers, isHeaderless }: McpExchange
 
 /** Completes the exchange and the call's target as far as the request is valid. Throws or rejects with `Refusal`. */
 export function readRequest(
-  control: CallControl,
+  call: CallControl,
   exchange: McpExchange,
   body: RequestBody | null,
   rules: RequestRules,
 ): MaybePromise<CallRequest> {
   return attempt(
-    () => read(control, exchange, body, rules),
+    () => read(call, exchange, body, rules),
     (error) => {
       keepProtocolError(exchange, error)
       throw error
@@ -64,28 +64,28 @@ export function keepProtocolError(exchange: McpExchange, error: unknown): void {
 }
 
 function read(
-  control: CallControl,
+  call: CallControl,
   exchange: McpExchange,
   body: RequestBody | null,
   rules: RequestRules,
 ): MaybePromise<CallRequest> {
   if (body === null || exchange.method !== 'POST') {
-    return requestOf(subjectOfMethod(exchange), control, exchange, { ...rules, bytes: 0 })
+    return requestOf(subjectOfMethod(exchange), call, exchange, { ...rules, bytes: 0 })
   }
   const bytes = body instanceof Uint8Array ? body.byteLength : body.bytes
-  return after(readBody(control, exchange, body, rules), (subject) =>
-    requestOf(subject, control, exchange, { ...rules, bytes }),
+  return after(readBody(call, exchange, body, rules), (subject) =>
+    requestOf(subject, call, exchange, { ...rules, bytes }),
   )
 }
 
 function requestOf(
   subject: MessageSubject,
-  control: CallControl,
+  call: CallControl,
   exchange: McpExchange,
   { versions, interfaces, begin, bytes }: RequestRules & { readonly bytes: number },
 ): MaybePromise<CallRequest> {
   const { server } = exchange
-  control.refineTarget({ tool: subject.name, mcpMethod: subject.method })
+  call[refineTarget]({ tool: subject.name, mcpMethod: subject.method })
   const idempotencyKey = keyOf(exchange)
   // The id that a person was asked about comes before the one in `_meta`.
   const escalationId =
@@ -102,7 +102,7 @@ function requestOf(
   )
   const rpcId = message?.type === 'request' ? exchange.id : undefined
   return after(version, (known) => {
-    control.refineTarget({ serverVersion: known, toolVersion: known })
+    call[refineTarget]({ serverVersion: known, toolVersion: known })
     const init = {
       kind,
       method,
@@ -138,7 +138,7 @@ function toolsOfTasks(
 }
 
 function readBody(
-  control: CallControl,
+  call: CallControl,
   exchange: McpExchange,
   body: RequestBody,
   { passParams, rounds }: RequestRules,
@@ -151,15 +151,13 @@ function readBody(
   if (split.message === message && 'text' in body) exchange.text = body.text
   exchange.tasks = split.tasks
   // This comes before the checks, so that the record of a refused message has its method.
-  if (message.type !== 'response') control.refineTarget({ mcpMethod: message.method })
-  continueTrace(control, message)
+  if (message.type !== 'response') call[refineTarget]({ mcpMethod: message.method })
+  continueTrace(call, message)
   checkRequestHead(exchange, message)
   const subjectOf = (judged: Message): MessageSubject =>
     messageSubject(judged, { passParams, isStateless: isStatelessExchange(exchange) })
   const opening =
-    split.message.type === 'request'
-      ? rounds.opened(control.call, split.message, exchange.elicited)
-      : undefined
+    split.message.type === 'request' ? rounds.opened(call, split.message, exchange.elicited) : undefined
   if (opening === undefined) return subjectOf(split.message)
   return opening.then((opened) => {
     exchange.message = opened.message

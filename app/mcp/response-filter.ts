@@ -2,7 +2,7 @@
 
 import { after, type CallRequest, definitionFilter, type MaybePromise, serverMethodRules } from '@svc/core'
 import { isJsonObject } from '@svc/core/json'
-import type { CallControl } from '@svc/core/pipeline'
+import { type CallControl, refineTarget } from '@svc/core/pipeline'
 import { noteRpcError } from '../upstream/upstream-facts.js'
 import type { AnnotationCache } from './annotation-cache.js'
 import { withKnownDefinitions } from './definitions.js'
@@ -33,13 +33,13 @@ export interface LearningCaches {
 export type FilteredRequest = Pick<CallRequest, 'kind' | 'name' | 'method'>
 
 export class ResponseFilter {
-  #control: CallControl
+  #call: CallControl
   #request: FilteredRequest
   #exchange: McpExchange
   #caches: LearningCaches
 
-  constructor(control: CallControl, request: FilteredRequest, exchange: McpExchange, caches: LearningCaches) {
-    this.#control = control
+  constructor(call: CallControl, request: FilteredRequest, exchange: McpExchange, caches: LearningCaches) {
+    this.#call = call
     this.#request = request
     this.#exchange = exchange
     this.#caches = caches
@@ -50,7 +50,7 @@ export class ResponseFilter {
    * learned. `text` is the message as JSON.
    */
   response(message: Fields, text: string): MaybePromise<Fields> {
-    noteRpcError(this.#control.call, message)
+    noteRpcError(this.#call, message)
     return after(this.#withLists(message, text), (listed) => {
       const { result, error } = listed
       if (isJsonObject(error)) return this.#withUrls(listed, error)
@@ -76,7 +76,7 @@ export class ResponseFilter {
 
   /** A request or notification that the rules on what servers send allow. */
   async #judged(message: Fields): Promise<Fields | undefined> {
-    const { call } = this.#control
+    const call = this.#call
     const { requests } = this.#caches
     const { id, method, params } = message
     if ((await call.get(serverMethodRules)?.mayPass(call, String(method))) === false)
@@ -91,7 +91,7 @@ export class ResponseFilter {
     const { data } = error
     if (!isJsonObject(data) || !('elicitations' in data)) return this.#translated(message)
     return this.#caches.requests
-      .withUrls(this.#control.call, this.#exchange, error)
+      .withUrls(this.#call, this.#exchange, error)
       .then((shown) => this.#translated(shown === error ? message : { ...message, error: shown }))
   }
 
@@ -101,11 +101,11 @@ export class ResponseFilter {
 
   #withInput(fields: Fields): MaybePromise<Fields> {
     const asks = 'inputRequests' in fields || 'requestState' in fields
-    return asks ? this.#caches.requests.withInput(this.#control.call, this.#exchange, fields) : fields
+    return asks ? this.#caches.requests.withInput(this.#call, this.#exchange, fields) : fields
   }
 
   #withCursor(result: Fields): MaybePromise<Fields> {
-    const { call } = this.#control
+    const call = this.#call
     return 'nextCursor' in result
       ? this.#caches.requests.withCursor(call, this.#exchange, this.#request.method, result)
       : result
@@ -141,7 +141,7 @@ export class ResponseFilter {
   }
 
   async #taskIds(): Promise<TaskIds> {
-    return new TaskIds(this.#control.call, await this.#caches.sessions(), this.#caches.tasks)
+    return new TaskIds(this.#call, await this.#caches.sessions(), this.#caches.tasks)
   }
 
   #withLists(message: Fields, text: string): MaybePromise<Fields> {
@@ -158,7 +158,7 @@ export class ResponseFilter {
   }
 
   async #withKnown(result: Fields, text: string): Promise<Fields> {
-    const { call } = this.#control
+    const call = this.#call
     const filter = call.get(definitionFilter)
     const known = (listed: Fields) =>
       filter === undefined
@@ -191,7 +191,7 @@ export class ResponseFilter {
 
   /** Refines the target of the record, which is written after the response was read. */
   #refineTarget(version: string): void {
-    this.#control.refineTarget({ serverVersion: version, toolVersion: version })
+    this.#call[refineTarget]({ serverVersion: version, toolVersion: version })
   }
 
   #mayRequest(kind: CallRequest['kind'], name: string, version: string): boolean {
@@ -202,6 +202,6 @@ export class ResponseFilter {
       kind === 'resource'
         ? this.#caches.interfaces.shownBy({ server, upstream: upstream(), version }, name)
         : undefined
-    return this.#control.call.mayRequest(reference, kind, shownBy)
+    return this.#call.mayRequest(reference, kind, shownBy)
   }
 }

@@ -37,7 +37,7 @@ export interface ResponseParts extends ResumedResponsesParts {
 
 /** The call that a response belongs to. */
 export interface RespondedCall {
-  readonly control: CallControl
+  readonly call: CallControl
   readonly exchange: McpExchange
   readonly request: CallRequest
 }
@@ -52,13 +52,13 @@ interface ResponseContext extends RespondedCall {
 /** Throws or rejects only for internal errors; a response that breaks the protocol is a failure of the upstream. */
 export function outcomeOfResponse(
   response: McpResponse,
-  { control, exchange, request }: RespondedCall,
+  { call, exchange, request }: RespondedCall,
   parts: ResponseParts,
 ): MaybePromise<Outcome> {
   const id = exchange.message?.type === 'request' ? exchange.message.id : undefined
-  const filter = new ResponseFilter(control, request, exchange, parts.caches)
+  const filter = new ResponseFilter(call, request, exchange, parts.caches)
   return attempt(
-    () => read(response, { control, exchange, request, id, filter, parts }),
+    () => read(response, { call, exchange, request, id, filter, parts }),
     (error) => {
       const outcome = failureOf(error)
       return response.discard().then(() => outcome)
@@ -116,7 +116,7 @@ function bufferedOutcome(
 
 /** Passes 4xx and 5xx on, with lists filtered; 401 and 403 as an error of the call. */
 async function refusedByUpstream(response: WholeResponse, context: ResponseContext): Promise<Outcome> {
-  const { control, filter, parts } = context
+  const { call, filter, parts } = context
   const { maxResponseBytes } = parts
   if (mediaType(response.headers['content-type']) === EVENT_STREAM_TYPE)
     throw new ProtocolViolation('The upstream sent an error as a stream of events.')
@@ -128,7 +128,7 @@ async function refusedByUpstream(response: WholeResponse, context: ResponseConte
     const filtered = isResponse(message) ? await filter.response(message, received.text) : message
     shown = showMessage(received, filtered).bytes
   }
-  noteHttpError(control.call, response.status)
+  noteHttpError(call, response.status)
   if (response.status === 401 || response.status === 403)
     return unauthorizedByUpstream(response.status, received?.message, context)
   return completed(response, shown, { digest: null, error: 'UPSTREAM' })
@@ -141,7 +141,7 @@ async function refusedByUpstream(response: WholeResponse, context: ResponseConte
 function unauthorizedByUpstream(
   status: 401 | 403,
   received: Fields | undefined,
-  { control: { call }, exchange, id, parts }: ResponseContext,
+  { call, exchange, id, parts }: ResponseContext,
 ): Outcome {
   const message = `The server ${exchange.server} responded with HTTP ${status}: it did not accept the credentials of the call.`
   const failure = failed('UPSTREAM', message, { upstreamStatus: status })
@@ -181,14 +181,13 @@ async function messageIfAny(response: WholeResponse, maxBytes: number): Promise<
 type Received = Awaited<ReturnType<WholeResponse['message']>>
 
 function streamed(response: EventsResponse, context: ResponseContext): Completed {
-  const { control, exchange, request, id, filter, parts } = context
-  const { call } = control
+  const { call, exchange, request, id, filter, parts } = context
   const { maxResponseBytes } = parts
   const encodeError = (outcome: Failed): string =>
     JSON.stringify(refusalMessage(exchange, outcome, call, parts.denials))
   if (id === undefined || request.method === LISTEN_METHOD) {
     const events = response.events({ maxEventBytes: maxResponseBytes })
-    const resumedResponses = new ResumedResponses(control, exchange, parts)
+    const resumedResponses = new ResumedResponses(call, exchange, parts)
     const stream = notificationStream({ events, id, filter, resumedResponses, encodeError })
     return completed(response, stream, { digest: null })
   }

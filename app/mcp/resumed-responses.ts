@@ -18,7 +18,7 @@ import {
   services,
   verdict,
 } from '@svc/core'
-import { CallControl } from '@svc/core/pipeline'
+import { CallControl, takeReferenceRules } from '@svc/core/pipeline'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
 import { encodeRpcError } from './encode-refusal.js'
 import { attachExchange, type McpExchange } from './exchange.js'
@@ -48,16 +48,14 @@ export interface ResumedResponsesParts {
 }
 
 export class ResumedResponses {
-  #control: CallControl
-  #call: Call
+  #call: CallControl
   #exchange: McpExchange
   #parts: ResumedResponsesParts
   #isWithheldRecorded = false
 
-  /** `control` is that of the GET which opened the stream. */
-  constructor(control: CallControl, exchange: McpExchange, parts: ResumedResponsesParts) {
-    this.#control = control
-    this.#call = control.call
+  /** `call` is that of the GET which opened the stream. */
+  constructor(call: CallControl, exchange: McpExchange, parts: ResumedResponsesParts) {
+    this.#call = call
     this.#exchange = exchange
     this.#parts = parts
   }
@@ -71,8 +69,7 @@ export class ResumedResponses {
     if (open === undefined || record === undefined) return this.#withheld(received, id)
     const event = responseTo(received, id)
     const exchange: McpExchange = { ...this.#exchange, learned: { rpcId: id }, tasks: [] }
-    const control = this.#resumedCall(open, exchange)
-    const { call: resumed } = control
+    const resumed = this.#resumedCall(open, exchange)
     record(resumed, open.inputSha256)
     const instead = (outcome: Failed): Uint8Array => {
       const asked = { session: exchange.headers[SESSION_ID_HEADER], id }
@@ -84,7 +81,7 @@ export class ResumedResponses {
       const bytes = this.#errorIn(event, id, noLongerAllowed)
       return { bytes, response: { call: resumed, digest: null, error: noLongerAllowed.code, instead } }
     }
-    const filter = new ResponseFilter(control, open, exchange, this.#parts.caches)
+    const filter = new ResponseFilter(resumed, open, exchange, this.#parts.caches)
     const filtered = await filter.response(event.message, event.text)
     const { bytes, text } = showEvent(event, filtered)
     return { bytes, response: { call: resumed, ...(await recordedResult(filtered, text)), instead } }
@@ -93,7 +90,7 @@ export class ResumedResponses {
   /** A call of the same caller and trace, whose cause is the original call. */
   #resumedCall(open: ResumableCall, exchange: McpExchange): CallControl {
     const { traceId, spanId, flags, nodeId, agentRef, target } = open
-    const control = new CallControl({
+    const resumed = new CallControl({
       protocol: 'mcp',
       headers: {},
       agent: { nodeId, agentRef, parentRef: null, variables: null, metadata: null },
@@ -109,16 +106,15 @@ export class ResumedResponses {
       receivedAt: this.#parts.clock.now(),
       read: () => Promise.reject(new Error('a resumed response has no request')),
     })
-    const { call: resumed } = control
     copySlot(identity, this.#call, resumed)
     copySlot(redactor, this.#call, resumed)
     copySlot(verdict, this.#call, resumed)
     copySlot(definitionFilter, this.#call, resumed)
     copySlot(serverRequestRules, this.#call, resumed)
     copySlot(serverMethodRules, this.#call, resumed)
-    control.takeReferenceRules(this.#control)
+    resumed[takeReferenceRules](this.#call)
     attachExchange(resumed, exchange)
-    return control
+    return resumed
   }
 
   /** Records withheld responses once for a stream, because a server may send any number of them. */

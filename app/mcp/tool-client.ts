@@ -11,7 +11,7 @@ import {
   type Outcome,
 } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
-import type { CallControl } from '@svc/core/pipeline'
+import { type CallControl, countRetry } from '@svc/core/pipeline'
 import { upstreamHeaders } from '../upstream/headers.js'
 import { outcomeOfError } from '../upstream/invoke.js'
 import { isUpstreamError, UpstreamError } from '../upstream/response.js'
@@ -68,40 +68,38 @@ export class McpToolClient {
     this.#sessions = new ServerSessions(clock)
   }
 
-  async dispatch(control: CallControl, upstream: URL): Promise<Outcome> {
-    const { call } = control
+  async dispatch(call: CallControl, upstream: URL): Promise<Outcome> {
     const request = await call.request()
     const owner = ownerOf(call, upstream)
     const opening = { failureMs: 0, open: () => this.#handshake(call, upstream) }
     try {
       const open = () => abortable(call.abortState, this.#sessions.of(owner, opening))
       await open()
-      const refused = await control.commitHolds()
+      const refused = await call.commitHolds()
       if (refused !== undefined) return refused
       const drop = async (session: ServerSession, ended: McpResponse): Promise<void> => {
         await ended.discard()
         this.#sessions.drop(owner, session)
-        control.retries++
+        call[countRetry]()
       }
       let used: ServerSession = withoutSession
       const response = await inSession(open, drop, (one) => {
         used = one
-        return this.#send(control, upstream, request, one)
+        return this.#send(call, upstream, request, one)
       })
       const send = this.#ownSend(call, upstream, call.abortState)
       return await this.#outcomeOf(call, response, createRespond(send, sessionHeaders(used)))
     } catch (error) {
-      return outcomeOfError(control, error)
+      return outcomeOfError(call, error)
     }
   }
 
   #send(
-    control: CallControl,
+    call: CallControl,
     upstream: URL,
     request: CallRequest,
     session: ServerSession,
   ): Promise<McpResponse> {
-    const { call } = control
     const params = { arguments: request.args, name: request.name }
     const own = ownRequest(session, ownClientFacts(this.#parts.client), {
       id: ID,
@@ -118,9 +116,9 @@ export class McpToolClient {
       caller: () => callerOf(call),
       afterSettle: (handler: () => void) => call.afterSettle(handler),
       responseTimeoutMs: responseTimeoutOf(call),
-      onHead: () => control.firstByte(),
+      onHead: () => call.firstByte(),
     } as const
-    return sendCall(control, this.#parts.servers, upstream, sending)
+    return sendCall(call, this.#parts.servers, upstream, sending)
   }
 
   /** Rejects with `UpstreamError`, or as the dispatcher does. */

@@ -85,16 +85,16 @@ export class EffectiveAccess implements AsyncDisposable {
         if (reference === undefined) return denial(server, tool, 'BAD_REQUEST')
         const refused =
           refusedAll ??
-          (listing.call.mayRequest(reference, 'tool')
+          (listing.mayRequest(reference, 'tool')
             ? undefined
-            : (listing.call.denialOf(reference, 'tool')?.reason ?? 'TOOL_NOT_ALLOWED'))
+            : (listing.denialOf(reference, 'tool')?.reason ?? 'TOOL_NOT_ALLOWED'))
         if (refused !== undefined) return denial(server, tool, refused)
-        const control = callOf({ server, tool, version }, who)
-        const judgement = await this.#judge.judge(control)
-        const judged = listing.call.mayUse(reference, 'tool')
-          ? this.#verdictOf(judgement, control.call, reference)
+        const call = callOf({ server, tool, version }, who)
+        const judgement = await this.#judge.judge(call)
+        const judged = listing.mayUse(reference, 'tool')
+          ? this.#verdictOf(judgement, call, reference)
           : { verdict: 'approval' as const, because: [] }
-        const found = hasLimits ? (control.call.get(limits) ?? []).map(describe) : []
+        const found = hasLimits ? (call.get(limits) ?? []).map(describe) : []
         return { server, tool, ...judged, refused: undefined, limits: found }
       }),
     )
@@ -148,7 +148,7 @@ function conditionalRules(rules: readonly DescribedRule[]): ConditionalRule[] {
 
 /** A call without arguments, which is not sent. */
 function callOf({ server, tool, version }: CalledTool, who: Identity | undefined): CallControl {
-  const control = unsentCall(
+  const call = unsentCall(
     callRequest({
       kind: 'tool',
       method: null,
@@ -159,8 +159,8 @@ function callOf({ server, tool, version }: CalledTool, who: Identity | undefined
       idempotencyKey: null,
     }),
   )
-  if (who !== undefined) control.call.set(trustedCaller, { identity: who, scopes: new EveryScope() })
-  return control
+  if (who !== undefined) call.set(trustedCaller, { identity: who, scopes: new EveryScope() })
+  return call
 }
 
 function identityOf({ tenant, kind, name }: NamedCaller): Identity {

@@ -75,12 +75,12 @@ export async function explainCall(
     through: 'end',
   })
   judge.clock.set({ time: Date.now() })
-  const control = callFor(requested, policy)
+  const call = callFor(requested, policy)
   const noted: StageNote[] = []
-  collectNotes(control.call, (note) => {
+  collectNotes(call, (note) => {
     if (note.text !== '') noted.push(note)
   })
-  const { reference, readings } = await control.call.request()
+  const { reference, readings } = await call.request()
   lines.unshift(
     `call: ${reference} for ${describeCaller(requested)}`,
     ...readings.slice(1).map((reading) => `reading: the server could also read ${reading}`),
@@ -89,9 +89,7 @@ export async function explainCall(
   // A gateway refuses such a call before the stages too.
   const unknown = unknownServer(requested.server, policy.host)
   const verdict =
-    unknown === undefined
-      ? verdictOf(await judge.judge(control), control, noted)
-      : refusalOf(unknown, control, noted)
+    unknown === undefined ? verdictOf(await judge.judge(call), call, noted) : refusalOf(unknown, call, noted)
   lines.push(
     ...noted.map(({ stage, text }) => `${stage}: ${text}`),
     `verdict: ${describeVerdict(verdict, requested.server)}`,
@@ -101,10 +99,10 @@ export async function explainCall(
 
 function verdictOf(
   { outcome, possible }: PolicyJudgement,
-  control: CallControl,
+  call: CallControl,
   noted: readonly StageNote[],
 ): ExplainedVerdict {
-  const refusal = outcome.kind === 'completed' ? undefined : refusalOf(outcome, control, noted)
+  const refusal = outcome.kind === 'completed' ? undefined : refusalOf(outcome, call, noted)
   const because = possible.map(({ stage, reason, missing }) =>
     reason === WHOLE_STAGE
       ? `${missing.join(', ')} is not known`
@@ -117,7 +115,7 @@ function verdictOf(
 /** The rule is the detail of the finding, else the last note of the stage that ended the call. */
 function refusalOf(
   outcome: Denied | Failed,
-  { call }: CallControl,
+  call: CallControl,
   noted: readonly StageNote[],
 ): ExplainedRefusal {
   const { code, message } = outcome
@@ -184,12 +182,12 @@ function callFor(requested: ExplainedCall, policy: Policy): CallControl {
   // Without an issuer, a caller with a user or roles is one whose token cannot be validated.
   const knowsUsers = resolveOptional(policy.container, policyTokens.knowsUsers) !== false
   const token = !knowsUsers && caller.identity.authenticated ? { authorization: 'Bearer e30.e30.e30' } : {}
-  const control = unsentCall(request, {
+  const call = unsentCall(request, {
     showsForms: true,
     headers: { 'x-tenant': tenant, ...token, ...(key === undefined ? {} : { 'idempotency-key': key }) },
   })
-  if (knowsUsers) control.call.set(trustedCaller, caller)
-  return control
+  if (knowsUsers) call.set(trustedCaller, caller)
+  return call
 }
 
 /** The caller has every scope, as a command line has no token. */

@@ -1,6 +1,6 @@
 // Estimates what limits would have refused: recorded calls are counted in the order of their arrival by the stages that
 // count live calls. Retries that a refusal would have caused never came, so these are estimates.
-import { callRequest, type Identity, identity, type Limit, limits } from '@svc/core'
+import { callRequest, identity, type Limit, limits } from '@svc/core'
 import { compose, type Dispatch } from '@svc/core/pipeline'
 import type { Judge } from '../judge/judge.js'
 import { unsent, unsentCall } from '../judge/unsent-call.js'
@@ -36,20 +36,19 @@ export async function estimateLimits(
   const count = compose(metering, commit)
   const more = new Map<string, number>()
   let fewer = 0
-  for (const call of calls) {
-    clock.set({ time: call.at })
-    const control = unsentCall(anyRequest, { receivedAt: call.at })
-    const caller: Identity = { tenant: call.tenant, authenticated: true, roles: [] }
-    control.call.set(identity, caller)
-    control.call.set(limits, call.limits)
-    await control.request()
-    const outcome = await count(control)
-    if (call.at < from) continue
+  for (const { at, tenant, limits: counted, wasRefused, tool } of calls) {
+    clock.set({ time: at })
+    const call = unsentCall(anyRequest, { receivedAt: at })
+    call.set(identity, { tenant, authenticated: true, roles: [] })
+    call.set(limits, counted)
+    await call.request()
+    const outcome = await count(call)
+    if (at < from) continue
     const isRefused = outcome.kind !== 'completed'
-    if (isRefused && !call.wasRefused) {
-      const key = `${call.tool}  ${outcome.code}`
+    if (isRefused && !wasRefused) {
+      const key = `${tool}  ${outcome.code}`
       more.set(key, (more.get(key) ?? 0) + 1)
-    } else if (!isRefused && call.wasRefused) fewer++
+    } else if (!isRefused && wasRefused) fewer++
   }
   const spansMore = (calls.at(-1)?.at ?? 0) >= from
   return { more, fewer, from: spansMore ? new Date(from).toISOString() : undefined }
@@ -66,4 +65,4 @@ const anyRequest = callRequest({
   idempotencyKey: null,
 })
 
-const commit: Dispatch = async (_call, control) => (await control.commitHolds()) ?? unsent
+const commit: Dispatch = async (call) => (await call.commitHolds()) ?? unsent

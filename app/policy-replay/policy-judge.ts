@@ -67,10 +67,10 @@ export class PolicyJudge implements AsyncDisposable {
     if (subject === undefined) return unknownCall
     const isInPath = this.#inPath.get(subject.server)
     if (isInPath === undefined) return unknownTarget
-    const control = controlOf(record, subject, isInPath && subject.method === null)
-    if (control === undefined) return unknownCall
-    this.judging.clock.set({ time: control.call.receivedAt })
-    return after(this.judging.judge(control), (judgement) => this.#inEmergency(record, judgement))
+    const call = controlOf(record, subject, isInPath && subject.method === null)
+    if (call === undefined) return unknownCall
+    this.judging.clock.set({ time: call.receivedAt })
+    return after(this.judging.judge(call), (judgement) => this.#inEmergency(record, judgement))
   }
 
   /** A call that ran in an emergency does so again if its caller still may. */

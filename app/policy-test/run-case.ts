@@ -87,17 +87,17 @@ export class CaseRunner implements AsyncDisposable {
   }
 
   async judge(tested: TestCall): Promise<Judged> {
-    const control = await this.#controlOf(tested)
+    const call = await this.#controlOf(tested)
     const notes: StageNote[] = []
     collectNotes(
-      control.call,
+      call,
       (note) => {
         if (note.entry !== undefined) this.#run.applied(note.entry)
         if (note.text !== '') notes.push(note)
       },
       tested.answers,
     )
-    return judgedBy(await this.#judge.judge(control), notes)
+    return judgedBy(await this.#judge.judge(call), notes)
   }
 
   async #controlOf({ subject, args, idempotencyKey, headers, caller }: TestCall): Promise<CallControl> {
@@ -118,9 +118,9 @@ export class CaseRunner implements AsyncDisposable {
       ...(idempotencyKey === null ? {} : { 'idempotency-key': idempotencyKey }),
     }
     const { agent } = agentOf(sent)
-    const control = unsentCall(request, { headers: sent, agent, receivedAt: this.#judge.clock.now() })
-    if (caller !== undefined && 'identity' in caller) trustCaller(control.call, caller.identity)
-    return control
+    const call = unsentCall(request, { headers: sent, agent, receivedAt: this.#judge.clock.now() })
+    if (caller !== undefined && 'identity' in caller) trustCaller(call, caller.identity)
+    return call
   }
 
   /** A policy that validates no tokens refuses every token. */

@@ -118,17 +118,17 @@ export class ActivePolicy {
 
   /** Runs a call; the stages do not stop before `respond` has written the outcome. `ended` runs in any case. */
   async serve(
-    control: CallControl,
+    call: CallControl,
     respond: (outcome: Outcome) => MaybePromise<void>,
     ended: () => void,
   ): Promise<void> {
-    const place = this.#calls.add(control)
-    this.#metrics?.begin(control.call, this.#targets, isListening)
+    const place = this.#calls.add(call)
+    this.#metrics?.begin(call, this.#targets, isListening)
     try {
-      const outcome = await this.pipeline.run(control)
+      const outcome = await this.pipeline.run(call)
       const written = respond(outcome)
       if (isPending(written)) await written
-      this.#ended?.(control.call, outcome)
+      this.#ended?.(call, outcome)
     } finally {
       this.#metrics?.end()
       this.#calls.delete(place)
@@ -137,10 +137,10 @@ export class ActivePolicy {
   }
 
   /** Runs a call and returns its response as a value; a streamed one must be read before the policy stops. */
-  async run(control: CallControl): Promise<Outcome> {
-    const place = this.#calls.add(control)
+  async run(call: CallControl): Promise<Outcome> {
+    const place = this.#calls.add(call)
     try {
-      return await this.pipeline.run(control)
+      return await this.pipeline.run(call)
     } finally {
       this.#calls.delete(place)
     }
@@ -172,29 +172,28 @@ export class ActivePolicy {
    * a person's decision.
    */
   endStreams(): void {
-    for (const control of this.#calls) {
-      const { call } = control
+    for (const call of this.#calls) {
       if (isListening(call)) call.abort('DRAINING', 'The gateway is shutting down; open the stream again.')
-      else control.drain()
+      else call.drain()
     }
     for (const wait of this.#waits) wait.abort()
   }
 
   /** The calls in progress. */
   *calls(): Iterable<Call> {
-    for (const { call } of this.#calls) yield call
+    yield* this.#calls
   }
 
   /** Ends calls that wait for a person's decision, now or later; their callers repeat them under the policy in force. */
   endWaits(): void {
-    for (const control of this.#calls) control.drain()
+    for (const call of this.#calls) call.drain()
     for (const wait of this.#waits) wait.abort()
   }
 
   /** Waits for calls to end, aborts those still running after `drainMs`, and waits for their records. */
   async drain(drainMs: number): Promise<void> {
     await this.#calls.idle(drainMs)
-    for (const { call } of this.#calls) {
+    for (const call of this.#calls) {
       if (call.sent === 'no') call.abort('DRAINING', 'The gateway is shutting down; ask again later.')
       else
         call.abort(

@@ -85,11 +85,10 @@ export class CallHandler {
     exchange: ClientExchange,
     endpoint: CallEndpoint,
     policy: ActivePolicy,
-    waits?: (control: CallControl, outcome: Outcome) => boolean,
+    waits?: (call: CallControl, outcome: Outcome) => boolean,
   ): Promise<void> {
-    return this.run(exchange, endpoint, policy, (control, outcome) => {
-      if (waits?.(control, outcome) === true) return
-      const { call } = control
+    return this.run(exchange, endpoint, policy, (call, outcome) => {
+      if (waits?.(call, outcome) === true) return
       const { http } = exchange
       const isUnread = http?.complete === false
       const write = (): MaybePromise<void> => {
@@ -97,8 +96,8 @@ export class CallHandler {
         const closes = http?.complete === false || this.#parts.draining()
         if (closes && !exchange.isBegun) exchange.setHeader('connection', 'close')
         return (
-          endpoint.write?.(exchange, control, outcome) ??
-          writeOutcome(exchange, control, outcome, (refused) => endpoint.encode(refused, call))
+          endpoint.write?.(exchange, call, outcome) ??
+          writeOutcome(exchange, call, outcome, (refused) => endpoint.encode(refused, call))
         )
       }
       return isUnread ? skipBody(http).then(write) : write()
@@ -110,13 +109,12 @@ export class CallHandler {
     exchange: ClientExchange,
     endpoint: CallEndpoint,
     policy: ActivePolicy,
-    respond: (control: CallControl, outcome: Outcome) => MaybePromise<void>,
+    respond: (call: CallControl, outcome: Outcome) => MaybePromise<void>,
   ): Promise<void> {
     const counted = new CallSlot()
-    const control = this.#call(exchange, endpoint, policy, counted)
-    const { call } = control
+    const call = this.#call(exchange, endpoint, policy, counted)
     const disconnect = (): void => {
-      control.disconnect()
+      call.disconnect()
       if (endpoint.disconnectCancels?.()) {
         call.abort('CANCELLED', 'The caller disconnected before the response.')
       }
@@ -127,9 +125,9 @@ export class CallHandler {
     const respondTo = (outcome: Outcome): MaybePromise<void> => {
       stopListening()
       this.#logFailure(call, outcome)
-      return respond(control, outcome)
+      return respond(call, outcome)
     }
-    return policy.serve(control, respondTo, () => counted.end())
+    return policy.serve(call, respondTo, () => counted.end())
   }
 
   #call(
@@ -141,14 +139,14 @@ export class CallHandler {
     const { headers, protocol, target } = endpoint
     const { http } = exchange
     const { agent, refusal = http && repeatedHeader(http) } = agentOf(headers)
-    const control: CallControl = new CallControl({
+    const call: CallControl = new CallControl({
       protocol,
       headers,
       agent,
       trace: traceOf(headers, this.#parts.ids),
       target,
       receivedAt: this.#parts.clock.now(),
-      read: ({ call }) => {
+      read: (call) => {
         if (this.#parts.draining()) throw new Refusal('DRAINING', 'The gateway is shutting down.')
         if (refusal !== undefined) throw refusal
         origins.check(headers)
@@ -167,7 +165,7 @@ export class CallHandler {
         const room = after(acquired, () => roomForBody(exchange, user, maxBodyBytes, call.abortState))
         const reading = after(room, (release) => {
           if (release !== undefined) counted.add(release)
-          return endpoint.read(control)
+          return endpoint.read(call)
         })
         if (protocol !== 'mcp') return reading
         return after(reading, (request) => {
@@ -181,11 +179,10 @@ export class CallHandler {
         })
       },
     })
-    const { call } = control
     if (http !== undefined) call.set(publicBaseUrl, () => publicUrl.of(http))
     call.set(dispatch, endpoint.dispatch)
     endpoint.prepare?.(call)
-    return control
+    return call
   }
 
   /** Throws or rejects with `Refusal` (`RATE_LIMITED`), and has the connection closed, if the tenant has too many. */

@@ -16,7 +16,7 @@ import {
   requestedResource,
   resolveOptional,
 } from '@svc/core'
-import type { CallControl } from '@svc/core/pipeline'
+import { type CallControl, refineTarget } from '@svc/core/pipeline'
 import { writeAttempt } from '../elicitation/attempt.js'
 import type { ServerRequest } from '../federation/server-calls.js'
 import type { ClientExchange } from '../http/client-exchange.js'
@@ -42,13 +42,13 @@ export interface CallEndpoint {
   readonly protocol: CallProtocol
   readonly headers: IncomingHttpHeaders
   readonly target: CallTarget
-  read(control: CallControl): MaybePromise<CallRequest>
-  dispatch(call: Call, control: CallControl): MaybePromise<Outcome>
+  read(call: CallControl): MaybePromise<CallRequest>
+  dispatch(call: CallControl): MaybePromise<Outcome>
   encode(outcome: Denied | Failed, call: Call): BufferedResponse
   /** Fills slots of the protocol. */
   prepare?(call: Call): void
   /** Writes the outcome into a response that has begun, else undefined. */
-  write?(client: ClientExchange, control: CallControl, outcome: Outcome): Promise<void> | undefined
+  write?(client: ClientExchange, call: CallControl, outcome: Outcome): Promise<void> | undefined
   /** Whether the request opens a stream of notifications, as far as its head says so. */
   isStream?(): boolean
   /** Whether a caller that disconnects before the response begins wants the call to stop. */
@@ -98,10 +98,10 @@ export class CallEndpoints {
       target: targetOf(route),
       dispatch: this.#toolDispatch(policy),
       encode: refusalResponse,
-      read: (control) => {
+      read: (call) => {
         policy.target(route.server)
         return readInvoke(message, this.#parts.maxBodyBytes, route).then((invocation) =>
-          this.#toolRequest(control, invocation, policy),
+          this.#toolRequest(call, invocation, policy),
         )
       },
     }
@@ -114,10 +114,10 @@ export class CallEndpoints {
       target: unknownTarget,
       dispatch: this.#toolDispatch(policy),
       encode: refusalResponse,
-      read: async (control) => {
+      read: async (call) => {
         const invocation = await readA2a(message, this.#parts.maxBodyBytes)
-        control.refineTarget(targetOf(invocation))
-        return this.#toolRequest(control, invocation, policy)
+        call[refineTarget](targetOf(invocation))
+        return this.#toolRequest(call, invocation, policy)
       },
     }
   }
@@ -144,8 +144,7 @@ export class CallEndpoints {
       return {
         ...endpoint,
         again,
-        write: (to, control, outcome) =>
-          to.isBegun ? writeAttempt(to, control, outcome, endpoint) : undefined,
+        write: (to, call, outcome) => (to.isBegun ? writeAttempt(to, call, outcome, endpoint) : undefined),
       }
     }
     return { ...first, again }
@@ -164,9 +163,9 @@ export class CallEndpoints {
     )
     return {
       ...endpoint,
-      dispatch(call, control) {
+      dispatch(call) {
         onJudged?.(call)
-        return endpoint.dispatch(call, control)
+        return endpoint.dispatch(call)
       },
       prepare(call) {
         endpoint.prepare?.(call)
@@ -232,10 +231,10 @@ export class CallEndpoints {
       protocol: 'mcp',
       headers: exchange.headers,
       target: targetOf({ server, tool: method, version: UNVERSIONED }),
-      read: (control) => body().then((found) => mcp.read(control, exchange, found)),
-      dispatch: (call, control) => {
+      read: (call) => body().then((found) => mcp.read(call, exchange, found)),
+      dispatch: (call) => {
         call.set(upstreamTarget, { url: exchange.upstream(), isMcp: true })
-        return mcp.dispatch(control)
+        return mcp.dispatch(call)
       },
       encode: (outcome, call) => mcp.encodeRefusal(exchange, outcome, call),
       response: (outcome, call) => mcp.readOutcome(exchange, outcome, call),
@@ -258,24 +257,20 @@ export class CallEndpoints {
   }
 
   #toolDispatch(policy: ActivePolicy): CallEndpoint['dispatch'] {
-    return (call, control) =>
+    return (call) =>
       after(call.request(), ({ server }) => {
         const { mcp, upstream } = this.#parts
         const target = policy.target(server)
         const { url, isMcp } = target
         call.set(upstreamTarget, target)
         return isMcp
-          ? mcp.dispatchTool(control, url)
-          : dispatchInvoke(control, url, upstream, policy.maxResponseBytes)
+          ? mcp.dispatchTool(call, url)
+          : dispatchInvoke(call, url, upstream, policy.maxResponseBytes)
       })
   }
 
   /** An MCP server's tools have the version that the server gives itself. */
-  #toolRequest(
-    control: CallControl,
-    invocation: Invocation,
-    policy: ActivePolicy,
-  ): MaybePromise<CallRequest> {
+  #toolRequest(call: CallControl, invocation: Invocation, policy: ActivePolicy): MaybePromise<CallRequest> {
     const { server, tool: name, version, args, bytes, idempotencyKey } = invocation
     const { url, isMcp } = policy.target(server)
     const request = {
@@ -294,8 +289,8 @@ export class CallEndpoints {
     return after(
       mcp.versionOf(url, () => policy.pipeline.ownCredential(server)),
       (found) => {
-        control.refineTarget({ serverVersion: found, toolVersion: found })
-        reportVersionMismatch(control.call, invocation, found)
+        call[refineTarget]({ serverVersion: found, toolVersion: found })
+        reportVersionMismatch(call, invocation, found)
         const known = callRequest({ ...request, version: found })
         const refreshing = mcp.refreshAnnotations(url, known)
         return refreshing === undefined ? known : refreshing.then(() => known)

@@ -100,8 +100,8 @@ export class Router {
         // A call that waited for a person is repeated under the policy in force.
         const current = request.elicited === undefined ? policy : this.#parts.activePolicy()
         const endpoint = this.#endpoints.server(request, current)
-        return this.#calls.run(exchange, endpoint, current, (control, outcome) =>
-          response(control, outcome, endpoint),
+        return this.#calls.run(exchange, endpoint, current, (call, outcome) =>
+          response(call, outcome, endpoint),
         )
       },
       refuse: (refusal, refused, resource) => {
@@ -129,17 +129,16 @@ export class Router {
     let held: Attempt | undefined
     const run = async (endpoint: RepeatableEndpoint, current: ActivePolicy): Promise<Attempt | undefined> => {
       held = undefined
-      await this.#calls.handle(exchange, endpoint, current, (control, outcome) => {
-        const { call } = control
+      await this.#calls.handle(exchange, endpoint, current, (call, outcome) => {
         if (!this.#heldCalls.asks(call, outcome)) return false
-        held = attemptOf(exchange, control, outcome, endpoint)
+        held = attemptOf(exchange, call, outcome, endpoint)
         return true
       })
       return held
     }
     const waiting = await run(first, policy)
     if (waiting === undefined) return
-    const client = mcp.askedClient(waiting.control.call, exchange)
+    const client = mcp.askedClient(waiting.call, exchange)
     try {
       await this.#heldCalls.hold(client, waiting, (elicited) => {
         const current = activePolicy()

@@ -31,10 +31,10 @@ export interface FakeCall {
 
 /** `get_invoice@1.0.0` on server `billing`, without headers or arguments, unless `given` has others. */
 export function fakeCall(given: FakeCall = {}): Call {
-  return fakeCallControl(given).call
+  return fakeCallControl(given)
 }
 
-/** The same call with its control, for tests that run a pipeline. */
+/** The same call as a pipeline takes it. */
 export function fakeCallControl(given: FakeCall = {}): CallControl {
   const {
     protocol = 'invoke',

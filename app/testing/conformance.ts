@@ -168,23 +168,22 @@ function calls(plugin: Plugin, options: ConformanceOptions): ConformanceTest[] {
     test('ends when the call is aborted', () =>
       withStage(plugin, options, async (stage) => {
         await start(stage)
-        const control = fillSlots(plugin, options, fakeCallControl())
-        const { call } = control
+        const call = fillSlots(plugin, options, fakeCallControl())
         const aborted = new Promise<Outcome>((resolve) => {
           call.abortState.addEventListener('abort', () =>
             resolve(failed('CANCELLED', 'The call was aborted.')),
           )
         })
-        const running = attemptCall(stage, control, () => aborted, limitOf(options))
+        const running = attemptCall(stage, call, () => aborted, limitOf(options))
         call.abort('CANCELLED', 'The call was aborted.')
         await withinLimit('handle()', running, limitOf(options))
       })),
     test('sets no slot that is not in `provides`', () =>
       withStage(plugin, options, async (stage) => {
         await start(stage)
-        for (const control of everyKindOfCall()) {
-          const set = recordSlots(fillSlots(plugin, options, control).call)
-          const { stageError } = await attemptCall(stage, control, () => served, limitOf(options))
+        for (const call of everyKindOfCall()) {
+          const set = recordSlots(fillSlots(plugin, options, call))
+          const { stageError } = await attemptCall(stage, call, () => served, limitOf(options))
           assert.equal(stageError, undefined, stageError)
           assert.deepEqual(undeclaredSlots(plugin, set), [], 'set, and not in provides')
         }
@@ -194,10 +193,10 @@ function calls(plugin: Plugin, options: ConformanceOptions): ConformanceTest[] {
         await start(stage)
         const controls = everyKindOfCall()
         for (const [index, noted] of everyKindOfCall().entries()) {
-          noted.call.set(notes, (text) => assert.equal(typeof text, 'string'))
-          const decide = async (control = fakeCallControl()) => {
-            fillSlots(plugin, options, control)
-            const { outcome } = await attemptCall(stage, control, () => served, limitOf(options))
+          noted.set(notes, (text) => assert.equal(typeof text, 'string'))
+          const decide = async (call = fakeCallControl()) => {
+            fillSlots(plugin, options, call)
+            const { outcome } = await attemptCall(stage, call, () => served, limitOf(options))
             return outcome.kind
           }
           assert.equal(await decide(noted), await decide(controls[index]), 'another decision with notes')
@@ -296,8 +295,7 @@ function sectionOf({ validConfig = {} }: ConformanceOptions, directory: string):
 }
 
 /** Fills the slots that earlier stages would have filled, except those that this stage fills. */
-function fillSlots(plugin: Plugin, { fill }: ConformanceOptions, control: CallControl): CallControl {
-  const { call } = control
+function fillSlots(plugin: Plugin, { fill }: ConformanceOptions, call: CallControl): CallControl {
   const own = new Set((plugin.provides ?? []).map(({ index }) => index))
   if (!own.has(identity.index)) {
     call.set(identity, { tenant: 'acme', authenticated: true, user: 'ada@example.com', roles: [] })
@@ -305,5 +303,5 @@ function fillSlots(plugin: Plugin, { fill }: ConformanceOptions, control: CallCo
   if (!own.has(limits.index)) call.set(limits, [])
   if (!own.has(verdict.index)) call.set(verdict, { mode: 'enforce', effectOf: () => 'deny' })
   fill?.(call)
-  return control
+  return call
 }

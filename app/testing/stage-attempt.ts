@@ -53,11 +53,10 @@ export interface StageAttempt {
 /** `limitMs` is the longest time of the call. */
 export async function attemptCall(
   stage: Stage,
-  control: CallControl,
+  call: CallControl,
   ending: () => MaybePromise<Outcome>,
   limitMs: number,
 ): Promise<StageAttempt> {
-  const { call } = control
   let nextCalls = 0
   let isRunning = false
   let isInside = false
@@ -80,10 +79,10 @@ export async function attemptCall(
   }
   const dispatch = async (): Promise<Outcome> => {
     const outcome = await ending()
-    return outcome.kind === 'denied' ? outcome : ((await control.commitHolds()) ?? outcome)
+    return outcome.kind === 'denied' ? outcome : ((await call.commitHolds()) ?? outcome)
   }
   const pipeline = new Pipeline([{ name: 'under test', stage: watched }], dispatch)
-  const outcome = await withinLimit('handle()', pipeline.run(control), limitMs)
+  const outcome = await withinLimit('handle()', pipeline.run(call), limitMs)
   if (outcome.kind === 'completed' && isStream(outcome.body)) {
     for await (const { bytes } of outcome.body) assert.ok(bytes instanceof Uint8Array, 'a chunk has no bytes')
   }

@@ -6,4 +6,4 @@ import type { Dispatch } from '@svc/core/pipeline'
 export const dispatch = slot<Dispatch>('svc-sdk/dispatch')
 
 /** The dispatch of a pipeline's core. */
-export const dispatchFromSlot: Dispatch = (call, control) => call.need(dispatch)(call, control)
+export const dispatchFromSlot: Dispatch = (call) => call.need(dispatch)(call)

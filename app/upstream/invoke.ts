@@ -31,12 +31,11 @@ const bodyHeaders: ReadonlySet<string> = new Set([
 ])
 
 export function dispatchInvoke(
-  control: CallControl,
+  call: CallControl,
   target: URL,
   upstream: UpstreamDispatcher,
   maxResponseBytes: number,
 ): MaybePromise<Outcome> {
-  const { call } = control
   return after(call.request(), (request) => {
     const headers = upstreamHeaders(call, request)
     headers['content-type'] = 'application/json'
@@ -54,17 +53,17 @@ export function dispatchInvoke(
           caller: () => callerOf(call),
           afterSettle: (handler: () => void) => call.afterSettle(handler),
           responseTimeoutMs: responseTimeoutOf(call),
-          onHead: () => control.firstByte(),
+          onHead: () => call.firstByte(),
         }
-        const response = limitResponse(await sendCall(control, upstream, target, sending), maxResponseBytes)
+        const response = limitResponse(await sendCall(call, upstream, target, sending), maxResponseBytes)
         const whole = isPending(response) ? await response : response
         noteHttpError(call, whole.status)
         return completedOutcome(whole)
       } catch (error) {
-        return outcomeOfError(control, error)
+        return outcomeOfError(call, error)
       }
     }
-    return after(control.commitHolds(), (refused) => refused ?? send())
+    return after(call.commitHolds(), (refused) => refused ?? send())
   })
 }
 
@@ -75,13 +74,13 @@ function invokePath(target: URL, { name, version }: CallRequest): string {
 }
 
 /** The outcome of an error while a call is sent. */
-export function outcomeOfError(control: CallControl, error: unknown): Outcome {
+export function outcomeOfError(call: CallControl, error: unknown): Outcome {
   if (isUpstreamError(error)) {
-    control.markSent(error.sent)
+    call.markSent(error.sent)
     return failed('UPSTREAM_UNREACHABLE', error.message, { cause: error.cause })
   }
   // A request is measured before it is sent, so this is the response.
-  if (isRefusal(error) && error.code === 'PAYLOAD_TOO_LARGE') control.markSent('yes')
+  if (isRefusal(error) && error.code === 'PAYLOAD_TOO_LARGE') call.markSent('yes')
   if (isRefusal(error)) return failed(error.code, error.message, { cause: error.cause })
   throw error
 }

@@ -7,7 +7,7 @@ import {
   principalKeyOf,
   type ResponseHead,
 } from '@svc/core'
-import type { CallControl } from '@svc/core/pipeline'
+import { type CallControl, countRetry } from '@svc/core/pipeline'
 import type { BudgetUser } from '../budget/budget.js'
 import { discard } from './discard.js'
 import {
@@ -36,21 +36,21 @@ export interface Sender<Request extends RequestWithoutPath, Response extends Any
 
 /** Marks what was sent, and counts a repetition. Rejects like the dispatcher. */
 export function sendCall<Request extends RequestWithoutPath, Response extends AnyResponse>(
-  control: CallControl,
+  call: CallControl,
   upstream: Sender<Request, Response>,
   target: URL,
   request: Request & CallObservers,
 ): Promise<Response> {
-  control.markSent('no')
-  const onSent = (): void => control.markSent('unknown')
+  call.markSent('no')
+  const onSent = (): void => call.markSent('unknown')
   const onResponse = (response: Response): Response => {
-    control.firstByte()
-    control.markSent('yes')
+    call.firstByte()
+    call.markSent('yes')
     return response
   }
   const send = (one: Request) => upstream.send(target, one, onSent).then(onResponse)
-  return sendWith<Request, Response>(control.call.get(credential), request, send, () => {
-    control.retries++
+  return sendWith<Request, Response>(call.get(credential), request, send, () => {
+    call[countRetry]()
   })
 }
 

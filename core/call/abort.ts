@@ -1,6 +1,4 @@
-// The abort state of a call. Creating an AbortSignal costs ten times as much and few calls abort, so one is created
-// only on demand.
-import type { Refusal } from './errors.js'
+// Waiting for work that an abort ends.
 
 /** The part of AbortSignal that waiting code needs. */
 export interface Abortable {
@@ -22,44 +20,5 @@ export async function abortable<T>(signal: Abortable, work: Promise<T>): Promise
     return await Promise.race([work, aborted])
   } finally {
     signal.removeEventListener('abort', stop)
-  }
-}
-
-export class CallAbort implements Abortable {
-  #reason: Refusal | undefined
-  #listeners: (() => void)[] = []
-  #controller: AbortController | undefined
-
-  get aborted(): boolean {
-    return this.#reason !== undefined
-  }
-
-  get reason(): Refusal | undefined {
-    return this.#reason
-  }
-
-  /** Only the first call has an effect. */
-  abort(reason: Refusal): void {
-    if (this.#reason !== undefined) return
-    this.#reason = reason
-    this.#controller?.abort(reason)
-    for (const listener of this.#listeners.splice(0)) listener()
-  }
-
-  addEventListener(_type: 'abort', listener: () => void): void {
-    this.#listeners.push(listener)
-  }
-
-  removeEventListener(_type: 'abort', listener: () => void): void {
-    const at = this.#listeners.indexOf(listener)
-    if (at !== -1) this.#listeners.splice(at, 1)
-  }
-
-  get signal(): AbortSignal {
-    if (this.#controller === undefined) {
-      this.#controller = new AbortController()
-      if (this.#reason !== undefined) this.#controller.abort(this.#reason)
-    }
-    return this.#controller.signal
   }
 }

@@ -1,18 +1,29 @@
-// The operations on a call that its creator, the pipeline and the dispatcher have. Stages get the `Call` alone.
+// A call as one object. Stages have the type `Call` for it; this type is for its creator, the pipeline and the dispatcher.
 import type { IncomingHttpHeaders } from 'node:http'
-import { Call } from './call.js'
+import type { Abortable } from './abort.js'
+import type { Call, Hold, SettleHandler, Settlement } from './call.js'
 import { brand, hasBrand } from './contract.js'
-import type { Finding } from './finding.js'
-import { Interruptions } from './interruptions.js'
-import { Judgement } from './judgement.js'
-import type { MaybePromise } from './maybe-promise.js'
-import { judgedOnly } from './notes.js'
+import {
+  beginDispatch,
+  countRetry,
+  endAt,
+  endDispatch,
+  keepLast,
+  lastOutcome,
+  refineTarget,
+  releaseHolds,
+  replaceTrace,
+  settle,
+  watchCall,
+} from './control-operations.js'
+import { type ErrorCode, Refusal } from './errors.js'
+import { listOf, type Several, withOne } from './interruptions.js'
+import { JudgedCall } from './judged-call.js'
+import { firstResult, isPending, type MaybePromise } from './maybe-promise.js'
 import { type Denied, type Failed, type Outcome, type Sent, unsentOutcome } from './outcome.js'
-import { CallProgress } from './progress.js'
 import type { CallAgent, CallProtocol, CallRequest, CallTarget, CallTrace } from './request.js'
-import { SettleHandlers, type Settlement } from './settle-handlers.js'
-import { SlotValues } from './slot.js'
-import { verdict } from './slots.js'
+import { type PlacedHandler, runSettleHandlers } from './settle-handlers.js'
+import { withinLimit } from './within-limit.js'
 
 export interface CallInit {
   readonly protocol: CallProtocol
@@ -23,43 +34,71 @@ export interface CallInit {
   /** Milliseconds since the epoch, by the clock of the gateway. */
   readonly receivedAt: number
   /** Reads and parses the request once; throws `Refusal`. */
-  readonly read: (control: CallControl) => MaybePromise<CallRequest>
+  readonly read: (call: CallControl) => MaybePromise<CallRequest>
 }
 
-export class CallControl {
-  readonly [brand] = 'CallControl'
-  readonly slots = new SlotValues()
-  readonly judgement = new Judgement()
-  readonly progress = new CallProgress()
-  readonly interruptions = new Interruptions()
-  readonly settleHandlers = new SettleHandlers()
-  /** The call as stages see it. */
-  readonly call: Call
-  /** The body may name the trace to continue. */
-  trace: CallTrace
-  /** The target as far as it is known. */
-  target: CallTarget
-  /** How often the gateway has repeated the call. */
-  retries = 0
-  /** The stage that ended the call without those inside it; `gateway` if its request is invalid. */
-  endedBy: string | undefined
-  firstByteListener: (() => void) | undefined
-  #read: CallInit['read']
-  #request: Promise<CallRequest> | undefined
-  #parsedRequest: CallRequest | undefined
-  #isReading = false
+/** The pipeline, which ends a call that goes on after an interruption. */
+export interface Watcher {
+  aborted(reason: Refusal): void
+  left(): void
+}
 
-  constructor(init: CallInit) {
-    this.trace = init.trace
-    this.target = init.target
-    this.#read = init.read
-    this.call = new Call(init, this)
+/** Only the dispatcher commits the holds, once, and sends the call after that. */
+type CallPhase = 'stages' | 'dispatch' | 'committing' | 'sending' | 'dispatched' | 'settled'
+
+export class CallControl extends JudgedCall implements Call, Abortable {
+  readonly [brand] = 'CallControl'
+  readonly protocol: CallProtocol
+  readonly headers: IncomingHttpHeaders
+  readonly agent: CallAgent
+  readonly receivedAt: number
+  #trace: CallTrace
+  #target: CallTarget
+  #retries = 0
+  #endedBy: string | undefined
+  #phase: CallPhase = 'stages'
+  #sent: Sent = 'no'
+  #reason: Refusal | undefined
+  #controller: AbortController | undefined
+  #abortListeners: Several<() => void>
+  #watcher: Watcher | undefined
+  #read: CallInit['read']
+  #request: CallRequest | undefined
+  #reading: Promise<CallRequest> | undefined
+  #isReading = false
+  #isSentStated = false
+  #isDispatched = false
+  #holds: Hold[] | undefined
+  #settleHandlers: Several<PlacedHandler>
+  #lastPromise: Promise<Outcome> | undefined
+  #lastOutcome: Outcome | undefined
+
+  constructor({ protocol, headers, agent, receivedAt, trace, target, read }: CallInit) {
+    super()
+    this.protocol = protocol
+    this.headers = headers
+    this.agent = agent
+    this.receivedAt = receivedAt
+    this.#trace = trace
+    this.#target = target
+    this.#read = read
   }
 
-  /** Adds what is only known later: the body names the tool, the server its version. */
-  refineTarget(known: Partial<CallTarget>): void {
-    const { server, serverVersion, tool, toolVersion, mcpMethod } = this.target
-    this.target = {
+  get trace(): CallTrace {
+    return this.#trace
+  }
+
+  [replaceTrace](trace: CallTrace): void {
+    this.#trace = trace
+  }
+
+  get target(): CallTarget {
+    return this.#target
+  }
+
+  [refineTarget](known: Partial<CallTarget>): void {
+    const { server, serverVersion, tool, toolVersion, mcpMethod } = this.#target
+    this.#target = {
       server: known.server ?? server,
       serverVersion: known.serverVersion ?? serverVersion,
       tool: known.tool ?? tool,
@@ -68,26 +107,107 @@ export class CallControl {
     }
   }
 
-  request(): MaybePromise<CallRequest> {
-    if (this.#parsedRequest !== undefined) return this.#parsedRequest
-    this.#request ??= this.#readOnce()
-    return this.#request
+  get retries(): number {
+    return this.#retries
   }
 
-  async #readOnce(): Promise<CallRequest> {
-    const { reason } = this.interruptions.abortState
-    if (reason !== undefined) throw reason
-    this.#isReading = true
+  [countRetry](): void {
+    this.#retries++
+  }
+
+  get endedBy(): string | undefined {
+    return this.#endedBy
+  }
+
+  [endAt](name: string): void {
+    this.#endedBy ??= name
+  }
+
+  request(): MaybePromise<CallRequest> {
+    return this.#request ?? this.#reading ?? this.#readOnce()
+  }
+
+  #readOnce(): MaybePromise<CallRequest> {
     try {
-      this.#parsedRequest = await this.#read(this)
-      return this.#parsedRequest
-    } finally {
-      this.#isReading = false
+      if (this.#reason !== undefined) throw this.#reason
+      const read = this.#read(this)
+      if (!isPending(read)) {
+        this.#request = read
+        return read
+      }
+      this.#isReading = true
+      this.#reading = read.then(
+        (request) => {
+          this.#isReading = false
+          this.#request = request
+          return request
+        },
+        (error: unknown) => {
+          this.#isReading = false
+          throw error
+        },
+      )
+    } catch (error) {
+      this.#reading = Promise.reject(error)
     }
+    return this.#reading
   }
 
   get parsedRequest(): CallRequest | undefined {
-    return this.#parsedRequest
+    return this.#request
+  }
+
+  get abortState(): Abortable {
+    return this
+  }
+
+  get aborted(): boolean {
+    return this.#reason !== undefined
+  }
+
+  get reason(): Refusal | undefined {
+    return this.#reason
+  }
+
+  /** Creating an AbortSignal costs ten times as much as a call, and few calls abort. */
+  get signal(): AbortSignal {
+    if (this.#controller === undefined) {
+      this.#controller = new AbortController()
+      if (this.#reason !== undefined) this.#controller.abort(this.#reason)
+    }
+    return this.#controller.signal
+  }
+
+  abort(code: ErrorCode, message: string): void {
+    if (this.#reason !== undefined) return
+    const reason = new Refusal(code, message)
+    this.#reason = reason
+    this.#controller?.abort(reason)
+    const listeners = listOf(this.#abortListeners)
+    this.#abortListeners = undefined
+    for (const listener of listeners) listener()
+    this.#watcher?.aborted(reason)
+  }
+
+  addEventListener(_type: 'abort', listener: () => void): void {
+    this.#abortListeners = withOne(this.#abortListeners, listener)
+  }
+
+  removeEventListener(_type: 'abort', listener: () => void): void {
+    if (this.#abortListeners === listener) this.#abortListeners = undefined
+    else if (Array.isArray(this.#abortListeners))
+      this.#abortListeners = this.#abortListeners.filter((other) => other !== listener)
+  }
+
+  [watchCall](watcher: Watcher | undefined): void {
+    this.#watcher = watcher
+    if (this.#reason !== undefined) watcher?.aborted(this.#reason)
+    if (this.isDisconnected) watcher?.left()
+  }
+
+  override disconnect(): void {
+    super.disconnect()
+    this.#watcher?.left()
   }
 
   /**
@@ -95,51 +215,54 @@ export class CallControl {
    * decides.
    */
   get isWaiting(): boolean {
-    return this.#isReading || this.progress.isWithDispatcher || this.interruptions.isPaused
+    return this.#isReading || this.#phase === 'dispatch' || this.#phase === 'sending' || this.isPaused
   }
 
-  /** The caller has disconnected. That alone does not stop a call that makes progress. */
-  disconnect(): void {
-    this.interruptions.disconnect()
+  decisionFor(outcome: Outcome | undefined): 'allow' | 'deny' {
+    // An outcome that stays unknown is that of a call that was sent.
+    const isRefused = outcome?.kind === 'denied' || (outcome?.kind === 'failed' && !this.#isDispatched)
+    return isRefused || this.judgedFindings().some(({ effect }) => effect === 'deny') ? 'deny' : 'allow'
   }
 
-  /** Aborts the call if it waits for a person, now or later, because the gateway shuts down. */
-  drain(): void {
-    this.interruptions.drain()
+  get sent(): Sent {
+    return this.#sent
   }
 
-  /** The upstream has begun to respond. */
-  firstByte(): void {
-    this.firstByteListener?.()
-    this.firstByteListener = undefined
-  }
-
-  addFinding(finding: Finding): void {
-    if (finding.possible !== undefined && this.slots.get(judgedOnly) !== undefined) {
-      this.judgement.possible.push(finding)
-      return
-    }
-    if (this.progress.isSettled) this.judgement.addUnrecorded(finding)
-    else this.judgement.add(finding, this.slots.get(verdict))
-    const refusal = this.refusalByFindings()
-    if (refusal !== undefined) this.interruptions.abort(refusal.code, refusal.message)
-  }
-
-  /** The refusal of the call by its findings; undefined if none denies. */
-  refusalByFindings(): Denied | Failed | undefined {
-    return this.judgement.refusal(this.slots.get(verdict), this.progress.sent)
-  }
-
-  /** The outcome of a call that was stopped before it was sent; undefined for any other call. */
   get endedUnsent(): Denied | Failed | undefined {
-    const { reason } = this.interruptions.abortState
-    if (reason === undefined || this.progress.sent !== 'no') return undefined
-    return this.refusalByFindings() ?? unsentOutcome(reason)
+    if (this.#reason === undefined || this.#sent !== 'no') return undefined
+    return this.refusalByFindings() ?? unsentOutcome(this.#reason)
   }
 
-  /** Applies the rules of another call of the same caller, which this call stands for. */
-  takeReferenceRules(from: CallControl): void {
-    this.judgement.takeRules(from.judgement)
+  /** Whether nothing keeps further stages from running: the call has neither settled nor aborted. */
+  get isUninterrupted(): boolean {
+    return this.#reason === undefined && this.#phase !== 'settled'
+  }
+
+  /** The outcome in place of further stages. A call whose request is not read goes on, as its record needs the identity. */
+  endedBefore(): Denied | Failed | undefined {
+    return this.#request === undefined ? undefined : this.endedUnsent
+  }
+
+  [keepLast](promise: Promise<Outcome>, outcome: MaybePromise<Outcome>): MaybePromise<Outcome> {
+    if (!isPending(outcome)) {
+      this.#lastPromise = promise
+      this.#lastOutcome = outcome
+    }
+    return outcome
+  }
+
+  [lastOutcome](promise: Promise<Outcome>): Outcome | undefined {
+    return promise === this.#lastPromise ? this.#lastOutcome : undefined
+  }
+
+  hold(hold: Hold): void {
+    if (this.#phase === 'sending' || this.#phase === 'dispatched' || this.#phase === 'settled') {
+      throw new Error('a hold is taken before the call is sent')
+    }
+    this.#holds ??= []
+    const firstLast = hold.isLast === true ? -1 : this.#holds.findIndex(({ isLast }) => isLast === true)
+    if (firstLast < 0) this.#holds.push(hold)
+    else this.#holds.splice(firstLast, 0, hold)
   }
 
   /**
@@ -147,35 +270,85 @@ export class CallControl {
    * outside the dispatcher, the second time, and once the call has ended.
    */
   commitHolds(): MaybePromise<Denied | Failed | undefined> {
-    return this.refusalByFindings() ?? this.progress.commit(() => this.endedUnsent)
+    const refusal = this.refusalByFindings()
+    if (refusal !== undefined) return refusal
+    if (this.#phase !== 'dispatch') throw new Error('only the dispatcher commits the holds, and once')
+    this.#phase = 'committing'
+    if (this.#holds === undefined) return this.#committed(undefined)
+    const refused = firstResult(this.#holds, (hold) => this.endedUnsent ?? hold.commit())
+    return isPending(refused) ? refused.then((found) => this.#committed(found)) : this.#committed(refused)
+  }
+
+  #committed(found: Denied | Failed | undefined): Denied | Failed | undefined {
+    const refused = found ?? this.endedUnsent
+    if (refused !== undefined) return refused
+    if (this.#phase !== 'committing') throw new Error('the call has ended')
+    this.#phase = 'sending'
+    this.#sent = 'unknown'
+    return undefined
   }
 
   /** The dispatcher states what was sent: `no` only before the commit. A call that was sent stays sent. */
   markSent(sent: Sent): void {
-    this.progress.mark(sent)
+    if (this.#phase === 'settled') return
+    if (this.#phase === 'sending') this.#sent = this.#sent === 'yes' ? 'yes' : sent
+    else if (sent !== 'no') throw new Error('only the dispatcher states what was sent, after the commit')
+    if (this.#phase !== 'stages') this.#isSentStated = true
   }
 
-  /**
-   * The pipeline calls it before it runs the dispatcher; returns the denial by a finding, if any. Throws the second
-   * time.
-   */
-  beginDispatch(): Denied | Failed | undefined {
-    this.progress.beginDispatch()
+  [beginDispatch](): Denied | Failed | undefined {
+    if (this.#phase !== 'stages') throw new Error('a call is dispatched once')
+    this.#phase = 'dispatch'
+    this.#isDispatched = true
     return this.refusalByFindings()
   }
 
-  /** The pipeline passes the outcome of the dispatcher. */
-  endDispatch(outcome: Outcome): Outcome {
-    return this.progress.endDispatch(outcome)
+  [endDispatch](outcome: Outcome): Outcome {
+    if (this.#phase === 'settled') return outcome
+    if (outcome.kind === 'completed' && !this.#isSentStated) this.#sent = 'yes'
+    this.#phase = 'dispatched'
+    return outcome
   }
 
-  /**
-   * The pipeline calls it. Runs every handler even if another fails, so that no failure of a stage prevents the record;
-   * after the first failure `error` is its code. Rejects with that failure, so that the response is withheld.
-   */
-  settle(settlement: Settlement): Promise<void> {
-    this.progress.settle()
-    return this.settleHandlers.run(settlement)
+  /** Whether there are holds to release, as the call was not sent. */
+  get hasUnspentHolds(): boolean {
+    return this.#sent === 'no' && this.#holds !== undefined && this.#holds.length > 0
+  }
+
+  async [releaseHolds](): Promise<void> {
+    if (this.#sent !== 'no') throw new Error('the call was sent')
+    const errors: unknown[] = []
+    for (const hold of this.#holds?.splice(0).reverse() ?? []) {
+      try {
+        await withinLimit('the release of a hold', hold.release())
+      } catch (error) {
+        errors.push(error)
+      }
+    }
+    if (errors.length > 0) throw new AggregateError(errors, 'holds could not be given back')
+  }
+
+  onSettle(handler: SettleHandler, limitMs?: number): void {
+    this.#settleHandlers = withOne(
+      this.#settleHandlers,
+      limitMs === undefined ? handler : { handler, limitMs },
+    )
+  }
+
+  afterSettle(handler: SettleHandler): void {
+    const others = listOf(this.#settleHandlers)
+    this.#settleHandlers = others.length === 0 ? handler : [handler, ...others]
+  }
+
+  get isSettled(): boolean {
+    return this.#phase === 'settled'
+  }
+
+  [settle](settlement: Settlement): Promise<void> {
+    this.#phase = 'settled'
+    const handlers = this.#settleHandlers
+    this.#settleHandlers = undefined
+    return runSettleHandlers([...listOf(handlers)], settlement)
   }
 }
 

@@ -1,47 +1,27 @@
-// Interruptions of a call: aborts, a caller that leaves, a drain; and the pauses while a person decides.
-import { CallAbort } from './abort.js'
-import { type ErrorCode, Refusal } from './errors.js'
+// The interruptions of a call from outside: a caller that leaves, a drain; and the pauses while a person decides.
+import type { ErrorCode } from './errors.js'
 
-/** The pipeline, which ends a call that goes on after this. */
-export interface Watcher {
-  aborted(reason: Refusal): void
-  /** The caller has left. */
-  left(): void
-}
-
-export class Interruptions {
-  readonly abortState = new CallAbort()
+/** The base of `CallControl`. */
+export abstract class InterruptibleCall {
   #isDisconnected = false
   #disconnectListeners: Set<() => void> | undefined
   #pauses = 0
-  #pauseListeners: ((isPaused: boolean) => void)[] | undefined
+  #pauseListeners: Several<(isPaused: boolean) => void>
   #isDraining = false
-  #watcher: Watcher | undefined
+  #firstByteListener: (() => void) | undefined
 
-  /** Notifies `watcher` of interruptions from now on, and at once of earlier ones. There is one watcher at a time. */
-  watch(watcher: Watcher | undefined): void {
-    this.#watcher = watcher
-    const { reason } = this.abortState
-    if (reason !== undefined) watcher?.aborted(reason)
-    if (this.#isDisconnected) watcher?.left()
-  }
+  abstract abort(code: ErrorCode, message: string): void
 
-  abort(code: ErrorCode, message: string): void {
-    if (this.abortState.aborted) return
-    const reason = new Refusal(code, message)
-    this.abortState.abort(reason)
-    this.#watcher?.aborted(reason)
-  }
-
-  get isPaused(): boolean {
-    return this.#pauses > 0
-  }
-
+  /** The caller has disconnected. That alone does not stop a call that makes progress. */
   disconnect(): void {
     this.#isDisconnected = true
-    for (const listener of this.#disconnectListeners ?? []) listener()
+    const listeners = this.#disconnectListeners
     this.#disconnectListeners = undefined
-    this.#watcher?.left()
+    if (listeners !== undefined) for (const listener of listeners) listener()
+  }
+
+  get isDisconnected(): boolean {
+    return this.#isDisconnected
   }
 
   onDisconnect(listener: () => void): () => void {
@@ -53,31 +33,64 @@ export class Interruptions {
     return () => this.#disconnectListeners?.delete(listener)
   }
 
+  get isPaused(): boolean {
+    return this.#pauses > 0
+  }
+
   /** Pauses are counted: time limits resume when every pause has ended. */
-  pause(): () => void {
+  pauseTimeout(): () => void {
     this.#pauses++
-    if (this.#pauses === 1) this.#report(true)
+    if (this.#pauses === 1) this.#reportPause(true)
     if (this.#isDraining) this.drain()
     let hasEnded = false
     return () => {
       if (hasEnded) return
       hasEnded = true
       this.#pauses--
-      if (this.#pauses === 0) this.#report(false)
+      if (this.#pauses === 0) this.#reportPause(false)
     }
   }
 
-  onPause(listener: (isPaused: boolean) => void): void {
-    this.#pauseListeners ??= []
-    this.#pauseListeners.push(listener)
+  onTimeoutPause(listener: (isPaused: boolean) => void): void {
+    this.#pauseListeners = withOne(this.#pauseListeners, listener)
   }
 
-  #report(isPaused: boolean): void {
-    for (const listener of this.#pauseListeners ?? []) listener(isPaused)
+  #reportPause(isPaused: boolean): void {
+    for (const listener of listOf(this.#pauseListeners)) listener(isPaused)
   }
 
+  /** Aborts the call if it waits for a person, now or later, because the gateway shuts down. */
   drain(): void {
     this.#isDraining = true
-    if (this.isPaused) this.abort('DRAINING', 'The gateway is shutting down; ask again later.')
+    if (this.#pauses > 0) this.abort('DRAINING', 'The gateway is shutting down; ask again later.')
+  }
+
+  onFirstByte(listener: () => void): void {
+    this.#firstByteListener = listener
+  }
+
+  /** The upstream has begun to respond. */
+  firstByte(): void {
+    const listener = this.#firstByteListener
+    this.#firstByteListener = undefined
+    listener?.()
   }
 }
+
+/** None, one, or a list: most calls have one listener of a kind. */
+export type Several<T> = T | T[] | undefined
+
+/** Adds an item, to the list itself if there is one. */
+export function withOne<T extends object>(items: Several<T>, item: T): Several<T> {
+  if (items === undefined) return item
+  if (!Array.isArray(items)) return [items, item]
+  items.push(item)
+  return items
+}
+
+export function listOf<T extends object>(items: Several<T>): readonly T[] {
+  if (items === undefined) return none
+  return Array.isArray(items) ? items : [items]
+}
+
+const none: readonly never[] = []

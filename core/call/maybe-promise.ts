@@ -11,7 +11,8 @@ export function isPending<T>(value: MaybePromise<T>): value is Promise<T> {
 
 /** Runs `next` with the value, at once if it is not a promise. */
 export function after<T, U>(value: MaybePromise<T>, next: (value: T) => MaybePromise<U>): MaybePromise<U> {
-  return isPending(value) ? value.then(next) : next(value)
+  // A promise of ours is the usual one, and is recognised without a call.
+  return value instanceof Promise || isPending(value) ? value.then(next) : next(value)
 }
 
 /** The result of `work`, or that of `recover` if `work` throws or rejects. */

@@ -1,64 +1,36 @@
 // The handlers that run when a call has settled.
-import { type ErrorCode, isRefusal } from './errors.js'
+import type { SettleHandler, Settlement } from './call.js'
+import { isRefusal } from './errors.js'
 import { isPending } from './maybe-promise.js'
-import type { Outcome, Sent } from './outcome.js'
 import { withinLimit } from './within-limit.js'
 
-/** How a call ended. */
-export interface Settlement {
-  readonly outcome: Outcome
-  /** HTTP status of the response over the invoke protocol. */
-  readonly status: number
-  readonly sent: Sent
-  /** Bytes of the response's body. */
-  readonly bytes: number
-  /** SHA-256, hex, of the output; null without one. */
-  readonly digest: string | null
-  readonly error: ErrorCode | null
-}
-
-export type SettleHandler = (settlement: Settlement) => Promise<void> | void
-
-interface Placed {
-  readonly handler: SettleHandler
-  readonly limitMs: number | undefined
-}
-
-const done = Promise.resolve()
+/** A handler, with its time limit if it has one of its own. */
+export type PlacedHandler = SettleHandler | { readonly handler: SettleHandler; readonly limitMs: number }
 
 interface Failure {
   readonly error: unknown
 }
 
-export class SettleHandlers {
-  #handlers: Placed[] = []
+const done = Promise.resolve()
 
-  /** Handlers run in reverse order. */
-  addOuter(handler: SettleHandler, limitMs?: number): void {
-    this.#handlers.push({ handler, limitMs })
-  }
-
-  /** `handler` runs after all handlers that are registered now. */
-  addLast(handler: SettleHandler): void {
-    this.#handlers.unshift({ handler, limitMs: undefined })
-  }
-
-  /**
-   * Runs every handler once, even if another fails or does not end; after the first failure the settlement's error is its
-   * code. Rejects with that failure.
-   */
-  run(settlement: Settlement): Promise<void> {
-    const handlers = this.#handlers
-    this.#handlers = []
-    return runFrom(handlers, settlement, undefined)
-  }
+/**
+ * Runs every handler, from the last one, even if another fails or does not end; after the first failure the settlement's
+ * error is its code. Rejects with that failure.
+ */
+export function runSettleHandlers(handlers: PlacedHandler[], settlement: Settlement): Promise<void> {
+  return runFrom(handlers, settlement, undefined)
 }
 
 /** Runs the handlers from the last one. `first` is the first failure so far. */
-function runFrom(handlers: Placed[], settlement: Settlement, first: Failure | undefined): Promise<void> {
+function runFrom(
+  handlers: PlacedHandler[],
+  settlement: Settlement,
+  first: Failure | undefined,
+): Promise<void> {
   let failure = first
   for (let placed = handlers.pop(); placed !== undefined; placed = handlers.pop()) {
-    const { handler, limitMs } = placed
+    const handler = typeof placed === 'function' ? placed : placed.handler
+    const limitMs = typeof placed === 'function' ? undefined : placed.limitMs
     try {
       const ended = handler(failure === undefined ? settlement : withCodeOf(failure, settlement))
       if (isPending(ended)) {

@@ -33,17 +33,7 @@ export function slot<T>(name: string, { isShared = false } = {}): Slot<T> {
   return { name, index, isShared }
 }
 
-/** The slots of one call. Each is set once, unless it is shared; an undefined value leaves it empty. */
-export class SlotValues {
-  #values: unknown[] = new Array(table.size)
-
-  get<T>({ index }: Slot<T>): T | undefined {
-    return this.#values[index] as T | undefined
-  }
-
-  set<T>({ index, name, isShared }: Slot<T>, value: T): void {
-    if (this.#values[index] !== undefined && isShared) return
-    if (this.#values[index] !== undefined) throw new Error(`slot ${name} is already filled`)
-    this.#values[index] = value
-  }
+/** The number of slots, for the values of a call. */
+export function slotCount(): number {
+  return table.size
 }

@@ -1,17 +1,18 @@
 // Composes the stages, outermost first, with the dispatcher innermost.
 import type { Call } from '../call/call.js'
 import type { CallControl } from '../call/call-control.js'
+import { beginDispatch, endAt, endDispatch, keepLast, lastOutcome } from '../call/control-operations.js'
 import { isErrorCode, isRefusal } from '../call/errors.js'
 import { isPending, type MaybePromise } from '../call/maybe-promise.js'
 import { failed, isStream, type Outcome, unsentOutcome } from '../call/outcome.js'
 import type { Next, Stage } from '../plugin/stage.js'
 import { outcomeIn } from './check-outcome.js'
 
-/** Sends the call upstream; commits the holds through `control`, and states there what was sent. */
-export type Dispatch = (call: Call, control: CallControl) => MaybePromise<Outcome>
+/** Sends the call upstream; commits the holds, and states to the call what was sent. */
+export type Dispatch = (call: CallControl) => MaybePromise<Outcome>
 
 /** Runs a part of the pipeline. */
-export type Run = (control: CallControl) => MaybePromise<Outcome>
+export type Run = (call: CallControl) => MaybePromise<Outcome>
 
 /** A stage and the name of its section. */
 export interface PlacedStage {
@@ -19,85 +20,87 @@ export interface PlacedStage {
   readonly stage: Stage
 }
 
-/** A stage with all stages inside it. */
-type Layer = (control: CallControl, last: LastEnded) => MaybePromise<Outcome>
-
 /**
  * Composes the stages into one function, which neither throws nor rejects. An error of a stage, and a returned value
- * that is not an outcome, become an outcome at that stage, so that the outer stages get a value. A stage that returns
- * without a promise costs two closures per call, for the checks of `next()` and of its outcome.
+ * that is not an outcome, become an outcome at that stage, so that the outer stages get a value. A stage that does not
+ * wait costs its `next` per call, which knows whether it has run, and nothing else.
  */
 export function compose(stages: readonly PlacedStage[], dispatch: Dispatch): Run {
-  const outermost = stages.reduceRight<Layer>(
+  return stages.reduceRight<Run>(
     (inner, { name, stage }) => layer(name, stage, inner),
     dispatcherLayer(dispatch),
   )
-  return (control) => outermost(control, new LastEnded())
 }
 
-/** The layer of a call that ended last, so that the layer outside it need not wait for its promise again. */
-class LastEnded {
-  #promise: Promise<Outcome> | undefined
-  #outcome: Outcome | undefined
-
-  note(promise: Promise<Outcome>, outcome: MaybePromise<Outcome>): MaybePromise<Outcome> {
-    if (isPending(outcome)) return outcome
-    this.#promise = promise
-    this.#outcome = outcome
-    return outcome
-  }
-
-  /** Undefined if another layer ended last, or none. */
-  outcomeOf(promise: Promise<Outcome>): Outcome | undefined {
-    return promise === this.#promise ? this.#outcome : undefined
-  }
-}
-
-function layer(name: string, stage: Stage, inner: Layer): Layer {
-  return (control, last) => {
-    const { call } = control
+/** A stage with all stages inside it. */
+function layer(name: string, stage: Stage, inner: Run): Run {
+  return (call) => {
     let passed: MaybePromise<Outcome> | undefined
     let isOver = false
     const next: Next = () => {
       if (passed !== undefined) return internal(new Error(`stage ${name} called next() twice`))
-      if (isOver || call.isSettled) return internal(new Error(`stage ${name} called next() after its end`))
-      // A call whose request is not read yet goes on, as its record needs the identity.
-      passed = (call.parsedRequest === undefined ? undefined : control.endedUnsent) ?? inner(control, last)
+      const isStopped = !call.isUninterrupted
+      if (isOver || (isStopped && call.isSettled))
+        return internal(new Error(`stage ${name} called next() after its end`))
+      passed = (isStopped ? call.endedBefore() : undefined) ?? inner(call)
       return passed
     }
-    const conclude = (value: unknown): MaybePromise<Outcome> => {
-      isOver = true
-      if (passed === undefined) control.endedBy ??= name
-      if (passed === undefined || !isPending(passed)) return concluded(control, name, value, passed)
-      const inside = last.outcomeOf(passed)
-      if (inside !== undefined) return concluded(control, name, value, inside)
-      return whenEnded(call, name, passed).then((outcome) => concluded(control, name, value, outcome))
-    }
-    const failedWith = (thrown: unknown): Outcome => {
-      // Reading the request is the gateway's part of the stage that reads it first.
-      if (passed === undefined && isRefusal(thrown) && call.parsedRequest === undefined)
-        control.endedBy ??= 'gateway'
-      return outcomeOf(call, name, thrown)
-    }
+    let waiting: Promise<Outcome>
     try {
-      const returned = adopted(stage.handle(call, next))
+      const returned = stage.handle(call, next)
       // The outcome of `next()` is checked already, and its promise never rejects.
       if (returned === passed && passed !== undefined) return passed
-      if (!isPending(returned)) return conclude(returned)
-      const ended: Promise<Outcome> = returned.then(
-        (value) => last.note(ended, conclude(value)),
-        (thrown: unknown) => last.note(ended, conclude(failedWith(thrown))),
-      )
-      return ended
+      if (returned instanceof Promise) waiting = returned
+      else if (isPending(returned)) waiting = Promise.resolve(returned)
+      else {
+        isOver = true
+        return concluded(call, name, returned, passed)
+      }
     } catch (thrown) {
-      return conclude(failedWith(thrown))
+      isOver = true
+      return concluded(call, name, thrownBy(call, name, thrown, passed), passed)
     }
+    const ended: Promise<Outcome> = waiting.then(
+      (value) => {
+        isOver = true
+        return call[keepLast](ended, concluded(call, name, value, passed))
+      },
+      (thrown: unknown) => {
+        isOver = true
+        return call[keepLast](ended, concluded(call, name, thrownBy(call, name, thrown, passed), passed))
+      },
+    )
+    return ended
   }
 }
 
-/** Rejects like the value; a promise of another library becomes one of ours. */
-function adopted<T>(value: MaybePromise<T>): MaybePromise<T> {
-  return isPending(value) && !(value instanceof Promise) ? Promise.resolve(value) : value
+/** The outcome of a stage that has ended with `value`, once the stages inside it have. */
+function concluded(
+  call: CallControl,
+  name: string,
+  value: unknown,
+  passed: MaybePromise<Outcome> | undefined,
+): MaybePromise<Outcome> {
+  if (passed === undefined) {
+    call[endAt](name)
+    return call.underFindings(checked(name, value))
+  }
+  if (!(passed instanceof Promise || isPending(passed))) return underRules(call, name, value, passed)
+  const inside = call[lastOutcome](passed)
+  if (inside !== undefined) return underRules(call, name, value, inside)
+  return whenEnded(call, name, passed).then((outcome) => underRules(call, name, value, outcome))
+}
+
+/** The outcome for what a stage has thrown. */
+function thrownBy(
+  call: CallControl,
+  name: string,
+  thrown: unknown,
+  passed: MaybePromise<Outcome> | undefined,
+): Outcome {
+  // Reading the request is the gateway's part of the stage that reads it first.
+  if (passed === undefined && isRefusal(thrown) && call.parsedRequest === undefined) call[endAt]('gateway')
+  return outcomeOf(call, name, thrown)
 }
 
 /**
@@ -116,15 +119,14 @@ function whenEnded(call: Call, name: string, passed: Promise<Outcome>): Promise<
   return ended
 }
 
-/** The outcome of a stage that returned `value`, under the findings; `inside` is the checked outcome of `next()`. */
-function concluded(control: CallControl, name: string, value: unknown, inside: Outcome | undefined): Outcome {
-  const outcome = inside !== undefined && value === inside ? inside : checked(name, value)
-  const ruled = underFindings(control, outcome)
-  const isDropped = inside?.kind === 'completed' && isStream(inside.body)
-  if (isDropped && (ruled.kind !== 'completed' || !isStream(ruled.body))) {
-    control.call.abort('CANCELLED', 'The response is not read.')
+/** The outcome `value` of a stage, under the findings; `inside` is the checked outcome of `next()`. */
+function underRules(call: CallControl, name: string, value: unknown, inside: Outcome): Outcome {
+  const outcome = call.underFindings(value === inside ? inside : checked(name, value))
+  if (outcome === inside || inside.kind !== 'completed' || !isStream(inside.body)) return outcome
+  if (outcome.kind !== 'completed' || !isStream(outcome.body)) {
+    call.abort('CANCELLED', 'The response is not read.')
   }
-  return ruled
+  return outcome
 }
 
 function checked(name: string, value: unknown): Outcome {
@@ -135,34 +137,26 @@ function checked(name: string, value: unknown): Outcome {
   }
 }
 
-/** A call that a finding denies does not complete. A failure for another reason stays. */
-export function underFindings(control: CallControl, outcome: Outcome): Outcome {
-  if (outcome.kind === 'denied') return outcome
-  const refusal = control.refusalByFindings()
-  if (refusal === undefined || (outcome.kind === 'failed' && outcome.code !== refusal.code)) return outcome
-  return refusal
-}
-
-function dispatcherLayer(dispatch: Dispatch): Layer {
+function dispatcherLayer(dispatch: Dispatch): Run {
   const name = 'dispatcher'
-  return (control, last) => {
-    const { call } = control
+  return (call) => {
     let refusal: Outcome | undefined
     try {
-      refusal = control.beginDispatch()
+      refusal = call[beginDispatch]()
     } catch (thrown) {
       return outcomeOf(call, name, thrown)
     }
     try {
-      const sending = refusal ?? adopted(dispatch(call, control))
-      if (!isPending(sending)) return control.endDispatch(checked(name, sending))
-      const ended: Promise<Outcome> = sending.then(
-        (value) => last.note(ended, control.endDispatch(checked(name, value))),
-        (thrown: unknown) => last.note(ended, control.endDispatch(outcomeOf(call, name, thrown))),
+      const sending = refusal ?? dispatch(call)
+      if (!isPending(sending)) return call[endDispatch](checked(name, sending))
+      const waiting = sending instanceof Promise ? sending : Promise.resolve(sending)
+      const ended: Promise<Outcome> = waiting.then(
+        (value) => call[keepLast](ended, call[endDispatch](checked(name, value))),
+        (thrown: unknown) => call[keepLast](ended, call[endDispatch](outcomeOf(call, name, thrown))),
       )
       return ended
     } catch (thrown) {
-      return control.endDispatch(outcomeOf(call, name, thrown))
+      return call[endDispatch](outcomeOf(call, name, thrown))
     }
   }
 }

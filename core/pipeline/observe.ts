@@ -80,9 +80,9 @@ function resumeAfter(inner: ReturnType<Next>, resume: () => void): void {
 
 /** The dispatcher, whose wait is that for the response to begin, or to be complete if it is not a stream. */
 export function observedDispatch(dispatch: Dispatch, observer: CallObserver): Dispatch {
-  return (call, control): MaybePromise<Outcome> => {
+  return (call): MaybePromise<Outcome> => {
     const began = performance.now()
-    const sending = dispatch(call, control)
+    const sending = dispatch(call)
     const end = (): void => observer.waited(call, 'upstream', began, performance.now())
     if (isPending(sending)) sending.then(end, end)
     else end()

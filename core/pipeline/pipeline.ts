@@ -1,13 +1,12 @@
 // Runs calls through composed stages, and starts and stops the stages in order.
-import type { CallControl } from '../call/call-control.js'
+import type { CallControl, Watcher } from '../call/call-control.js'
+import { releaseHolds, watchCall } from '../call/control-operations.js'
 import type { Credential } from '../call/credential.js'
 import type { Refusal } from '../call/errors.js'
-import type { Watcher } from '../call/interruptions.js'
 import { isPending, type MaybePromise } from '../call/maybe-promise.js'
 import { failed, type Outcome } from '../call/outcome.js'
-import type { CallProgress } from '../call/progress.js'
 import { messageOf } from '../json/message.js'
-import { compose, type Dispatch, outcomeOf, type PlacedStage, type Run, underFindings } from './compose.js'
+import { compose, type Dispatch, outcomeOf, type PlacedStage, type Run } from './compose.js'
 import { type CallObserver, observedDispatch, observedStage } from './observe.js'
 import { settled } from './settle.js'
 
@@ -93,21 +92,20 @@ export class Pipeline {
    * Never rejects. A complete response has settled when this resolves; a streamed one settles while it is sent. If a
    * stage or the dispatcher goes on after an abort, the call ends without it.
    */
-  run(control: CallControl): Promise<Outcome> {
-    this.#observer?.began(control.call)
-    const running = this.#run(control)
-    if (!isPending(running)) return Promise.resolve(ended(control, running))
-    return new Promise((resolve, reject) => new Ending(control, running, resolve, reject))
+  run(call: CallControl): Promise<Outcome> {
+    this.#observer?.began(call)
+    const running = this.#run(call)
+    if (!isPending(running)) return Promise.resolve(ended(call, running))
+    return new Promise((resolve, reject) => new Ending(call, running, resolve, reject))
   }
 }
 
 /** Settles the call, and returns the outcome for its caller. */
-function ended(control: CallControl, returned: Outcome): MaybePromise<Outcome> {
-  const { progress } = control
-  const outcome = underFindings(control, returned)
-  return progress.sent === 'no' && progress.hasHolds
-    ? released(progress, outcome).then((rest) => settled(control, rest))
-    : settled(control, outcome)
+function ended(call: CallControl, returned: Outcome): MaybePromise<Outcome> {
+  const outcome = call.underFindings(returned)
+  return call.hasUnspentHolds
+    ? released(call, outcome).then((rest) => settled(call, rest))
+    : settled(call, outcome)
 }
 
 /** Milliseconds that stages and the dispatcher have to end a call once it is aborted. */
@@ -121,37 +119,37 @@ const LEFT_MS = 5_000
  * A call whose caller has left is aborted if stages keep it; a wait with a limit of its own may take longer.
  */
 class Ending implements Watcher {
-  #control: CallControl
+  #call: CallControl
   #resolve: (outcome: MaybePromise<Outcome>) => void
   #reject: (error: unknown) => void
   #timer: NodeJS.Timeout | undefined
   #isOver = false
 
   constructor(
-    control: CallControl,
+    call: CallControl,
     running: Promise<Outcome>,
     resolve: (outcome: MaybePromise<Outcome>) => void,
     reject: (error: unknown) => void,
   ) {
-    this.#control = control
+    this.#call = call
     this.#resolve = resolve
     this.#reject = reject
-    control.interruptions.watch(this)
+    call[watchCall](this)
     running.then((outcome) => this.#end(outcome))
   }
 
   aborted(reason: Refusal): void {
     clearTimeout(this.#timer)
-    const end = () => this.#end(outcomeOf(this.#control.call, 'that was aborted', reason))
+    const end = () => this.#end(outcomeOf(this.#call, 'that was aborted', reason))
     this.#timer = setTimeout(end, ABORTED_MS)
   }
 
   left(): void {
     let looks = 0
     this.#timer ??= setInterval(() => {
-      looks = this.#control.isWaiting ? 0 : looks + 1
+      looks = this.#call.isWaiting ? 0 : looks + 1
       if (looks < 2) return
-      this.#control.call.abort('CANCELLED', 'The caller disconnected, and a stage did not go on.')
+      this.#call.abort('CANCELLED', 'The caller disconnected, and a stage did not go on.')
     }, LEFT_MS / 2)
   }
 
@@ -159,9 +157,9 @@ class Ending implements Watcher {
     if (this.#isOver) return
     this.#isOver = true
     clearTimeout(this.#timer)
-    this.#control.interruptions.watch(undefined)
+    this.#call[watchCall](undefined)
     try {
-      this.#resolve(ended(this.#control, outcome))
+      this.#resolve(ended(this.#call, outcome))
     } catch (error) {
       this.#reject(error)
     }
@@ -169,9 +167,9 @@ class Ending implements Watcher {
 }
 
 /** The outcome once the holds are released, or the failure that replaces it. */
-async function released(progress: CallProgress, outcome: Outcome): Promise<Outcome> {
+async function released(call: CallControl, outcome: Outcome): Promise<Outcome> {
   try {
-    await progress.release()
+    await call[releaseHolds]()
     return outcome
   } catch (cause) {
     return failed('STORE_UNAVAILABLE', 'The resources held for this call could not be released.', { cause })

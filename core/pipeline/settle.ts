@@ -1,7 +1,8 @@
 // Holds a response back until its call has settled: a complete response whole, a stream at its last chunk.
 import { createHash } from 'node:crypto'
-import { controlOf } from '../call/call.js'
-import type { CallControl } from '../call/call-control.js'
+import type { Call, Settlement } from '../call/call.js'
+import { type CallControl, isCallControl } from '../call/call-control.js'
+import { settle } from '../call/control-operations.js'
 import { type ErrorCode, isRefusal, Refusal, statusOf } from '../call/errors.js'
 import type { MaybePromise } from '../call/maybe-promise.js'
 import {
@@ -14,17 +15,16 @@ import {
   type ResponseChunk,
   type Sent,
 } from '../call/outcome.js'
-import type { Settlement } from '../call/settle-handlers.js'
 import { sha256Hex } from '../json/hash.js'
 
 /** Settles the call and returns the outcome, or the failure that replaces it. */
-export function settled(control: CallControl, outcome: Outcome): MaybePromise<Outcome> {
+export function settled(call: CallControl, outcome: Outcome): MaybePromise<Outcome> {
   if (outcome.kind === 'completed' && isStream(outcome.body)) {
-    const stream = new SettlingStream(control, outcome)
+    const stream = new SettlingStream(call, outcome)
     const drainWhenAbandoned = outcome.body.drainWhenAbandoned === true
     return { ...outcome, body: { drainWhenAbandoned, [Symbol.asyncIterator]: () => stream.flow() } }
   }
-  return control.settle(settlementOf(outcome, control.progress.sent)).then(() => outcome, failureOf)
+  return call[settle](settlementOf(outcome, call.sent)).then(() => outcome, failureOf)
 }
 
 function settlementOf(outcome: Outcome, sent: Sent): Settlement {
@@ -51,13 +51,13 @@ function failureOf(cause: unknown): Failed {
 }
 
 class SettlingStream {
-  #control: CallControl
+  #call: CallControl
   #outcome: Completed
   #bytes = 0
   #isSettled = false
 
-  constructor(control: CallControl, outcome: Completed) {
-    this.#control = control
+  constructor(call: CallControl, outcome: Completed) {
+    this.#call = call
     this.#outcome = outcome
   }
 
@@ -69,7 +69,7 @@ class SettlingStream {
       for await (const chunk of body) {
         if (!(chunk.bytes instanceof Uint8Array))
           throw new Refusal('INTERNAL', 'A chunk of the response has no bytes.')
-        const refusal = this.#control.refusalByFindings()
+        const refusal = this.#call.refusalByFindings()
         if (refusal !== undefined) {
           yield await this.#refused(chunk, refusal)
           return
@@ -77,7 +77,7 @@ class SettlingStream {
         this.#bytes += chunk.bytes.byteLength
         hash?.update(chunk.bytes)
         if (chunk.response?.call !== undefined) {
-          yield await settledOther(controlOf(chunk.response.call), chunk.bytes, chunk.response)
+          yield await settledOther(chunk.response.call, chunk.bytes, chunk.response)
         } else if (chunk.response !== undefined && !this.#isSettled) {
           const failure = await this.#settle(chunk.response.digest, chunk.response.error ?? error ?? null)
           yield failure === undefined ? chunk : { bytes: chunk.response.instead(failure) }
@@ -86,7 +86,7 @@ class SettlingStream {
         }
       }
       if (!this.#isSettled) {
-        const refusal = this.#control.refusalByFindings()
+        const refusal = this.#call.refusalByFindings()
         if (refusal !== undefined) throw new Refusal(refusal.code, refusal.message)
         const failure = await this.#settle(hash?.digest('hex') ?? digest ?? null, error ?? null)
         // The head was sent already: the body must not end as if it were complete.
@@ -107,7 +107,7 @@ class SettlingStream {
     if (response === undefined) throw new Refusal(code, message)
     if (response.call !== undefined) {
       const bytes = response.instead(failed(code, message))
-      return settledOther(controlOf(response.call), bytes, { ...response, digest: null, error: code })
+      return settledOther(response.call, bytes, { ...response, digest: null, error: code })
     }
     const failure = await this.#settle(null, code)
     return { bytes: response.instead(failure ?? failed(code, message)) }
@@ -116,27 +116,33 @@ class SettlingStream {
   #settle(digest: string | null, error: ErrorCode | null): Promise<Failed | undefined> {
     this.#isSettled = true
     const { status } = this.#outcome
-    const { sent } = this.#control.progress
-    return this.#control
-      .settle({ outcome: this.#outcome, status, sent, bytes: this.#bytes, digest, error })
-      .then(() => undefined, failureOf)
+    const { sent } = this.#call
+    return this.#call[settle]({
+      outcome: this.#outcome,
+      status,
+      sent,
+      bytes: this.#bytes,
+      digest,
+      error,
+    }).then(() => undefined, failureOf)
   }
 
   #codeOfAbort(): ErrorCode | undefined {
-    return codeOf(this.#control.interruptions.abortState.reason)
+    return codeOf(this.#call.reason)
   }
 }
 
 /** The response to another call than the stream's. */
 function settledOther(
-  control: CallControl,
+  call: Call,
   bytes: Uint8Array,
   response: NonNullable<ResponseChunk['response']>,
 ): Promise<ResponseChunk> {
   const { digest, error = null } = response
   const outcome: Completed = { kind: 'completed', status: 200, headers: {}, body: bytes }
   const settlement = { outcome, status: 200, sent: 'yes', bytes: bytes.byteLength, digest, error } as const
-  return control.settle(settlement).then(
+  if (!isCallControl(call)) throw new Error('the response is for a call that no gateway made')
+  return call[settle](settlement).then(
     () => ({ bytes }),
     (cause: unknown) => ({ bytes: response.instead(failureOf(cause)) }),
   )

@@ -21,7 +21,6 @@ import { HttpServers } from 'svc-sdk/internal/mcp/http-servers'
 import { McpProxy } from 'svc-sdk/internal/mcp/proxy'
 import { SessionBinding } from 'svc-sdk/internal/mcp/session-binding'
 import { UndiciDispatcher } from 'svc-sdk/internal/upstream/undici'
-import { kept } from './call.js'
 import { mcpState } from './mcp-state.js'
 
 export interface Asking {
@@ -147,7 +146,7 @@ export class TestProxy implements AsyncDisposable {
       receivedAt: 0,
       read: (reading) => this.proxy.read(reading, exchange, bytes),
     })
-    const call = kept(control)
+    const call: Call = control
     call.set(mcpExchange, exchange)
     for (const rule of rules) call.addReferenceRule(rule)
     prepare?.(call)

@@ -19,7 +19,7 @@ import {
   type Token,
   tokens,
 } from '@svc/core'
-import { type Dispatch, Pipeline } from '@svc/core/pipeline'
+import { beginDispatch, type Dispatch, endDispatch, Pipeline } from '@svc/core/pipeline'
 import { createStageIn } from 'svc-sdk/internal/testing/context'
 import { FakeClock, type FakeContext, fakeContext } from 'svc-sdk/testing'
 import type { DependencyContainer } from 'tsyringe'
@@ -145,7 +145,7 @@ export async function send(
 ): Promise<Sent> {
   const call = 'need' in given ? given : makeCall(given)
   const control = controlOf(call)
-  const outcome = await stage.handle(call, () => control.beginDispatch() ?? control.endDispatch(response))
+  const outcome = await stage.handle(call, () => control[beginDispatch]() ?? control[endDispatch](response))
   return { call, outcome }
 }
 

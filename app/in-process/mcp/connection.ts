@@ -104,11 +104,11 @@ export class GovernedConnection implements Interceptor {
     deliver: (message: RpcMessage) => void,
   ): Promise<void> {
     const { proxy, heldCalls, recordsOnly } = this.#parts
-    if (recordsOnly) return this.#record(this.#callOf(message, extra).control, message, deliver)
+    if (recordsOnly) return this.#record(this.#callOf(message, extra).call, message, deliver)
     const run = (elicited?: ElicitationResponse) => this.#attempt(message, extra, deliver, elicited)
     const waiting = await run()
     if (waiting === undefined) return
-    const client = proxy.askedClient(waiting.control.call, this.#clientOf(message))
+    const client = proxy.askedClient(waiting.call, this.#clientOf(message))
     try {
       await heldCalls.hold(client, waiting, run)
     } finally {
@@ -124,10 +124,9 @@ export class GovernedConnection implements Interceptor {
     elicited: ElicitationResponse | undefined,
   ): Promise<Attempt | undefined> {
     const { pipeline, proxy, deliveries, heldCalls } = this.#parts
-    const { control, exchange } = this.#callOf(message, extra, elicited)
-    const { call } = control
+    const { call, exchange } = this.#callOf(message, extra, elicited)
     deliveries.expect(call.abortState, (judged) => this.#exchange(call, judged, deliver))
-    const outcome = await pipeline.run(control, (_call, running) => proxy.dispatch(running))
+    const outcome = await pipeline.run(call, (running) => proxy.dispatch(running))
     // A client does not wait for the response to a request that it has cancelled (2025-11-25, "Cancellation").
     if (!isRequest(message) || (outcome.kind !== 'completed' && outcome.code === 'CANCELLED'))
       return undefined
@@ -140,7 +139,7 @@ export class GovernedConnection implements Interceptor {
       if (response !== undefined) await respond(response.message)
     }
     const writeResult = (result: object): Promise<void> => respond({ result })
-    if (heldCalls.asks(call, outcome)) return { control, outcome, write, writeResult }
+    if (heldCalls.asks(call, outcome)) return { call, outcome, write, writeResult }
     await write()
     return undefined
   }
@@ -160,16 +159,15 @@ export class GovernedConnection implements Interceptor {
 
   /** Hands the message to the server unchanged, but for the trace, and the response to the client unchanged. */
   async #record(
-    control: CallControl,
+    call: CallControl,
     message: RpcMessage,
     deliver: (message: RpcMessage) => void,
   ): Promise<void> {
-    const { call } = control
     let response: RpcMessage | undefined
-    const outcome = await this.#parts.pipeline.run(control, async () => {
-      const refused = await control.commitHolds()
+    const outcome = await this.#parts.pipeline.run(call, async () => {
+      const refused = await call.commitHolds()
       if (refused !== undefined) return refused
-      control.markSent('yes')
+      call.markSent('yes')
       const traced = withTrace(call, message as JsonObject, true)
       const exchanged = abortable(call.abortState, this.#exchange(call, traced, deliver))
       response = await exchanged
@@ -187,7 +185,7 @@ export class GovernedConnection implements Interceptor {
     message: RpcMessage,
     extra: MessageExtra | undefined,
     elicited?: ElicitationResponse,
-  ): { control: CallControl; exchange: McpExchange } {
+  ): { call: CallControl; exchange: McpExchange } {
     const { proxy, server, version, recordsOnly, upstream, ids, clock } = this.#parts
     const { headers, identity, error } = this.#contextOf(extra)
     const exchange = openExchange({
@@ -202,7 +200,7 @@ export class GovernedConnection implements Interceptor {
       sessionTag: undefined,
     })
     const { agent, refusal } = agentOf(headers)
-    const control = new CallControl({
+    const call = new CallControl({
       protocol: 'mcp',
       headers,
       agent,
@@ -226,12 +224,11 @@ export class GovernedConnection implements Interceptor {
           : read()
       },
     })
-    const { call } = control
     attachExchange(call, exchange)
     this.#calls.add(call)
     call.afterSettle(() => void this.#calls.delete(call))
     if (identity !== undefined) trustCaller(call, identity)
-    return { control, exchange }
+    return { call, exchange }
   }
 
   /** An error of `contextOf` refuses the call, as its caller is not known. */

@@ -2,14 +2,14 @@
 import { type CallRequest, type Completed, callRequest } from '@svc/core'
 import { canonicalize, isJsonObject, type JsonValue, sha256Hex } from '@svc/core/json'
 import { ReferenceInputError } from '@svc/core/match'
-import type { CallControl } from '@svc/core/pipeline'
+import { type CallControl, refineTarget } from '@svc/core/pipeline'
 import type { RpcMessage } from './transport.js'
 
 const maxName = 256
 
 /** The request of a message that was refused when it was read. `server` is named in the record. */
 export function requestForRecord(
-  control: CallControl,
+  call: CallControl,
   message: RpcMessage,
   { server, version }: { readonly server: string; readonly version: string },
 ): CallRequest {
@@ -20,7 +20,7 @@ export function requestForRecord(
   const name = isTool ? shownName(String(fields['name'])) : (mcpMethod ?? 'response')
   const args = toRepresentable(isTool ? (fields['arguments'] ?? {}) : (params ?? {}))
   const common = { method: mcpMethod, server, version, name, args, idempotencyKey: null }
-  control.refineTarget({ tool: name, mcpMethod, serverVersion: version, toolVersion: version })
+  call[refineTarget]({ tool: name, mcpMethod, serverVersion: version, toolVersion: version })
   try {
     return callRequest({ ...common, kind: isTool ? 'tool' : 'protocol' })
   } catch (error) {

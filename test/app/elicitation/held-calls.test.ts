@@ -24,8 +24,7 @@ let calls = 0
 function callOf(user: string, bytes = 100): HeldCall {
   const id = ++calls
   const got: string[] = []
-  const control = fakeCallControl({ protocol: 'mcp', request: { bytes } })
-  const { call } = control
+  const call = fakeCallControl({ protocol: 'mcp', request: { bytes } })
   call.set(identity, { tenant: 'acme', authenticated: true, roles: [], user })
   const headers = { accept: 'text/event-stream', 'mcp-protocol-version': '2025-11-25' }
   const exchange = openExchange({
@@ -47,7 +46,7 @@ function callOf(user: string, bytes = 100): HeldCall {
     got,
     cancel: () => cancelled.abort(),
     attempt: {
-      control,
+      call,
       outcome,
       write: () => void got.push('response'),
       writeResult: () => void got.push('response'),
@@ -126,7 +125,7 @@ describe('calls that are held while a person decides', () => {
     const all: { readonly call: HeldCall; readonly done: Promise<void> }[] = []
     const add = async (user: string, bytes?: number): Promise<readonly string[]> => {
       const call = callOf(user, bytes)
-      await call.attempt.control.call.request()
+      await call.attempt.call.request()
       all.push({ call, done: held.hold(call.client, call.attempt, never) })
       await turns()
       return call.got

@@ -1,5 +1,7 @@
 // Callers, and reloads, choose names without end; the series of metrics must not follow them.
+
 import { request } from 'node:http'
+import { settle } from '@svc/core/pipeline'
 import { expect } from 'chai'
 import { Registry } from 'prom-client'
 import { CallMetrics } from 'svc-sdk/internal/metrics/call-metrics'
@@ -92,7 +94,7 @@ describe('labels of metrics', () => {
     for (let n = 0; n < 1_500; n++) {
       const call = makeCall({ server: `server-${n}` })
       calls.begin(call, { has: () => true }, () => false)
-      await controlOf(call).settle(settlement)
+      await controlOf(call)[settle](settlement)
       stages.waited(call, `stage-${n}`, 0, 1)
     }
     const families = parseMetrics(await registry.metrics())

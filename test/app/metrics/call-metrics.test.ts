@@ -1,4 +1,5 @@
 import { type Call, denied, failed, type Outcome, type Settlement, statusOf } from '@svc/core'
+import { settle } from '@svc/core/pipeline'
 import { expect } from 'chai'
 import { Registry } from 'prom-client'
 import { CallMetrics } from 'svc-sdk/internal/metrics/call-metrics'
@@ -36,7 +37,7 @@ describe('call metrics', () => {
   async function run(call: Call, outcome: Outcome, ms: number, isListening = false): Promise<void> {
     calls.begin(call, servers, () => isListening)
     clock.advance(ms)
-    await controlOf(call).settle(settlement(outcome))
+    await controlOf(call)[settle](settlement(outcome))
     calls.end()
   }
 
@@ -73,7 +74,7 @@ describe('call metrics', () => {
     const odd = 'a"b\\c\nd'
     const call = makeCall({ server: odd })
     calls.begin(call, new Set([odd]), () => false)
-    await controlOf(call).settle(settlement(completed))
+    await controlOf(call)[settle](settlement(completed))
     const families = await metrics()
     expect(sampled(families, 'svc_call_duration_seconds_count', { server: odd })).to.equal(1)
     expect(sampled(families, 'svc_calls_total', { server: odd })).to.equal(1)
@@ -92,7 +93,7 @@ describe('call metrics', () => {
       throw new Error('the disk is full')
     })
     await controlOf(call)
-      .settle(settlement(completed))
+      [settle](settlement(completed))
       .catch(() => undefined)
     expect(sampled(await metrics(), 'svc_calls_total', { code: 'INTERNAL' })).to.equal(1)
   })

@@ -39,8 +39,8 @@ export async function recordsOf(policyYaml: string, calls: Calls): Promise<Signe
                 },
               }),
         },
-        async (_call, control) => {
-          const refused = await control.commitHolds()
+        async (call) => {
+          const refused = await call.commitHolds()
           return refused ?? { kind: 'completed', status: 200, headers: {}, body: Buffer.from('{}') }
         },
       )

@@ -1,4 +1,5 @@
 import { failed, Refusal, slot, verdict } from '@svc/core'
+import { beginDispatch, refineTarget, settle } from '@svc/core/pipeline'
 import { expect } from 'chai'
 import { controlOf, makeCall } from '../../support/call.js'
 
@@ -20,7 +21,7 @@ describe('Call', () => {
     const call = makeCall()
     const before = call.target
     const { serverVersion } = before
-    controlOf(call).refineTarget({ serverVersion: '2.0.0' })
+    controlOf(call)[refineTarget]({ serverVersion: '2.0.0' })
     expect(call.target).to.deep.equal({ ...before, serverVersion: '2.0.0' })
     expect(before.serverVersion).to.equal(serverVersion).and.not.equal('2.0.0')
   })
@@ -118,7 +119,7 @@ describe('Call', () => {
     call.hold(hold('audit', true))
     call.hold(hold('dedupe'))
     call.hold(hold('quotas'))
-    controlOf(call).beginDispatch()
+    controlOf(call)[beginDispatch]()
     await controlOf(call).commitHolds()
     expect(log).to.deep.equal(['dedupe', 'quotas', 'audit'])
   })
@@ -133,7 +134,7 @@ describe('Call', () => {
     call.afterSettle(({ error }) => void seen.push(`after ${error}`))
     call.onSettle(({ error }) => void seen.push(`inner ${error}`))
     const outcome = failed('UPSTREAM_UNREACHABLE', 'gone')
-    const settling = controlOf(call).settle({
+    const settling = controlOf(call)[settle]({
       outcome,
       status: 502,
       sent: 'unknown',

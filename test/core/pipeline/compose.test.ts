@@ -2,6 +2,7 @@ import { denied, type Outcome, Refusal, type Stage } from '@svc/core'
 import { compose, type Dispatch } from '@svc/core/pipeline'
 import { expect } from 'chai'
 import { controlOf, makeCall } from '../../support/call.js'
+import { signalled } from '../../support/signalled.js'
 import { served } from '../../support/stage-rig.js'
 
 function stage(handle: Stage['handle']): Stage {
@@ -152,4 +153,49 @@ describe('compose', () => {
     expect(outcome).to.include({ kind: 'failed', code: 'INTERNAL' })
     expect(sends).to.equal(1)
   })
+
+  const late: Readonly<Record<string, (end: Promise<void>) => Stage['handle']>> = {
+    'at once': (end) => (_call, next) => {
+      void end.then(next)
+      return denied('RATE_LIMITED', 'slow down')
+    },
+    'after it has waited': (end) => async (_call, next) => {
+      await Promise.resolve()
+      void end.then(next)
+      return denied('RATE_LIMITED', 'slow down')
+    },
+    'by an error': (end) => (_call, next) => {
+      void end.then(next)
+      throw new Error('boom')
+    },
+    'by a rejection': (end) => async (_call, next) => {
+      void end.then(next)
+      throw new Error('boom')
+    },
+  }
+  for (const [how, handle] of Object.entries(late)) {
+    it(`does not run the stages inside one that has ended ${how} and calls next() afterwards`, async () => {
+      const reached: string[] = []
+      const { happened: end, resolve } = signalled()
+      const inner = stage((_call, next) => {
+        reached.push('inner')
+        return next()
+      })
+      const run = compose(
+        [
+          { name: 'late', stage: stage(handle(end)) },
+          { name: 'inner', stage: inner },
+        ],
+        () => {
+          reached.push('sent')
+          return served
+        },
+      )
+      expect((await run(controlOf(makeCall()))).kind).to.be.oneOf(['denied', 'failed'])
+      resolve()
+      await end
+      await Promise.resolve()
+      expect(reached).to.deep.equal([])
+    })
+  }
 })

@@ -37,8 +37,8 @@ async function run(
     { name: 'judge', stage: { handle: judge } },
     { name: 'probe', stage: { handle: handle as (call: Call, next: Next) => Outcome } },
   ]
-  const pipeline = new Pipeline(stages, async (_call, control) => {
-    const refused = await control.commitHolds()
+  const pipeline = new Pipeline(stages, async (call) => {
+    const refused = await call.commitHolds()
     if (refused !== undefined) return refused
     executed++
     return served
@@ -178,7 +178,7 @@ describe('a part of a stage that never ends', () => {
   const never = new Promise<never>(() => undefined)
   const hold = { commit: (): undefined => undefined, release: () => undefined }
   const leaves = (control: CallControl): void => control.disconnect()
-  const drains = ({ call }: CallControl): void => call.abort('DRAINING', 'The gateway is shutting down.')
+  const drains = (call: CallControl): void => call.abort('DRAINING', 'The gateway is shutting down.')
   interface Row {
     readonly handle: (call: Call, next: Next) => unknown
     readonly begun?: (control: CallControl) => void

@@ -1,4 +1,5 @@
 import { decidingPattern, denied, escalation, type Finding, failed, type Outcome, verdict } from '@svc/core'
+import { endAt } from '@svc/core/pipeline'
 import { decidedBy } from '@svc/plugin-audit/internal/decided-by'
 import { expect } from 'chai'
 import { controlOf, makeCall } from '../../support/call.js'
@@ -73,7 +74,7 @@ describe('what decided a call', () => {
       call.set(verdict, { mode: 'enforce', effectOf: () => 'deny' })
       if (pattern !== undefined) call.set(decidingPattern, pattern)
       if (approval !== undefined) call.set(escalation, { id: approval, status: 'pending' })
-      controlOf(call).endedBy = endedBy
+      if (endedBy !== undefined) controlOf(call)[endAt](endedBy)
       expect(decidedBy(call, outcome, call.judgedFindings())).to.deep.equal(expected)
     })
   }

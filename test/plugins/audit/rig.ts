@@ -28,9 +28,9 @@ export class AuditRig extends StageRig {
 
   /** The result sends a call through the started stage to the upstream. */
   async pipeline(section: object, upstream: Dispatch): Promise<(call: Call) => Promise<Outcome>> {
-    const pipeline = new Pipeline([{ name: 'audit', stage: this.stage(section) }], async (call, control) => {
+    const pipeline = new Pipeline([{ name: 'audit', stage: this.stage(section) }], async (call) => {
       await call.request()
-      return upstream(call, control)
+      return upstream(call)
     })
     await pipeline.start()
     this.#stop.push(() => pipeline.stop())

@@ -1,4 +1,5 @@
 // An enforcement stage that escalates, in front of an upstream.
+
 import { randomBytes } from 'node:crypto'
 import {
   type Call,
@@ -19,6 +20,7 @@ import {
   type Token,
   tokens,
 } from '@svc/core'
+import { beginDispatch, endDispatch, releaseHolds } from '@svc/core/pipeline'
 import { enforcementPlugin } from '@svc/plugin-enforcement'
 import type { FakeClock } from 'svc-sdk/testing'
 import { type CallOverrides, controlOf, makeCall } from '../../../support/call.js'
@@ -133,9 +135,9 @@ export async function startRig(options: RigOptions = {}): Promise<EscalationRig>
     const control = controlOf(call)
     const outcome = await stage.handle(
       call,
-      async () => control.beginDispatch() ?? control.endDispatch(await next()),
+      async () => control[beginDispatch]() ?? control[endDispatch](await next()),
     )
-    if (call.sent === 'no') await control.progress.release()
+    if (call.sent === 'no') await control[releaseHolds]()
     return outcome
   }
   return {
