@@ -3,6 +3,7 @@
 import {
   after,
   type Call,
+  type Denial,
   type Denied,
   denied,
   type Finding,
@@ -19,30 +20,24 @@ const unknown = denied('STORE_UNAVAILABLE', 'What operators have blocked is not 
 /** `current` returns the list in force; undefined if it has not been read yet, for which `reason` has the reason. */
 export function blockStage(current: () => BlockList | undefined, reason = () => ''): Stage {
   const list = () => current() ?? nothing
-  const judge = (call: Call): MaybePromise<Block | undefined> => {
+  const judge = (call: Call, known: BlockList): MaybePromise<Block | undefined> => {
     // Lists do not show a blocked tool.
     call.addReferenceRule((reference, kind) => findingOf(list().findReference([reference], kind)))
-    const find = () => list().find(call)
-    return list().needsRequest ? after(call.request(), find) : find()
+    return known.needsRequest ? after(call.request(), () => list().find(call)) : known.find(call)
   }
   const unread = () => `what operators have blocked could not be read yet: ${reason()}`
   return {
     ready: () => (current() === undefined ? unread() : undefined),
     handle(call, next): MaybePromise<Outcome> {
-      if (current() === undefined) {
+      const known = current()
+      if (known === undefined) {
         call.note(unread())
         return unknown
       }
-      return after(judge(call), (block) => {
-        if (block !== undefined) {
-          if (call.isNoted) call.note(`${describeBlock(block)}, by ${block.by}: ${block.reason}`)
-          return refusalOf(block)
-        }
-        return after(next(), (outcome) => {
-          // A block may have stopped the call while it waited.
-          const later = outcome.kind !== 'completed' && call.sent === 'no' ? list().find(call) : undefined
-          return later === undefined ? outcome : refusalOf(later)
-        })
+      return after(judge(call, known), (block) => {
+        if (block === undefined) return next()
+        if (call.isNoted) call.note(`${describeBlock(block)}, by ${block.by}: ${block.reason}`)
+        return refusalOf(block)
       })
     },
   }
@@ -51,13 +46,15 @@ export function blockStage(current: () => BlockList | undefined, reason = () => 
 /** Stops a call in progress that the list refuses. */
 export function stopIfBlocked(call: Call, list: BlockList): void {
   const block = list.find(call)
-  if (block !== undefined) call.abort('TOOL_NOT_ALLOWED', blockedMessage(block))
+  if (block !== undefined) call.abort('TOOL_NOT_ALLOWED', blockedMessage(block), denialOf(block))
 }
 
 function refusalOf(block: Block): Denied {
-  return denied('TOOL_NOT_ALLOWED', blockedMessage(block), {
-    denial: { level: 'gateway', type: STAGE, reason: reasonOf(block) },
-  })
+  return denied('TOOL_NOT_ALLOWED', blockedMessage(block), { denial: denialOf(block) })
+}
+
+function denialOf(block: Block): Denial {
+  return { level: 'gateway', type: STAGE, reason: reasonOf(block) }
 }
 
 function findingOf(block: Block | undefined): Finding | undefined {

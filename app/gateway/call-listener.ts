@@ -24,7 +24,7 @@ export interface CallListenerParts {
   readonly upstream: UpstreamDispatcher
   /** Set in a worker. */
   readonly link?: WorkerLink | undefined
-  draining(): boolean
+  readonly draining: () => boolean
   /** Warnings for the operator about the other listener and the targets. */
   warnings(): string[]
 }
@@ -73,7 +73,7 @@ export function createRouter(host: HostConfig, parts: CallListenerParts, warning
       createLimit('connections of a tenant', server.maxConnectionsPerTenant),
     ),
     activePolicy: () => policies.current,
-    draining: () => parts.draining(),
+    draining: parts.draining,
     warnings: () => [...warnings(), ...parts.warnings()],
   })
 }

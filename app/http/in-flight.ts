@@ -20,7 +20,7 @@ export class InFlight<T> implements Iterable<T> {
   delete(place: number): void {
     this.#places[place] = undefined
     this.#free.push(place)
-    if (this.#size === 0) this.#onIdle?.()
+    if (this.#onIdle !== undefined && this.#size === 0) this.#onIdle()
   }
 
   *[Symbol.iterator](): Iterator<T> {

@@ -3,11 +3,13 @@ import type { Socket } from 'node:net'
 import {
   after,
   type Call,
+  type CallRequest,
   type Clock,
   type ErrorCode,
   errorFields,
   type Ids,
   identity,
+  isPending,
   type Logger,
   type MaybePromise,
   type Outcome,
@@ -19,6 +21,7 @@ import { skipBody } from '../http/body.js'
 import { roomForBody } from '../http/body-room.js'
 import { agentOf, repeatedHeader, traceOf } from '../http/call-headers.js'
 import type { ClientExchange } from '../http/client-exchange.js'
+import type { PublicUrl } from '../http/public-url.js'
 import { writeOutcome } from '../http/write-outcome.js'
 import { LISTEN_METHOD } from '../mcp/subject.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
@@ -146,43 +149,47 @@ export class CallHandler {
       trace: traceOf(headers, this.#parts.ids),
       target,
       receivedAt: this.#parts.clock.now(),
-      read: (call) => {
+      read: (reading) => {
         if (this.#parts.draining()) throw new Refusal('DRAINING', 'The gateway is shutting down.')
         if (refusal !== undefined) throw refusal
         origins.check(headers)
-        const tenant = call.get(identity)?.tenant ?? this.#parts.tenant
-        const { tenantCallLimit, tenantStreamLimit } = this.#parts
-        const limit = endpoint.isStream?.() === true ? tenantStreamLimit : tenantCallLimit
-        // A connection that has closed already has no address.
-        const isCounted =
-          http?.socket.remoteAddress !== undefined && !publicUrl.isProxy(http.socket.remoteAddress)
-        const admitted = isCounted ? this.#admit(http.socket, tenant, exchange) : undefined
-        const acquired = after(admitted, () =>
-          after(limit.acquire(tenant), (release) => counted.add(release)),
-        )
-        const user = { owner: tenant, member: callerKey(call) }
-        const { maxBodyBytes } = this.#parts
-        const room = after(acquired, () => roomForBody(exchange, user, maxBodyBytes, call.abortState))
-        const reading = after(room, (release) => {
-          if (release !== undefined) counted.add(release)
-          return endpoint.read(call)
-        })
-        if (protocol !== 'mcp') return reading
-        return after(reading, (request) => {
-          // Only the body says that it opens a stream.
-          if (request.method !== LISTEN_METHOD) return request
-          counted.release()
-          return after(tenantStreamLimit.acquire(tenant), (release) => {
-            counted.add(release)
-            return request
-          })
-        })
+        return this.#read(reading, exchange, endpoint, { publicUrl, counted })
       },
     })
     if (http !== undefined) call.set(publicBaseUrl, () => publicUrl.of(http))
     call.set(dispatch, endpoint.dispatch)
     endpoint.prepare?.(call)
     return call
+  }
+
+  /** Reads the request within the limits of its tenant. Rejects with `Refusal`. */
+  async #read(
+    call: CallControl,
+    exchange: ClientExchange,
+    endpoint: CallEndpoint,
+    { publicUrl, counted }: { readonly publicUrl: PublicUrl; readonly counted: CallSlot },
+  ): Promise<CallRequest> {
+    const { http } = exchange
+    const { tenantCallLimit, tenantStreamLimit, maxBodyBytes } = this.#parts
+    const tenant = call.get(identity)?.tenant ?? this.#parts.tenant
+    // A connection that has closed already has no address.
+    if (http?.socket.remoteAddress !== undefined && !publicUrl.isProxy(http.socket.remoteAddress)) {
+      const admitted = this.#admit(http.socket, tenant, exchange)
+      if (admitted !== undefined) await admitted
+    }
+    const limit = endpoint.isStream?.() === true ? tenantStreamLimit : tenantCallLimit
+    const acquired = limit.acquire(tenant)
+    counted.add(isPending(acquired) ? await acquired : acquired)
+    const user = { owner: tenant, member: callerKey(call) }
+    const room = roomForBody(exchange, user, maxBodyBytes, call.abortState)
+    const release = isPending(room) ? await room : room
+    if (release !== undefined) counted.add(release)
+    const request = await endpoint.read(call)
+    // Only the body says that it opens a stream.
+    if (call.protocol !== 'mcp' || request.method !== LISTEN_METHOD) return request
+    counted.release()
+    counted.add(await tenantStreamLimit.acquire(tenant))
+    return request
   }
 
   /** Throws or rejects with `Refusal` (`RATE_LIMITED`), and has the connection closed, if the tenant has too many. */

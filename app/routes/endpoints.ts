@@ -258,14 +258,14 @@ export class CallEndpoints {
 
   #toolDispatch(policy: ActivePolicy): CallEndpoint['dispatch'] {
     return (call) =>
-      after(call.request(), ({ server }) => {
+      after(call.request(), (request) => {
         const { mcp, upstream } = this.#parts
-        const target = policy.target(server)
+        const target = policy.target(request.server)
         const { url, isMcp } = target
         call.set(upstreamTarget, target)
         return isMcp
           ? mcp.dispatchTool(call, url)
-          : dispatchInvoke(call, url, upstream, policy.maxResponseBytes)
+          : dispatchInvoke(call, request, url, { upstream, maxResponseBytes: policy.maxResponseBytes })
       })
   }
 

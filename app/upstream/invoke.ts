@@ -30,41 +30,44 @@ const bodyHeaders: ReadonlySet<string> = new Set([
   'etag',
 ])
 
+interface InvokeParts {
+  readonly upstream: UpstreamDispatcher
+  readonly maxResponseBytes: number
+}
+
 export function dispatchInvoke(
   call: CallControl,
+  request: CallRequest,
   target: URL,
-  upstream: UpstreamDispatcher,
-  maxResponseBytes: number,
+  { upstream, maxResponseBytes }: InvokeParts,
 ): MaybePromise<Outcome> {
-  return after(call.request(), (request) => {
-    const headers = upstreamHeaders(call, request)
-    headers['content-type'] = 'application/json'
-    headers['accept'] = 'application/json, text/event-stream;q=0.5, */*;q=0.1'
-    const send = async (): Promise<Outcome> => {
-      try {
-        const path = invokePath(target, request)
-        const body = JSON.stringify(request.args)
-        const sending: UpstreamRequest & CallObservers = {
-          method: 'POST',
-          path,
-          headers,
-          body,
-          signal: call.abortState,
-          caller: () => callerOf(call),
-          afterSettle: (handler: () => void) => call.afterSettle(handler),
-          responseTimeoutMs: responseTimeoutOf(call),
-          onHead: () => call.firstByte(),
-        }
-        const response = limitResponse(await sendCall(call, upstream, target, sending), maxResponseBytes)
-        const whole = isPending(response) ? await response : response
-        noteHttpError(call, whole.status)
-        return completedOutcome(whole)
-      } catch (error) {
-        return outcomeOfError(call, error)
+  const headers = upstreamHeaders(call, request)
+  headers['content-type'] = 'application/json'
+  headers['accept'] = 'application/json, text/event-stream;q=0.5, */*;q=0.1'
+  const send = async (): Promise<Outcome> => {
+    try {
+      const path = invokePath(target, request)
+      const body = JSON.stringify(request.args)
+      const sending: UpstreamRequest & CallObservers = {
+        method: 'POST',
+        path,
+        headers,
+        body,
+        signal: call.abortState,
+        caller: () => callerOf(call),
+        afterSettle: (handler: () => void) => call.afterSettle(handler),
+        responseTimeoutMs: responseTimeoutOf(call),
+        onHead: () => call.firstByte(),
       }
+      const response = limitResponse(await sendCall(call, upstream, target, sending), maxResponseBytes)
+      const whole = isPending(response) ? await response : response
+      noteHttpError(call, whole.status)
+      return completedOutcome(whole)
+    } catch (error) {
+      return outcomeOfError(call, error)
     }
-    return after(call.commitHolds(), (refused) => refused ?? send())
-  })
+  }
+  return after(call.commitHolds(), (refused) => refused ?? send())
 }
 
 /** The path of the tool below its target. */

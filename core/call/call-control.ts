@@ -8,8 +8,9 @@ import {
   countRetry,
   endAt,
   endDispatch,
-  keepLast,
+  isStopped,
   lastOutcome,
+  lastPromise,
   refineTarget,
   releaseHolds,
   replaceTrace,
@@ -19,8 +20,8 @@ import {
 import { type ErrorCode, Refusal } from './errors.js'
 import { listOf, type Several, withOne } from './interruptions.js'
 import { JudgedCall } from './judged-call.js'
-import { firstResult, isPending, type MaybePromise } from './maybe-promise.js'
-import { type Denied, type Failed, type Outcome, type Sent, unsentOutcome } from './outcome.js'
+import { isPending, type MaybePromise } from './maybe-promise.js'
+import { type Denial, type Denied, type Failed, type Outcome, type Sent, unsentOutcome } from './outcome.js'
 import type { CallAgent, CallProtocol, CallRequest, CallTarget, CallTrace } from './request.js'
 import { type PlacedHandler, runSettleHandlers } from './settle-handlers.js'
 import { withinLimit } from './within-limit.js'
@@ -69,9 +70,10 @@ export class CallControl extends JudgedCall implements Call, Abortable {
   #isSentStated = false
   #isDispatched = false
   #holds: Hold[] | undefined
-  #settleHandlers: Several<PlacedHandler>
-  #lastPromise: Promise<Outcome> | undefined
-  #lastOutcome: Outcome | undefined
+  #settleHandlers: Several<PlacedHandler>;
+  [lastPromise]: Promise<Outcome> | undefined;
+  [lastOutcome]: Outcome | undefined;
+  [isStopped] = false
 
   constructor({ protocol, headers, agent, receivedAt, trace, target, read }: CallInit) {
     super()
@@ -131,7 +133,7 @@ export class CallControl extends JudgedCall implements Call, Abortable {
     try {
       if (this.#reason !== undefined) throw this.#reason
       const read = this.#read(this)
-      if (!isPending(read)) {
+      if (!(read instanceof Promise || isPending(read))) {
         this.#request = read
         return read
       }
@@ -178,10 +180,11 @@ export class CallControl extends JudgedCall implements Call, Abortable {
     return this.#controller.signal
   }
 
-  abort(code: ErrorCode, message: string): void {
+  abort(code: ErrorCode, message: string, denial?: Denial): void {
     if (this.#reason !== undefined) return
-    const reason = new Refusal(code, message)
+    const reason = new Refusal(code, message, { denial })
     this.#reason = reason
+    this[isStopped] = true
     this.#controller?.abort(reason)
     const listeners = listOf(this.#abortListeners)
     this.#abortListeners = undefined
@@ -190,7 +193,8 @@ export class CallControl extends JudgedCall implements Call, Abortable {
   }
 
   addEventListener(_type: 'abort', listener: () => void): void {
-    this.#abortListeners = withOne(this.#abortListeners, listener)
+    if (this.#abortListeners === undefined) this.#abortListeners = listener
+    else this.#abortListeners = withOne(this.#abortListeners, listener)
   }
 
   removeEventListener(_type: 'abort', listener: () => void): void {
@@ -201,8 +205,9 @@ export class CallControl extends JudgedCall implements Call, Abortable {
 
   [watchCall](watcher: Watcher | undefined): void {
     this.#watcher = watcher
-    if (this.#reason !== undefined) watcher?.aborted(this.#reason)
-    if (this.isDisconnected) watcher?.left()
+    if (watcher === undefined) return
+    if (this.#reason !== undefined) watcher.aborted(this.#reason)
+    if (this.isDisconnected) watcher.left()
   }
 
   override disconnect(): void {
@@ -233,26 +238,9 @@ export class CallControl extends JudgedCall implements Call, Abortable {
     return this.refusalByFindings() ?? unsentOutcome(this.#reason)
   }
 
-  /** Whether nothing keeps further stages from running: the call has neither settled nor aborted. */
-  get isUninterrupted(): boolean {
-    return this.#reason === undefined && this.#phase !== 'settled'
-  }
-
   /** The outcome in place of further stages. A call whose request is not read goes on, as its record needs the identity. */
   endedBefore(): Denied | Failed | undefined {
     return this.#request === undefined ? undefined : this.endedUnsent
-  }
-
-  [keepLast](promise: Promise<Outcome>, outcome: MaybePromise<Outcome>): MaybePromise<Outcome> {
-    if (!isPending(outcome)) {
-      this.#lastPromise = promise
-      this.#lastOutcome = outcome
-    }
-    return outcome
-  }
-
-  [lastOutcome](promise: Promise<Outcome>): Outcome | undefined {
-    return promise === this.#lastPromise ? this.#lastOutcome : undefined
   }
 
   hold(hold: Hold): void {
@@ -274,14 +262,22 @@ export class CallControl extends JudgedCall implements Call, Abortable {
     if (refusal !== undefined) return refusal
     if (this.#phase !== 'dispatch') throw new Error('only the dispatcher commits the holds, and once')
     this.#phase = 'committing'
-    if (this.#holds === undefined) return this.#committed(undefined)
-    const refused = firstResult(this.#holds, (hold) => this.endedUnsent ?? hold.commit())
-    return isPending(refused) ? refused.then((found) => this.#committed(found)) : this.#committed(refused)
+    return this.#commitFrom(0)
   }
 
-  #committed(found: Denied | Failed | undefined): Denied | Failed | undefined {
-    const refused = found ?? this.endedUnsent
-    if (refused !== undefined) return refused
+  #commitFrom(first: number): MaybePromise<Denied | Failed | undefined> {
+    const holds = this.#holds ?? []
+    for (let i = first; i < holds.length; i++) {
+      const refused = this.#reason === undefined ? holds[i]?.commit() : this.endedUnsent
+      if (refused === undefined) continue
+      if (!isPending(refused)) return refused
+      return refused.then((found) => (found === undefined ? this.#commitFrom(i + 1) : found))
+    }
+    return this.#committed()
+  }
+
+  #committed(): Denied | Failed | undefined {
+    if (this.#reason !== undefined) return this.endedUnsent
     if (this.#phase !== 'committing') throw new Error('the call has ended')
     this.#phase = 'sending'
     this.#sent = 'unknown'
@@ -303,7 +299,11 @@ export class CallControl extends JudgedCall implements Call, Abortable {
     return this.refusalByFindings()
   }
 
-  [endDispatch](outcome: Outcome): Outcome {
+  [endDispatch](outcome: Outcome, ended?: Promise<Outcome>): Outcome {
+    if (ended !== undefined) {
+      this[lastPromise] = ended
+      this[lastOutcome] = outcome
+    }
     if (this.#phase === 'settled') return outcome
     if (outcome.kind === 'completed' && !this.#isSentStated) this.#sent = 'yes'
     this.#phase = 'dispatched'
@@ -346,9 +346,10 @@ export class CallControl extends JudgedCall implements Call, Abortable {
 
   [settle](settlement: Settlement): Promise<void> {
     this.#phase = 'settled'
+    this[isStopped] = true
     const handlers = this.#settleHandlers
     this.#settleHandlers = undefined
-    return runSettleHandlers([...listOf(handlers)], settlement)
+    return runSettleHandlers([...listOf(handlers)], settlement, undefined)
   }
 }
 

@@ -5,7 +5,7 @@ import type { ErrorCode } from './errors.js'
 import type { Finding, RecordedFinding } from './finding.js'
 import type { MaybePromise } from './maybe-promise.js'
 import type { SectionEntry } from './notes.js'
-import type { Denied, Failed, Outcome, Sent } from './outcome.js'
+import type { Denial, Denied, Failed, Outcome, Sent } from './outcome.js'
 import type { CallAgent, CallProtocol, CallRequest, CallTarget, CallTrace, RequestKind } from './request.js'
 import type { Slot } from './slot.js'
 
@@ -64,7 +64,7 @@ export interface Call {
   /** The same as `signal`, without creating an AbortSignal. */
   readonly abortState: Abortable
   /** Stops the call. If it is not sent yet, it ends with this code; else the dispatcher responds with it. */
-  abort(code: ErrorCode, message: string): void
+  abort(code: ErrorCode, message: string, denial?: Denial): void
   /** Runs `listener` when the caller disconnects, at once if it has. Returns a function that removes the listener. */
   onDisconnect(listener: () => void): () => void
   /**

@@ -17,10 +17,14 @@ export const beginDispatch: unique symbol = Symbol.for(name('beginDispatch'))
 export const endDispatch: unique symbol = Symbol.for(name('endDispatch'))
 /** Keeps the name of the stage that ended the call without those inside it; the first one stays. */
 export const endAt: unique symbol = Symbol.for(name('endAt'))
-/** Keeps the outcome of the part of the pipeline that ended last, so that the stage outside it need not wait again. */
-export const keepLast: unique symbol = Symbol.for(name('keepLast'))
-/** The outcome that was kept last, if it is that of the promise. */
+/** The outcome of the part of the pipeline that ended last, so that the stage outside it need not wait again. */
 export const lastOutcome: unique symbol = Symbol.for(name('lastOutcome'))
+/** The promise that had it. */
+export const lastPromise: unique symbol = Symbol.for(name('lastPromise'))
+/** Whether further stages must not run, or not as usual: the call has aborted or settled. */
+export const isStopped: unique symbol = Symbol.for(name('isStopped'))
+/** Whether there are findings, so that each outcome is looked at. */
+export const hasFindings: unique symbol = Symbol.for(name('hasFindings'))
 /** Notifies a watcher of interruptions from now on, and at once of earlier ones. There is one watcher at a time. */
 export const watchCall: unique symbol = Symbol.for(name('watchCall'))
 /** Releases every hold of a call that was not sent; errors are thrown together. */

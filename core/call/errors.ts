@@ -2,6 +2,7 @@
 // docs/reference/errors.md.
 
 import { brand, hasBrand } from './contract.js'
+import type { Denial } from './outcome.js'
 
 interface ErrorEntry {
   /** HTTP status; the upstream's own status if `UPSTREAM` passes a response on. */
@@ -109,14 +110,17 @@ export class Refusal extends Error {
   override readonly name = 'Refusal'
   /** Seconds after which the client may try again; undefined if that is not known. */
   readonly retryAfterSec: number | undefined
+  /** The rule that denies, if it is one. */
+  readonly denial: Denial | undefined
 
   constructor(
     readonly code: ErrorCode,
     message: string,
-    options: ErrorOptions & { readonly retryAfterSec?: number } = {},
+    options: ErrorOptions & { readonly retryAfterSec?: number; readonly denial?: Denial | undefined } = {},
   ) {
     super(message, options)
     this.retryAfterSec = options.retryAfterSec
+    this.denial = options.denial
   }
 }
 

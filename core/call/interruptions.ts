@@ -52,7 +52,8 @@ export abstract class InterruptibleCall {
   }
 
   onTimeoutPause(listener: (isPaused: boolean) => void): void {
-    this.#pauseListeners = withOne(this.#pauseListeners, listener)
+    if (this.#pauseListeners === undefined) this.#pauseListeners = listener
+    else this.#pauseListeners = withOne(this.#pauseListeners, listener)
   }
 
   #reportPause(isPaused: boolean): void {

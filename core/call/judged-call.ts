@@ -1,6 +1,6 @@
 // The slots of a call, its findings and its rules on references, under the verdict.
 import type { ReferenceRule } from './call.js'
-import { takeReferenceRules } from './control-operations.js'
+import { hasFindings, takeReferenceRules } from './control-operations.js'
 import {
   denialBy,
   type Effect,
@@ -28,8 +28,9 @@ export abstract class JudgedCall extends InterruptibleCall {
   /** Findings about a stream that is still sent after the call has been recorded. */
   #unrecorded: Finding[] | undefined
   #possible: Finding[] | undefined
-  #rules: ReferenceRule[] | undefined
+  #rules: ReferenceRule[] | undefined;
 
+  [hasFindings] = false
   abstract readonly sent: Sent
   abstract readonly isSettled: boolean
 
@@ -54,6 +55,7 @@ export abstract class JudgedCall extends InterruptibleCall {
       this.#possible.push(finding)
       return
     }
+    this[hasFindings] = true
     if (this.isSettled) {
       this.#unrecorded ??= []
       this.#unrecorded.push({ ...finding, isLate: true })
@@ -84,7 +86,7 @@ export abstract class JudgedCall extends InterruptibleCall {
   }
 
   get isNoted(): boolean {
-    return this.get(notes) !== undefined
+    return this.#slots[notes.index] !== undefined
   }
 
   note(text: string, entry?: SectionEntry): void {
@@ -101,7 +103,7 @@ export abstract class JudgedCall extends InterruptibleCall {
 
   /** The refusal of the call by its findings; undefined if none denies. */
   refusalByFindings(): Denied | Failed | undefined {
-    if (this.#findings === undefined && this.#unrecorded === undefined) return undefined
+    if (!this[hasFindings]) return undefined
     const all = [...this.findings, ...(this.#unrecorded ?? none)]
     const [first, ...others] = all.filter((finding) => this.#effectOf(finding) === 'deny')
     if (first === undefined) return undefined
@@ -147,8 +149,7 @@ export abstract class JudgedCall extends InterruptibleCall {
 
   /** The outcome under the findings: a call that one denies does not complete. A failure for another reason stays. */
   underFindings(outcome: Outcome): Outcome {
-    if ((this.#findings === undefined && this.#unrecorded === undefined) || outcome.kind === 'denied')
-      return outcome
+    if (!this[hasFindings] || outcome.kind === 'denied') return outcome
     const refusal = this.refusalByFindings()
     if (refusal === undefined || (outcome.kind === 'failed' && outcome.code !== refusal.code)) return outcome
     return refusal

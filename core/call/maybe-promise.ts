@@ -11,8 +11,10 @@ export function isPending<T>(value: MaybePromise<T>): value is Promise<T> {
 
 /** Runs `next` with the value, at once if it is not a promise. */
 export function after<T, U>(value: MaybePromise<T>, next: (value: T) => MaybePromise<U>): MaybePromise<U> {
-  // A promise of ours is the usual one, and is recognised without a call.
-  return value instanceof Promise || isPending(value) ? value.then(next) : next(value)
+  // As `isPending`, which would be a call for each step of a call.
+  if (typeof value !== 'object' || value === null) return next(value)
+  const { then } = value as { readonly then?: unknown }
+  return typeof then === 'function' ? (value as Promise<T>).then(next) : next(value as T)
 }
 
 /** The result of `work`, or that of `recover` if `work` throws or rejects. */
@@ -22,7 +24,9 @@ export function attempt<T, U>(
 ): MaybePromise<T | U> {
   try {
     const value = work()
-    return isPending(value) ? value.then<T, U>(undefined, recover) : value
+    if (typeof value !== 'object' || value === null) return value
+    const { then } = value as { readonly then?: unknown }
+    return typeof then === 'function' ? (value as Promise<T>).then<T, U>(undefined, recover) : value
   } catch (error) {
     return recover(error)
   }

@@ -104,8 +104,9 @@ export function failed(
 }
 
 /** An unreachable upstream and a caller that left are failures and not denials. */
-export function unsentOutcome({ code, message, cause }: Refusal): Denied | Failed {
-  if (code !== 'UPSTREAM_UNREACHABLE' && code !== 'CANCELLED') return denied(code, message)
+export function unsentOutcome({ code, message, cause, denial }: Refusal): Denied | Failed {
+  if (code !== 'UPSTREAM_UNREACHABLE' && code !== 'CANCELLED')
+    return denied(code, message, denial === undefined ? {} : { denial })
   return failed(code, message, { cause })
 }
 

@@ -15,14 +15,9 @@ const done = Promise.resolve()
 
 /**
  * Runs every handler, from the last one, even if another fails or does not end; after the first failure the settlement's
- * error is its code. Rejects with that failure.
+ * error is its code. Rejects with that failure. `first` is the first failure so far.
  */
-export function runSettleHandlers(handlers: PlacedHandler[], settlement: Settlement): Promise<void> {
-  return runFrom(handlers, settlement, undefined)
-}
-
-/** Runs the handlers from the last one. `first` is the first failure so far. */
-function runFrom(
+export function runSettleHandlers(
   handlers: PlacedHandler[],
   settlement: Settlement,
   first: Failure | undefined,
@@ -33,10 +28,10 @@ function runFrom(
     const limitMs = typeof placed === 'function' ? undefined : placed.limitMs
     try {
       const ended = handler(failure === undefined ? settlement : withCodeOf(failure, settlement))
-      if (isPending(ended)) {
+      if (ended !== undefined && isPending(ended)) {
         return withinLimit('a settle handler', ended, limitMs).then(
-          () => runFrom(handlers, settlement, failure),
-          (error: unknown) => runFrom(handlers, settlement, failure ?? { error }),
+          () => runSettleHandlers(handlers, settlement, failure),
+          (error: unknown) => runSettleHandlers(handlers, settlement, failure ?? { error }),
         )
       }
     } catch (error) {

@@ -22,15 +22,14 @@ const PAD = 0x3d
  * time. Returns the end of the text.
  */
 export function writeBase64(bytes: Uint8Array, target: Uint8Array, at: number): number {
-  const letter = (bits: number) => ALPHABET[bits & 63] as number
   let end = at
   for (let i = 0; i < bytes.length; i += 3) {
     const left = bytes.length - i
     const group = ((bytes[i] ?? 0) << 16) | ((bytes[i + 1] ?? 0) << 8) | (bytes[i + 2] ?? 0)
-    target[end++] = letter(group >> 18)
-    target[end++] = letter(group >> 12)
-    target[end++] = left > 1 ? letter(group >> 6) : PAD
-    target[end++] = left > 2 ? letter(group) : PAD
+    target[end++] = ALPHABET[group >> 18] as number
+    target[end++] = ALPHABET[(group >> 12) & 63] as number
+    target[end++] = left > 1 ? (ALPHABET[(group >> 6) & 63] as number) : PAD
+    target[end++] = left > 2 ? (ALPHABET[group & 63] as number) : PAD
   }
   return end
 }

@@ -203,23 +203,18 @@ export function canonicalizeAround(
     let head = ''
     let from = 0
     for (const member of more) {
-      const to = placeOutside(shape, object, member.name)
+      const to = placeOf(shape, member.name)
+      if (shape.keys[to] === member.name) throw new Violation('reserved_member').within(object, member.name)
       head = joined(joined(head, writeMembers(members, shape, from, to, 1)), member.text)
       from = to
     }
-    const cut = placeOutside(shape, object, name)
+    const cut = placeOf(shape, name)
+    if (shape.keys[cut] === name) throw new Violation('reserved_member').within(object, name)
     head = joined(head, writeMembers(members, shape, from, cut, 1))
     return { head: `{${head}`, tail: `${writeMembers(members, shape, cut, shape.keys.length, 1)}}` }
   } catch (error) {
     throw publicError(error)
   }
-}
-
-/** The position in the shape of a member that the object must not have. */
-function placeOutside(shape: ObjectShape, object: object, name: string): number {
-  const place = placeOf(shape, name)
-  if (shape.keys[place] === name) throw new Violation('reserved_member').within(object, name)
-  return place
 }
 
 function joined(left: string, right: string): string {

@@ -64,14 +64,36 @@ const MAX_NAME = 4096
  * @throws {ReferenceInputError} also for a name longer than 4096 UTF-16 units
  */
 export function formatReference(parts: ReferenceParts): string {
+  if ('tool' in parts) return toolReference(parts)
   const server = encode(checkedName('server name', parts.server))
   const version = checkedVersion(parts.version)
-  if ('tool' in parts) return canonicalText(server, encode(checkedName('tool name', parts.tool)), version)
   const path =
     'prompt' in parts
       ? `prompts/${encode(checkedName('prompt name', parts.prompt))}`
       : `resources/${encode(checkedUri(parts.resource))}`
   return canonicalText(server, path, version)
+}
+
+/** The references of recent calls, by the names: most calls are of few tools. */
+const toolReferences = new Map<string, string>()
+const MAX_REFERENCES = 1000
+const MAX_REFERENCE_KEY = 256
+
+function toolReference({ server, tool, version }: ToolParts): string {
+  // No valid name holds the separator.
+  const key = `${server}\0${tool}\0${version}`
+  const known = toolReferences.get(key)
+  if (known !== undefined) return known
+  const reference = canonicalText(
+    encode(checkedName('server name', server)),
+    encode(checkedName('tool name', tool)),
+    checkedVersion(version),
+  )
+  if (key.length <= MAX_REFERENCE_KEY) {
+    if (toolReferences.size >= MAX_REFERENCES) toolReferences.clear()
+    toolReferences.set(key, reference)
+  }
+  return reference
 }
 
 /**

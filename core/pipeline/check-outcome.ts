@@ -4,36 +4,29 @@ import type { Outcome, ResponseHeaders } from '../call/outcome.js'
 
 /** The value, made immutable; undefined if it is not an outcome. Reading it may throw. */
 export function outcomeIn(value: unknown): Outcome | undefined {
-  if (!isOutcome(value)) return undefined
-  if (value.headers !== undefined) Object.freeze(value.headers)
-  return Object.freeze(value)
-}
-
-function isOutcome(value: unknown): value is Outcome {
-  if (typeof value !== 'object' || value === null) return false
+  if (typeof value !== 'object' || value === null) return undefined
   const { kind, headers, code, message, status, body, error, digest } = value as Partial<
     Record<string, unknown>
   >
-  if (kind === 'denied' || kind === 'failed') {
-    return isErrorCode(code) && typeof message === 'string' && (headers === undefined || areHeaders(headers))
-  }
-  return (
-    kind === 'completed' &&
-    isStatus(status) &&
-    areHeaders(headers) &&
-    isBody(body) &&
-    (error === undefined || isErrorCode(error)) &&
-    (digest === undefined || digest === null || typeof digest === 'string')
-  )
+  const isOutcome =
+    kind === 'denied' || kind === 'failed'
+      ? isErrorCode(code) && typeof message === 'string' && (headers === undefined || areHeaders(headers))
+      : kind === 'completed' &&
+        // The status codes of a final response (RFC 9110 §15).
+        typeof status === 'number' &&
+        Number.isInteger(status) &&
+        status >= 200 &&
+        status <= 999 &&
+        areHeaders(headers) &&
+        (body instanceof Uint8Array || isIterable(body)) &&
+        (error === undefined || isErrorCode(error)) &&
+        (digest === undefined || digest === null || typeof digest === 'string')
+  if (!isOutcome) return undefined
+  if (headers !== undefined) Object.freeze(headers)
+  return Object.freeze(value as Outcome)
 }
 
-/** The status codes of a final response (RFC 9110 §15). */
-function isStatus(status: unknown): boolean {
-  return typeof status === 'number' && Number.isInteger(status) && status >= 200 && status <= 999
-}
-
-function isBody(body: unknown): boolean {
-  if (body instanceof Uint8Array) return true
+function isIterable(body: unknown): boolean {
   return (
     typeof body === 'object' && body !== null && typeof Reflect.get(body, Symbol.asyncIterator) === 'function'
   )
@@ -49,11 +42,11 @@ function areHeaders(headers: unknown): headers is ResponseHeaders {
   for (const name in headers) {
     if (!fieldName.test(name)) return false
     const value: unknown = (headers as Partial<Record<string, unknown>>)[name]
-    if (!(Array.isArray(value) ? value.every(isFieldValue) : isFieldValue(value))) return false
+    if (typeof value === 'string' ? !fieldValue.test(value) : !areFieldValues(value)) return false
   }
   return true
 }
 
-function isFieldValue(value: unknown): boolean {
-  return typeof value === 'string' && fieldValue.test(value)
+function areFieldValues(values: unknown): boolean {
+  return Array.isArray(values) && values.every((value) => typeof value === 'string' && fieldValue.test(value))
 }

@@ -1,7 +1,15 @@
 // Composes the stages, outermost first, with the dispatcher innermost.
 import type { Call } from '../call/call.js'
 import type { CallControl } from '../call/call-control.js'
-import { beginDispatch, endAt, endDispatch, keepLast, lastOutcome } from '../call/control-operations.js'
+import {
+  beginDispatch,
+  endAt,
+  endDispatch,
+  hasFindings,
+  isStopped,
+  lastOutcome,
+  lastPromise,
+} from '../call/control-operations.js'
 import { isErrorCode, isRefusal } from '../call/errors.js'
 import { isPending, type MaybePromise } from '../call/maybe-promise.js'
 import { failed, isStream, type Outcome, unsentOutcome } from '../call/outcome.js'
@@ -34,15 +42,15 @@ export function compose(stages: readonly PlacedStage[], dispatch: Dispatch): Run
 
 /** A stage with all stages inside it. */
 function layer(name: string, stage: Stage, inner: Run): Run {
+  const conclude = concludeOf(name)
   return (call) => {
     let passed: MaybePromise<Outcome> | undefined
     let isOver = false
     const next: Next = () => {
       if (passed !== undefined) return internal(new Error(`stage ${name} called next() twice`))
-      const isStopped = !call.isUninterrupted
-      if (isOver || (isStopped && call.isSettled))
+      if (isOver || (call[isStopped] && call.isSettled))
         return internal(new Error(`stage ${name} called next() after its end`))
-      passed = (isStopped ? call.endedBefore() : undefined) ?? inner(call)
+      passed = (call[isStopped] ? call.endedBefore() : undefined) ?? inner(call)
       return passed
     }
     let waiting: Promise<Outcome>
@@ -54,41 +62,66 @@ function layer(name: string, stage: Stage, inner: Run): Run {
       else if (isPending(returned)) waiting = Promise.resolve(returned)
       else {
         isOver = true
-        return concluded(call, name, returned, passed)
+        return conclude(call, returned, passed)
       }
     } catch (thrown) {
       isOver = true
-      return concluded(call, name, thrownBy(call, name, thrown, passed), passed)
+      return conclude(call, thrownBy(call, name, thrown, passed), passed)
     }
     const ended: Promise<Outcome> = waiting.then(
       (value) => {
         isOver = true
-        return call[keepLast](ended, concluded(call, name, value, passed))
+        return conclude(call, value, passed, ended)
       },
       (thrown: unknown) => {
         isOver = true
-        return call[keepLast](ended, concluded(call, name, thrownBy(call, name, thrown, passed), passed))
+        return conclude(call, thrownBy(call, name, thrown, passed), passed, ended)
       },
     )
     return ended
   }
 }
 
-/** The outcome of a stage that has ended with `value`, once the stages inside it have. */
-function concluded(
+/**
+ * The outcome of a stage that has ended with `value`, under the findings, once the stages inside it have ended. `ended` is
+ * the promise that has this outcome: the stage outside need not wait for it again.
+ */
+type Conclude = (
   call: CallControl,
-  name: string,
   value: unknown,
   passed: MaybePromise<Outcome> | undefined,
-): MaybePromise<Outcome> {
-  if (passed === undefined) {
-    call[endAt](name)
-    return call.underFindings(checked(name, value))
+  ended?: Promise<Outcome>,
+) => MaybePromise<Outcome>
+
+function concludeOf(name: string): Conclude {
+  const conclude: Conclude = (call, value, passed, ended) => {
+    let outcome: Outcome
+    if (passed === undefined) {
+      call[endAt](name)
+      outcome = call.underFindings(checked(name, value))
+    } else {
+      let inside: Outcome
+      if (passed instanceof Promise || isPending(passed)) {
+        if (passed !== call[lastPromise] || call[lastOutcome] === undefined)
+          return whenEnded(call, name, passed).then((known) => conclude(call, value, known))
+        inside = call[lastOutcome]
+      } else inside = passed
+      const returned = value === inside ? inside : checked(name, value)
+      outcome = call[hasFindings] ? call.underFindings(returned) : returned
+      if (outcome !== inside && isStreamed(inside) && !isStreamed(outcome))
+        call.abort('CANCELLED', 'The response is not read.')
+    }
+    if (ended !== undefined) {
+      call[lastPromise] = ended
+      call[lastOutcome] = outcome
+    }
+    return outcome
   }
-  if (!(passed instanceof Promise || isPending(passed))) return underRules(call, name, value, passed)
-  const inside = call[lastOutcome](passed)
-  if (inside !== undefined) return underRules(call, name, value, inside)
-  return whenEnded(call, name, passed).then((outcome) => underRules(call, name, value, outcome))
+  return conclude
+}
+
+function isStreamed(outcome: Outcome): boolean {
+  return outcome.kind === 'completed' && isStream(outcome.body)
 }
 
 /** The outcome for what a stage has thrown. */
@@ -119,16 +152,6 @@ function whenEnded(call: Call, name: string, passed: Promise<Outcome>): Promise<
   return ended
 }
 
-/** The outcome `value` of a stage, under the findings; `inside` is the checked outcome of `next()`. */
-function underRules(call: CallControl, name: string, value: unknown, inside: Outcome): Outcome {
-  const outcome = call.underFindings(value === inside ? inside : checked(name, value))
-  if (outcome === inside || inside.kind !== 'completed' || !isStream(inside.body)) return outcome
-  if (outcome.kind !== 'completed' || !isStream(outcome.body)) {
-    call.abort('CANCELLED', 'The response is not read.')
-  }
-  return outcome
-}
-
 function checked(name: string, value: unknown): Outcome {
   try {
     return outcomeIn(value) ?? internal(new Error(`${name} returned what is not an outcome`))
@@ -148,11 +171,13 @@ function dispatcherLayer(dispatch: Dispatch): Run {
     }
     try {
       const sending = refusal ?? dispatch(call)
-      if (!isPending(sending)) return call[endDispatch](checked(name, sending))
-      const waiting = sending instanceof Promise ? sending : Promise.resolve(sending)
+      let waiting: Promise<Outcome>
+      if (sending instanceof Promise) waiting = sending
+      else if (isPending(sending)) waiting = Promise.resolve(sending)
+      else return call[endDispatch](checked(name, sending))
       const ended: Promise<Outcome> = waiting.then(
-        (value) => call[keepLast](ended, call[endDispatch](checked(name, value))),
-        (thrown: unknown) => call[keepLast](ended, call[endDispatch](outcomeOf(call, name, thrown))),
+        (value) => call[endDispatch](checked(name, value), ended),
+        (thrown: unknown) => call[endDispatch](outcomeOf(call, name, thrown), ended),
       )
       return ended
     } catch (thrown) {

@@ -95,7 +95,7 @@ export class Pipeline {
   run(call: CallControl): Promise<Outcome> {
     this.#observer?.began(call)
     const running = this.#run(call)
-    if (!isPending(running)) return Promise.resolve(ended(call, running))
+    if (!(running instanceof Promise || isPending(running))) return Promise.resolve(ended(call, running))
     return new Promise((resolve, reject) => new Ending(call, running, resolve, reject))
   }
 }

@@ -1,6 +1,6 @@
 // Wraps the operations of a store: with a deadline, a check of their results, and one error for every failure.
 import { Refusal } from '../call/errors.js'
-import { after, attempt } from '../call/maybe-promise.js'
+import { attempt, isPending } from '../call/maybe-promise.js'
 import { messageOf } from '../json/message.js'
 import type { StoreLifecycle } from '../plugin/store-lifecycle.js'
 import type { Clock, Logger, Meter } from '../plugin/tokens.js'
@@ -92,15 +92,22 @@ export function guarded<T extends StoreLifecycle>(
       throw failure(cause)
     }
     Reflect.set(own, key, (...args: never[]): unknown => {
-      const run = (): unknown => after(Reflect.apply(method, store, args) as unknown, checked)
-      if (deadline === undefined) return attempt(run, refuse)
+      const apply = (): unknown => Reflect.apply(method, store, args)
+      if (deadline === undefined) {
+        try {
+          const result = apply()
+          return isPending(result) ? result.then(checked).catch(refuse) : checked(result)
+        } catch (cause) {
+          return refuse(cause)
+        }
+      }
       // A failed undo is counted and logged as a failure of the store.
       const undoLate = (late: unknown) =>
         void attempt(
           () => undo?.(own, late, ...args),
           () => undefined,
         )
-      return deadline.run(async () => run(), undoLate).catch(refuse)
+      return deadline.run(async () => checked(await apply()), undoLate).catch(refuse)
     })
   }
   const ready = () => (deadline?.isHanging ? `the ${name} does not respond` : store.ready?.())

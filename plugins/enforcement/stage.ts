@@ -73,11 +73,12 @@ export class EnforcementStage implements Stage {
     return after(this.#ruleFor(call), (rule) => {
       call.set(verdict, rule)
       if (call.isNoted) this.#explain(call, rule)
-      if (call.findings.length === 0) return next()
-      const denial = judge(call.findings, rule, this.#escalation !== undefined)
+      const { findings } = call
+      if (findings.length === 0) return next()
+      const denial = judge(findings, rule, this.#escalation !== undefined)
       if (denial !== undefined) return denial
       if (call.get(judgedOnly) !== undefined) return this.#judgeOnly(call, rule, next)
-      const confirming = withEffect(call.findings, rule, 'confirm')
+      const confirming = withEffect(findings, rule, 'confirm')
       const sent = confirming === undefined ? next : () => this.#confirm(call, confirming, next)
       return this.#escalation === undefined ? sent() : this.#escalate(this.#escalation, call, rule, sent)
     })

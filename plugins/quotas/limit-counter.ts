@@ -1,5 +1,5 @@
 // Counts limited calls; `failure_mode` decides about them while the store is down.
-import { after, attempt, type CountedLimit, type LimitUse, type MaybePromise } from '@svc/core'
+import { after, attempt, type CountedLimit, isPending, type LimitUse, type MaybePromise } from '@svc/core'
 import type { QuotasConfig } from './config.js'
 import type { LimitsInUse } from './limits-in-use.js'
 import { countOneByOne, isRefused } from './store/count-one-by-one.js'
@@ -41,16 +41,21 @@ export class LimitCounter {
    */
   count(tenant: string, limits: readonly CountedLimit[]): MaybePromise<readonly Counted[] | undefined> {
     const store = this.#store
-    return attempt(
-      () =>
-        after(store.countCall?.(tenant, limits) ?? countOneByOne(store, tenant, limits), (uses) =>
-          forEachUse(limits, uses, (limit, use) => this.#counted(tenant, limit, use)),
-        ),
-      (error) => {
-        if (this.#failureMode === 'closed') throw error
-        return this.#local && this.#inProcess(tenant, limits, this.#local)
-      },
-    )
+    const recover = (error: unknown) => {
+      if (this.#failureMode === 'closed') throw error
+      return this.#local && this.#inProcess(tenant, limits, this.#local)
+    }
+    try {
+      const uses = store.countCall?.(tenant, limits) ?? countOneByOne(store, tenant, limits)
+      if (isPending(uses)) return uses.then((counted) => this.#all(tenant, limits, counted)).catch(recover)
+      return this.#all(tenant, limits, uses)
+    } catch (error) {
+      return recover(error)
+    }
+  }
+
+  #all(tenant: string, limits: readonly CountedLimit[], uses: readonly LimitUse[]): Counted[] {
+    return forEachUse(limits, uses, (limit, use) => this.#counted(tenant, limit, use))
   }
 
   #counted(tenant: string, limit: CountedLimit, use: LimitUse): Counted {

@@ -6,6 +6,7 @@ import {
   type Call,
   failed,
   identity,
+  isPending,
   judgedOnly,
   type Limit,
   limits,
@@ -98,13 +99,12 @@ export class QuotasStage implements Stage {
           headers: { 'retry-after': '1' },
         }),
     )
-    return after(refused, (refusal) => {
-      return after(refusal ?? next(), (outcome) => {
-        // If properties follow a spread, V8 gives the object a new hidden class each time.
-        const headers: ResponseHeaders = Object.assign({}, outcome.headers)
-        count.usage.addTo(headers, clock.now(), call.sent)
-        return { ...outcome, headers }
-      })
+    const passed = isPending(refused) ? refused.then((refusal) => refusal ?? next()) : (refused ?? next())
+    return after(passed, (outcome) => {
+      // If properties follow a spread, V8 gives the object a new hidden class each time.
+      const headers: ResponseHeaders = Object.assign({}, outcome.headers)
+      count.usage.addTo(headers, clock.now(), call.sent)
+      return { ...outcome, headers }
     })
   }
 

@@ -1,5 +1,5 @@
 // Counts a call with one operation for each limit, for stores without `countCall`.
-import { after, attempt, type CountedLimit, firstResult, type LimitUse, type MaybePromise } from '@svc/core'
+import { after, type CountedLimit, isPending, type LimitUse, type MaybePromise } from '@svc/core'
 import { instantOf, type QuotaStore } from './token-bucket.js'
 
 type Store = Pick<QuotaStore, 'takeToken' | 'incrDaily' | 'refundDaily'>
@@ -11,21 +11,44 @@ export function countOneByOne(
   limits: readonly CountedLimit[],
   now?: number,
 ): MaybePromise<readonly LimitUse[]> {
-  const uses: LimitUse[] = []
-  const counting = attempt(
-    () =>
-      firstResult(limits, (limit) =>
-        after(countOne(store, tenant, limit, now), (use) => {
-          uses.push(use)
-          return isRefused(limit, use) ? uses : undefined
-        }),
-      ),
-    async (error) => {
-      await refundDays(store, tenant, limits, uses)
-      throw error
-    },
-  )
-  return after(counting, () => uses)
+  return countFrom({ store, tenant, limits, now, uses: [] })
+}
+
+interface Counting {
+  readonly store: Store
+  readonly tenant: string
+  readonly limits: readonly CountedLimit[]
+  readonly now: number | undefined
+  readonly uses: LimitUse[]
+}
+
+function countFrom(counting: Counting): MaybePromise<readonly LimitUse[]> {
+  const { store, tenant, limits, now, uses } = counting
+  try {
+    for (let i = uses.length; i < limits.length; i++) {
+      const limit = limits[i] as CountedLimit
+      const use = countOne(store, tenant, limit, now)
+      if (isPending(use)) {
+        return use.then(
+          (counted) => {
+            uses.push(counted)
+            return isRefused(limit, counted) ? uses : countFrom(counting)
+          },
+          (error: unknown) => refunded(counting, error),
+        )
+      }
+      uses.push(use)
+      if (isRefused(limit, use)) break
+    }
+    return uses
+  } catch (error) {
+    return refunded(counting, error)
+  }
+}
+
+async function refunded({ store, tenant, limits, uses }: Counting, error: unknown): Promise<never> {
+  await refundDays(store, tenant, limits, uses)
+  throw error
 }
 
 function countOne(

@@ -118,7 +118,7 @@ export class SvcAppender {
     const parts = { queues: this.#queues, directory: this.#directory, status: this.#status }
     const commit = new GroupCommit({
       ...parts,
-      monotonic: () => clock.monotonic(),
+      monotonic: clock.monotonic.bind(clock),
       sign: (message) => signer.sign(message),
     })
     this.#intake = new RecordIntake({
