@@ -3,9 +3,8 @@ import { resolve, tokens } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import type { KeyReader } from '@svc/core/secret'
 import type { DependencyContainer } from 'tsyringe'
-import type { CreateUseLimit } from '../budget/use-limit.js'
 import { AllowedHosts } from '../http/allowed-hosts.js'
-import { type ConnectionSource, HttpServer } from '../http/server.js'
+import { HttpServer } from '../http/server.js'
 import { type GatewayMetrics, gatewayMetrics } from '../metrics/gateway-metrics.js'
 import { adminMetrics } from '../metrics/metric-table.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
@@ -38,15 +37,8 @@ interface WatchedGateway {
   readonly console: () => Promise<AdminConsole>
   /** `directories` are those of `KeyReader`. */
   keyReader(directories: readonly string[] | undefined): KeyReader
-  /** The parts that a worker gets from the main process. */
-  readonly link?: AdminLink | undefined
-}
-
-interface AdminLink {
-  readonly createLimit: CreateUseLimit
-  connections(listener: 'admin'): ConnectionSource
-  /** The metrics of all workers in the text format. */
-  metrics(): Promise<string>
+  /** Metrics of all processes of the gateway in the text format; absent if it is one. */
+  readonly metrics?: (() => Promise<string>) | undefined
 }
 
 export class Admin {
@@ -57,7 +49,6 @@ export class Admin {
   #server: HttpServer | undefined
   #handler: AdminHandler | undefined
   #certificates: Certificates | undefined
-  #link: AdminLink | undefined
 
   constructor(config: AdminConfig, container: DependencyContainer, watched: WatchedGateway) {
     const metrics = resolve(container, gatewayMetrics)
@@ -65,7 +56,7 @@ export class Admin {
     this.#config = config
     this.#container = container
     this.#keyReader = (directories) => watched.keyReader(directories)
-    const text = () => watched.link?.metrics() ?? metrics.text()
+    const text = () => watched.metrics?.() ?? metrics.text()
     const metricsText = { contentType: metrics.contentType, text }
     const operations = allOperations(watched.operations, { metrics: metricsText, console: watched.console })
     this.#parts = {
@@ -79,7 +70,6 @@ export class Admin {
       operations,
       console: watched.console,
     }
-    this.#link = watched.link
   }
 
   /** Resolves to its URL. Rejects if the address is in use or not of this machine, or the certificate is not valid. */
@@ -91,7 +81,6 @@ export class Admin {
     this.#handler = handler
     // The hosts that count after a reload has removed the admin section.
     const initialHosts = new AllowedHosts(this.#config)
-    const link = this.#link
     this.#server = new HttpServer(
       { ...limits, host, port },
       (message, response) => handler.handle(message, response),
@@ -100,9 +89,6 @@ export class Admin {
         allowsHost: (name) => (activePolicy().authorizer?.hosts ?? initialHosts).has(name),
         hostsKey: 'admin.allowedHosts',
         certificates: this.#certificates,
-        connections: link?.connections('admin'),
-        // Apart from those of calls, which have the same names.
-        createLimit: link && ((name, max) => link.createLimit(`admin ${name}`, max)),
       },
     )
     return (await this.#server.listen()).url

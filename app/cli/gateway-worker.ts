@@ -1,19 +1,25 @@
-// The program of a worker of `svc gateway --workers`; the main process starts it.
+// The program of a worker of `svc gateway --workers`; the supervisor starts it.
 import { runWorker } from '../workers/worker.js'
 import { placesAtTerminal } from './gateway-terminal.js'
 import { processIo } from './io.js'
 import { openGateway } from './open-gateway.js'
 
-runWorker(async ({ count, number, policy, isPreset, output, options }, link) => {
-  const source = typeof policy === 'string' ? { policyYaml: policy } : { policyObject: policy }
+runWorker(async ({ options, output, isPreset, isWatching, ...worker }, link) => {
   const opened = await openGateway(processIo(), output, {
-    settings: { ...options, ...source },
-    worker: { count, number, link },
+    settings: options,
+    sharesAdmin: isPreset,
+    worker: { ...worker, link },
   })
-  await opened.gateway.ready()
-  const effective = await opened.builder.policy()
-  opened.output.follow(() =>
-    placesAtTerminal(effective, isPreset ? undefined : options.policyFile, undefined),
-  )
-  return { ...opened, logger: opened.output.logger }
+  const { gateway, builder } = opened
+  await gateway.ready()
+  const effective = await builder.policy()
+  const file = isPreset ? undefined : options.policyFile
+  opened.output.follow(() => placesAtTerminal(effective, file, undefined))
+  if (isWatching && file !== undefined) gateway.watchPolicy(file)
+  return {
+    logger: opened.output.logger,
+    reloadFile: (cause) => gateway.reloadFile(cause),
+    metrics: opened.metrics,
+    close: opened.close,
+  }
 })

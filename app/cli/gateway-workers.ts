@@ -1,74 +1,77 @@
-// `svc gateway --workers`: the main process, which starts the workers and keeps the ports.
+// `svc gateway --workers`: the supervisor, which keeps the ports and starts the workers.
 import { CORE_VERSION } from '@svc/core'
-import { GatewayBuilder, withWorkers } from '../gateway/builder.js'
+import { asWorker, GatewayBuilder } from '../gateway/builder.js'
 import { listenAdmin } from '../gateway/listen-admin.js'
 import type { GatewaySettings } from '../gateway/options.js'
 import { listenerUrl } from '../http/listen.js'
 import { openTelemetry } from '../telemetry/open-telemetry.js'
-import { GatewayWorkers } from '../workers/gateway-workers.js'
+import { lockPort, type PortLock, requireSharedPorts } from '../workers/port-lock.js'
+import { Supervisor } from '../workers/supervisor.js'
 import { exportLines, type GatewayOutput, type OutputFlags } from './gateway-terminal.js'
 
 export interface SeveralWorkers {
   readonly count: number
   readonly settings: Pick<GatewaySettings, 'policyFile' | 'policyYaml' | 'port' | 'sec0Dir'>
   readonly isPreset: boolean
-  readonly flags: OutputFlags
+  readonly flags: OutputFlags & { readonly watch?: true }
 }
 
-/** Resolves when all workers serve. Rejects with `PolicyError`, or with the reason why a worker or a port cannot start. */
+/** Resolves when all workers listen. Rejects with `PolicyError`, or with the reason why a worker or a port cannot start. */
 export async function startWorkers(
   { count, settings, isPreset, flags }: SeveralWorkers,
   output: GatewayOutput,
 ) {
+  requireSharedPorts()
   const { logger } = output
-  const { policyYaml: given, ...options } = settings
+  const { port: given, ...options } = settings
   // Mistakes are reported here, once, and not by every worker.
-  const builder = new GatewayBuilder(settings, withWorkers(count))
-  const policy = await builder.policy()
-  const telemetry = await openTelemetry(process.env, { version: CORE_VERSION, process: 'main' }, logger)
-  // The main process sees no call, so its lines have nothing of callers that could be redacted.
+  const builder = new GatewayBuilder(settings, asWorker({ count, number: 0, ports: {} }))
+  const { admin, server, port } = (await builder.policy()).host
+  const telemetry = await openTelemetry(process.env, { version: CORE_VERSION, process: 'supervisor' }, logger)
+  // The supervisor sees no call, so its lines have nothing of callers that could be redacted.
   exportLines(output, telemetry, () => undefined)
-  const workers = new GatewayWorkers({
-    module: new URL('./gateway-worker.js', import.meta.url),
-    settings: {
-      options,
-      count,
-      policy: given ?? policy.texts.at(-1) ?? '',
-      ...(isPreset ? { isPreset } : {}),
-      output: { ...(flags.quiet && { quiet: true }), ...(flags.logLevel && { logLevel: flags.logLevel }) },
-    },
-    check: (source) => builder.policyFrom(source),
-    readFile: () => builder.readPolicyFile(),
-    clock: { now: () => Date.now(), monotonic: () => performance.now() },
-    logger,
-  })
-  if (telemetry !== undefined) workers.addMetricsTo(telemetry.metrics.registry)
-  try {
-    await workers.start()
-    const { host, port, server } = { ...policy.host, host: policy.host.server.host }
-    const { admin } = policy.host
-    const adminPort =
-      admin && (await listenAdmin(() => workers.listen('admin', admin), { isShared: isPreset, logger }))
-    const adminUrl =
-      adminPort === undefined
-        ? undefined
-        : listenerUrl(admin?.host ?? '', adminPort, admin?.tls !== undefined)
-    const listening = await workers.listen('calls', { host, port })
-    const url = listenerUrl(host, listening, server.tls !== undefined)
-    return {
-      workers,
-      builder,
-      listening: { url, adminUrl },
-      /** Rejects if a worker did not end cleanly. */
-      async close(): Promise<void> {
-        const isClean = await workers.close()
-        await telemetry?.close()
-        if (!isClean) throw new Error('a worker did not end cleanly')
-      },
-    }
-  } catch (error) {
-    await workers.close()
+  const locks: PortLock[] = []
+  const lock = async (at: Parameters<typeof lockPort>[0]): Promise<number> => {
+    const held = await lockPort(at)
+    locks.push(held)
+    return held.port
+  }
+  let supervisor: Supervisor | undefined
+  /** Rejects if a worker did not end cleanly. */
+  const close = async (): Promise<void> => {
+    const isClean = await supervisor?.close()
+    await Promise.all(locks.map((held) => held[Symbol.asyncDispose]()))
     await telemetry?.close()
+    if (isClean === false) throw new Error('a worker did not end cleanly')
+  }
+  try {
+    const calls = await lock({ host: server.host, port: given ?? port })
+    const adminPort = admin && (await listenAdmin(() => lock(admin), { isShared: isPreset, logger }))
+    const { quiet, logLevel } = flags
+    supervisor = new Supervisor({
+      module: new URL('./gateway-worker.js', import.meta.url),
+      settings: {
+        options,
+        count,
+        ports: { calls, ...(adminPort === undefined ? {} : { admin: adminPort }) },
+        isPreset,
+        isWatching: flags.watch === true,
+        output: { ...(quiet && { quiet }), ...(logLevel === undefined ? {} : { logLevel }) },
+      },
+      clock: { monotonic: () => performance.now() },
+      logger,
+    })
+    if (telemetry !== undefined) supervisor.addMetricsTo(telemetry.metrics.registry)
+    await supervisor.start()
+    const adminUrl =
+      admin && adminPort !== undefined
+        ? listenerUrl(admin.host, adminPort, admin.tls !== undefined)
+        : undefined
+    const listening = { url: listenerUrl(server.host, calls, server.tls !== undefined), adminUrl }
+    return { supervisor, builder, listening, close }
+  } catch (error) {
+    // The error says more than that a worker was killed.
+    await close().catch(() => undefined)
     throw error
   }
 }

@@ -2,12 +2,11 @@
 import { resolve } from 'node:path'
 import type { Logger } from '@svc/core'
 import { ALL_SERVERS_PATH } from '@svc/core/http'
-import { messageOf } from '@svc/core/json'
 import { formatNameSegment } from '@svc/core/match'
 import { Command, Option } from 'commander'
 import type { GatewayBuilder } from '../gateway/builder.js'
 import type { GatewaySettings } from '../gateway/options.js'
-import type { ReloadCause, ReloadedPolicy } from '../gateway/reload-records.js'
+import type { ReloadCause } from '../gateway/reload-records.js'
 import type { Preset } from '../presets/preset-policy.js'
 import { type PreparedPreset, preparePreset } from '../presets/preset-start.js'
 import { parseTarget } from '../presets/target-argument.js'
@@ -88,7 +87,6 @@ async function run(flags: GatewayFlags, command: Command, io: CliIo): Promise<vo
     const { url, adminUrl } = listening
     // A supervisor that waits for this line may send a signal at once, so the handlers must be installed.
     obeySignals(running, flags.policy, output.logger)
-    if (flags.watch === true && flags.policy !== undefined) running.watchPolicy(flags.policy)
     const servers = endpointsOf(url, Object.keys(builder.host.targets))
     const effective = await builder.policy()
     const facts = { url, adminUrl, ...(preset && { endpoints: servers, log: preset.logDir }) }
@@ -104,10 +102,10 @@ async function run(flags: GatewayFlags, command: Command, io: CliIo): Promise<vo
   }
 }
 
-/** A gateway in this process, or its workers. */
+/** A gateway in this process, or the supervisor of several. */
 interface RunningGateway {
-  reloadFile(cause: ReloadCause): Promise<ReloadedPolicy>
-  watchPolicy(file: string): void
+  /** Loads the file of the policy; the gateway logs what comes of it. */
+  reload(cause: ReloadCause): void
   /** Rejects if it did not end cleanly. */
   close(): Promise<void>
   readonly builder: GatewayBuilder
@@ -118,7 +116,7 @@ interface RunningGateway {
 async function startOne(
   settings: GatewaySettings,
   isPreset: boolean,
-  flags: OutputFlags,
+  flags: GatewayFlags,
   io: CliIo,
 ): Promise<RunningGateway> {
   // Without a policy all gateways of the user share the port for approvals, and what waits for one.
@@ -127,9 +125,10 @@ async function startOne(
     sharesAdmin: isPreset,
   })
   const listening = await gateway.ready()
+  if (flags.watch === true && flags.policy !== undefined) gateway.watchPolicy(flags.policy)
   return {
-    reloadFile: (cause) => gateway.reloadFile(cause),
-    watchPolicy: (file) => gateway.watchPolicy(file),
+    // The gateway logs why it was refused.
+    reload: (cause) => void gateway.reloadFile(cause).catch(() => undefined),
     close,
     builder,
     output,
@@ -140,20 +139,8 @@ async function startOne(
 async function startSeveral(several: SeveralWorkers, io: CliIo): Promise<RunningGateway> {
   const { startWorkers } = await import('./gateway-workers.js')
   const output = new GatewayOutput(io.outLine, 1, several.flags)
-  const { workers, builder, listening, close } = await startWorkers(several, output)
-  const end = (error: unknown): void => {
-    output.logger.error({ reason: messageOf(error) }, 'the gateway ends')
-    void close().finally(() => process.exit(1))
-  }
-  workers.failed.catch(end)
-  return {
-    reloadFile: (cause) => workers.reloadFile(cause),
-    watchPolicy: (file) => workers.watchPolicy(file),
-    close,
-    builder,
-    output,
-    listening,
-  }
+  const { supervisor, ...running } = await startWorkers(several, output)
+  return { ...running, output, reload: () => supervisor.reload() }
 }
 
 async function countOf({ workers = 1 }: GatewayFlags): Promise<number> {
@@ -221,8 +208,6 @@ function obeySignals(gateway: RunningGateway, file: string | undefined, logger: 
   process.on('SIGINT', drain)
   process.on('SIGHUP', (signal) => {
     if (file === undefined) return drain(signal)
-    gateway.reloadFile({ by: signal }).catch(() => {
-      // The gateway logs why it was refused.
-    })
+    gateway.reload({ by: signal })
   })
 }

@@ -1,11 +1,12 @@
 // Opens the gateway of a process of `svc gateway`: its output, its telemetry, its settings.
 import { bind, CORE_VERSION, type Logger, resolveOptional, tokens } from '@svc/core'
-import { GatewayBuilder, withWorkers } from '../gateway/builder.js'
+import { asWorker, GatewayBuilder } from '../gateway/builder.js'
 import type { GatewaySettings } from '../gateway/options.js'
 import { Gateway } from '../gateway/start.js'
 import type { WorkerLink } from '../gateway/worker-link.js'
 import { gatewayMetrics } from '../metrics/gateway-metrics.js'
 import { openTelemetry } from '../telemetry/open-telemetry.js'
+import type { WorkerSettings } from '../workers/messages.js'
 import { exportLines, GatewayOutput, type OutputFlags } from './gateway-terminal.js'
 import type { CliIo } from './io.js'
 
@@ -13,8 +14,8 @@ export interface GatewayOpening {
   readonly settings: GatewaySettings
   /** If another process has the port for approvals, the gateway starts without one. */
   readonly sharesAdmin?: boolean
-  /** Set in a worker. */
-  readonly worker?: { readonly count: number; readonly number: number; readonly link: WorkerLink }
+  /** Set in one of several processes. */
+  readonly worker?: Pick<WorkerSettings, 'count' | 'number' | 'ports'> & { readonly link: WorkerLink }
 }
 
 /** Throws `PolicyError` if the configuration is wrong; the gateway may start, or not, after this. */
@@ -39,7 +40,7 @@ export async function openGateway(
         output.bindTo(container)
       },
     },
-    worker && withWorkers(worker.count, worker.number),
+    worker && asWorker(worker),
   )
   exportLines(output, telemetry, () => builder.redactor)
   const gateway = new Gateway(builder, { sharesAdmin, ...(worker && { link: worker.link }) })

@@ -1,26 +1,17 @@
-// The facts that each process of a gateway alone knows about itself. Operators see the facts of all processes together.
+// The facts that a process of a gateway knows about itself, for operators.
 import type { LimitInUse } from '@svc/core'
 import type { Pipeline } from '@svc/core/pipeline'
 import type { RecentCall } from '../metrics/stage-metrics.js'
 import type { ProcessState } from '../stdio-targets/server-pool.js'
 
-/** Values survive JSON; null stands for what the process does not know. */
 export interface ProcessFacts {
   /** The waits of a recent call, by its span. */
-  recentCall(spanId: string): RecentCall | null
+  recentCall(spanId: string): RecentCall | undefined
   limitsInUse(): readonly LimitInUse[]
   healthParts(): readonly HealthPart[]
-  /** The state of a target's processes; null for targets that are not commands, and in workers that do not run them. */
-  stateOf(server: string): ProcessState | null
+  /** The state of a target's processes; undefined for targets that are not commands. */
+  stateOf(server: string): ProcessState | undefined
 }
-
-/** Asks all processes; null for each that does not respond. */
-export type AskProcesses<Facts extends Record<keyof Facts, (...args: never[]) => unknown>> = <
-  Name extends keyof Facts,
->(
-  name: Name,
-  ...args: Parameters<Facts[Name]>
-) => Promise<readonly (ReturnType<Facts[Name]> | null)[]>
 
 export interface HealthPart {
   /** The stage, with its store. */

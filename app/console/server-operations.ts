@@ -7,13 +7,13 @@ import { canonicalBase } from '../http/public-url.js'
 import type { HostConfig } from '../policy/config.js'
 import { targetOf } from '../upstream/target.js'
 import type { PolicyInForce } from './policy-operations.js'
-import type { AskProcesses, ProcessFacts } from './process-facts.js'
+import type { ProcessFacts } from './process-facts.js'
 
 interface GatewayParts {
   inForce(): PolicyInForce
   /** The URL at which callers reach the gateway. */
   url(): Promise<string>
-  readonly ask: AskProcesses<ProcessFacts>
+  readonly facts: Pick<ProcessFacts, 'stateOf'>
 }
 
 const serverSchema = z.object({
@@ -52,12 +52,11 @@ export function serversOperation(gateway: GatewayParts): Operation {
       const servers = await Promise.all(
         Object.entries(targets).map(async ([server, target]): Promise<ServersJson['servers'][number]> => {
           const review = reviews?.find((one) => one.server === server)
-          const states = await gateway.ask('stateOf', server)
           return {
             server,
             kind: typeof target !== 'string' ? 'stdio' : targetOf(target).isMcp ? 'mcp' : 'http',
             address: await addressWithoutSecrets(target),
-            ...(states.find((state) => state !== null) ?? { state: 'unknown' }),
+            ...(gateway.facts.stateOf(server) ?? { state: 'unknown' }),
             changed: reviews === undefined ? null : (review?.definitions.length ?? 0),
           }
         }),

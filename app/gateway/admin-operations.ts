@@ -9,7 +9,6 @@ import { showCall } from '../console/calls/show-call.js'
 import { eventsOperation } from '../console/events/operation.js'
 import { healthOperation } from '../console/health-operation.js'
 import { type PolicyInForce, policyOperations, type ReadServers } from '../console/policy-operations.js'
-import type { AskProcesses } from '../console/process-facts.js'
 import { clientsOperation, serversOperation } from '../console/server-operations.js'
 import { ServerTools } from '../console/server-tools.js'
 import { statusOperation } from '../console/status-operation.js'
@@ -22,7 +21,6 @@ import { logOperations } from '../log/operations.js'
 import type { Policy } from '../policy/config.js'
 import type { GatewayBlocks } from './gateway-blocks.js'
 import type { GatewayFacts } from './gateway-facts.js'
-import { statusOfAll } from './gateway-shadow.js'
 import { definitionOperations, reloadOperation, shadowOperation } from './operations.js'
 import type { ReloadCause, ReloadedPolicy } from './reload-records.js'
 
@@ -38,7 +36,7 @@ export interface OperatedGateway {
   url(): Promise<string>
   /** The tools that a command lists; undefined if it does not run for all callers. */
   listCommand(server: string, address: string): Promise<ListedTools | undefined>
-  readonly ask: AskProcesses<GatewayFacts>
+  readonly facts: GatewayFacts
   reloadFile(cause: ReloadCause): Promise<ReloadedPolicy>
 }
 
@@ -76,15 +74,15 @@ export function gatewayOperations(gateway: OperatedGateway): Operation[] {
       loadText: (text) => gateway.loadText(text),
       serversOf: knownServers,
     }),
-    healthOperation(gateway.ask),
+    healthOperation(gateway.facts),
     serversOperation(gateway),
     clientsOperation(gateway),
     ...callOperations(() => gateway.url()),
-    showCall(gateway.ask),
+    showCall(gateway.facts),
     eventsOperation,
     statusOperation,
     reloadOperation((cause) => gateway.reloadFile(cause)),
-    shadowOperation(async () => statusOfAll(await gateway.ask('shadow'))),
+    shadowOperation(() => gateway.facts.shadow()),
     ...definitionOperations(() => gateway.container()),
   ]
 }

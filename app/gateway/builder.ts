@@ -35,7 +35,7 @@ import { gatewayMetrics } from '../metrics/gateway-metrics.js'
 import { noticeMetrics, shadowMetrics, stdioMetrics } from '../metrics/metric-table.js'
 import { WebhookNotices } from '../notices/webhook-notices.js'
 import { AdminAuthorizer, AdminToken } from '../policy/admin-authorizer.js'
-import { checkHost } from '../policy/check-host.js'
+import { checkHost, checkSharedHost } from '../policy/check-host.js'
 import { type HostConfig, hostSchema, type Policy } from '../policy/config.js'
 import { callersOf, type PolicyPlace, policyHost, policyPlace } from '../policy/facts.js'
 import { pluginContext } from '../policy/plugin-context.js'
@@ -61,9 +61,26 @@ export interface PolicyAdaptation {
 
 const asGiven: PolicyAdaptation = { host: (host) => host, callers: callersOf, texts: (texts) => texts }
 
-/** Adapts a policy to a gateway of several processes, of which this one has the number `worker`. */
-export function withWorkers(workers: number, worker = 0): PolicyAdaptation {
-  return { ...asGiven, workers, isSilent: worker > 0 }
+/** The process of a gateway of several, of which the first logs the warnings of policies. */
+interface WorkerPlace {
+  readonly count: number
+  readonly number: number
+  /** The ports, which the policy may leave open. */
+  readonly ports: { readonly calls?: number; readonly admin?: number }
+}
+
+/** Adapts a policy to one of several processes that listen on the same port. */
+export function asWorker({ count, number, ports: { calls, admin } }: WorkerPlace): PolicyAdaptation {
+  return {
+    ...asGiven,
+    workers: count,
+    isSilent: number > 0,
+    host: (host) => ({
+      ...host,
+      port: calls ?? host.port,
+      admin: host.admin && { ...host.admin, port: admin ?? host.admin.port },
+    }),
+  }
 }
 
 /** Adapts a policy to a pipeline without a listener: a program passes calls to it, or requests of a server of its own. */
@@ -215,7 +232,10 @@ export class GatewayBuilder {
         isForSeveral: Object.keys(host.targets).length === 0,
         ...several,
       }),
-      checkHost: (host: HostConfig) => checkHost(adaptHost(host), this.#place(host), callers(host)),
+      checkHost: (host: HostConfig) => [
+        ...checkHost(adaptHost(host), this.#place(host), callers(host)),
+        ...(workers === undefined ? [] : checkSharedHost(host)),
+      ],
       plugins: this.#plugins,
       bindings: this.#bindings,
       env: this.#env,

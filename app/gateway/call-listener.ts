@@ -1,7 +1,6 @@
 // The port for callers: its HTTP server, router and certificates.
 import { resolve, tokens } from '@svc/core'
 import { messageOf } from '@svc/core/json'
-import { limitInProcess } from '../budget/use-limit.js'
 import { LimitedLogger } from '../http/limited-logger.js'
 import { HttpServer } from '../http/server.js'
 import type { McpProxy } from '../mcp/proxy.js'
@@ -12,7 +11,6 @@ import { Certificates } from '../tls/certificates.js'
 import type { UpstreamDispatcher } from '../upstream/dispatcher.js'
 import type { GatewayBuilder } from './builder.js'
 import type { Policies } from './policies.js'
-import type { WorkerLink } from './worker-link.js'
 
 /** Longest wait for handlers after their connections were closed. */
 const closeMs = 1_000
@@ -22,8 +20,8 @@ export interface CallListenerParts {
   readonly policies: Policies
   readonly mcp: McpProxy
   readonly upstream: UpstreamDispatcher
-  /** Set in a worker. */
-  readonly link?: WorkerLink | undefined
+  /** Whether other processes may listen on the port too. */
+  readonly reusePort: boolean
   readonly draining: () => boolean
   /** Warnings for the operator about the other listener and the targets. */
   warnings(): string[]
@@ -49,12 +47,10 @@ export const noListener: Listener = {
 
 /** `warnings` are those of the listener itself. */
 export function createRouter(host: HostConfig, parts: CallListenerParts, warnings: () => string[]): Router {
-  const { builder, policies, mcp, upstream, link } = parts
+  const { builder, policies, mcp, upstream } = parts
   const { bindings, logger } = builder
   const { server, tenant } = host
   const clock = resolve(bindings, tokens.Clock)
-  const createLimit = link?.createLimit ?? limitInProcess
-  const limitOf = (what: string, max: number) => new TenantCallLimit(createLimit(what, max), what)
   return new Router({
     clock,
     ids: resolve(bindings, tokens.Ids),
@@ -67,11 +63,9 @@ export function createRouter(host: HostConfig, parts: CallListenerParts, warning
     isHandshakeOnly: server.mcp.revisions === 'handshake',
     mcp,
     upstream,
-    tenantCallLimit: limitOf('calls in flight', server.maxCallsPerTenant),
-    tenantStreamLimit: limitOf('streams open', server.maxStreamsPerTenant),
-    tenantConnections: new TenantConnections(
-      createLimit('connections of a tenant', server.maxConnectionsPerTenant),
-    ),
+    tenantCallLimit: new TenantCallLimit(server.maxCallsPerTenant, 'calls in flight'),
+    tenantStreamLimit: new TenantCallLimit(server.maxStreamsPerTenant, 'streams open'),
+    tenantConnections: new TenantConnections(server.maxConnectionsPerTenant),
     activePolicy: () => policies.current,
     draining: parts.draining,
     warnings: () => [...warnings(), ...parts.warnings()],
@@ -80,7 +74,7 @@ export function createRouter(host: HostConfig, parts: CallListenerParts, warning
 
 /** Rejects if a certificate is not valid. Does not listen yet. */
 export async function openCallListener(host: HostConfig, parts: CallListenerParts): Promise<Listener> {
-  const { builder, policies, link } = parts
+  const { builder, policies, reusePort } = parts
   const { server, port } = host
   const { bindings, logger } = builder
   const clock = resolve(bindings, tokens.Clock)
@@ -103,8 +97,7 @@ export async function openCallListener(host: HostConfig, parts: CallListenerPart
       isProxy: (address) => policies.current.publicUrl.isProxy(address),
       meter: resolve(bindings, tokens.Meter),
       certificates,
-      connections: link?.connections('calls'),
-      createLimit: link?.createLimit,
+      reusePort,
     },
   )
   return {

@@ -1,7 +1,6 @@
 // Creates the listener for operators of a gateway, with what they may ask of it.
 import type { MaybePromise } from '@svc/core'
 import { Admin } from '../admin/admin.js'
-import type { AskProcesses } from '../console/process-facts.js'
 import type { ListedTools } from '../doctor/tool-access.js'
 import type { SessionBinding } from '../mcp/session-binding.js'
 import type { SharedState } from '../mcp/shared-state.js'
@@ -28,14 +27,14 @@ interface AdministeredGateway {
   reloadFile(cause: ReloadCause): Promise<ReloadedPolicy>
   readonly state: SharedState
   sessions(): MaybePromise<SessionBinding>
-  readonly ask: AskProcesses<GatewayFacts>
-  /** Set in a worker. */
+  readonly facts: GatewayFacts
+  /** Set if the gateway has several processes. */
   readonly link: WorkerLink | undefined
   readonly blocking: GatewayBlocks
 }
 
 export function createAdmin(host: HostConfig, config: AdminConfig, gateway: AdministeredGateway): Admin {
-  const { builder, policies, blocking, draining, state, sessions, ask, link } = gateway
+  const { builder, policies, blocking, draining, state, sessions, facts, link } = gateway
   return new Admin(config, builder.bindings, {
     activePolicy: () => policies().current,
     draining,
@@ -50,27 +49,30 @@ export function createAdmin(host: HostConfig, config: AdminConfig, gateway: Admi
       loadText: (text) => builder.policyFrom(text),
       blocking: () => blocking,
       url: () => gateway.url(),
-      ask,
+      facts,
       listCommand: (server, address) => listCommand(gateway, server, address),
-      reloadFile: (cause) => gateway.reloadFile(cause),
+      reloadFile: async (cause) => {
+        const change = await gateway.reloadFile(cause)
+        link?.reloadOthers()
+        return change
+      },
     }),
     blockOf: (caller) => blocking.blocks.refusalOf(caller),
     console: lazyConsole(builder.bindings, state, sessions),
     keyReader: (directories) => builder.keyReader(host, directories),
-    link,
+    metrics: link && (() => link.metrics()),
   })
 }
 
 /** Starts nothing: only a process that runs, for all callers, is asked. */
 async function listCommand(
-  { policies, servers, ask }: AdministeredGateway,
+  { policies, servers, facts }: AdministeredGateway,
   server: string,
   address: string,
 ): Promise<ListedTools | undefined> {
   const target = policies().policy.host.targets[server]
   if (typeof target !== 'object' || target.isolate !== 'gateway') return undefined
-  const states = await ask('stateOf', server)
-  if (!states.some((state) => state?.state === 'up')) return undefined
+  if (facts.stateOf(server)?.state !== 'up') return undefined
   const { listToolsOver } = await import('../doctor/listed-tools.js')
   return listToolsOver(servers(), server, address)
 }

@@ -5,7 +5,7 @@ import { messageOf } from '@svc/core/json'
 import type { DependencyContainer } from 'tsyringe'
 import type { Policy } from '../policy/config.js'
 import { readPolicyText } from '../policy/policy-text.js'
-import { type ShadowReport, sumOf } from '../policy-shadow/differences.js'
+import type { ShadowReport } from '../policy-shadow/differences.js'
 import type { Shadow } from '../policy-shadow/shadow.js'
 import type { GatewayBuilder } from './builder.js'
 
@@ -13,15 +13,6 @@ import type { GatewayBuilder } from './builder.js'
 export type ShadowStatus =
   | { readonly policy: string; readonly error: string }
   | ({ readonly policy: string } & ShadowReport)
-
-/** The status of all processes of a gateway that respond; undefined if their policy names no shadow policy. */
-export function statusOfAll(statuses: readonly (ShadowStatus | null)[]): ShadowStatus | undefined {
-  const known = statuses.filter((one) => one !== null)
-  const [first, ...more] = known.filter((one): one is ShadowStatus & ShadowReport => !('error' in one))
-  if (first === undefined) return known[0]
-  // One that has just started is still loading the candidate.
-  return { policy: first.policy, ...sumOf([first, ...more]) }
-}
 
 export class GatewayShadow {
   readonly #file: string

@@ -134,7 +134,7 @@ const shadowSchema = z.object({
 export type ShadowJson = z.output<typeof shadowSchema>
 
 /** `status` returns undefined if the policy in force names no shadow policy. */
-export function shadowOperation(status: () => Promise<object | undefined>): Operation {
+export function shadowOperation(status: () => object | undefined): Operation {
   return operation({
     method: 'GET',
     path: '/api/policy/shadow',
@@ -143,7 +143,7 @@ export function shadowOperation(status: () => Promise<object | undefined>): Oper
     access: 'auditor',
     response: shadowSchema,
     async run() {
-      const shadow = await status()
+      const shadow = status()
       if (shadow !== undefined) return shadow
       throw new Refusal(
         'TARGET_NOT_FOUND',

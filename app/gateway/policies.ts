@@ -13,15 +13,6 @@ import type { GatewayBuilder } from './builder.js'
 import { GatewayShadow } from './gateway-shadow.js'
 import { type ReloadCause, type ReloadedPolicy, recordRefusal, recordReload } from './reload-records.js'
 
-/** A policy whose stages have started: either it is recorded and put in force, or they stop. */
-export interface PreparedPolicy {
-  readonly policy: Policy
-  /** Rejects with `Refusal` (`AUDIT_UNAVAILABLE`): then it must not be put in force. */
-  record(): Promise<ReloadedPolicy>
-  commit(): void
-  discard(): Promise<void>
-}
-
 interface InForce {
   readonly active: ActivePolicy
   readonly policy: Policy
@@ -136,45 +127,31 @@ export class Policies {
   ): Promise<{ policy: Policy; change: ReloadedPolicy }> {
     const reloading = this.#reloading.then(async () => {
       try {
-        const { policy, record, commit, discard } = await this.prepareReload(read(), cause)
+        const policy = await this.#builder.policyFrom(read())
+        const { container, commit, stop } = await this.#prepare(policy)
         try {
-          const change = await record()
+          const { policy: old } = this.#inForce
+          const change: ReloadedPolicy = {
+            policy_sha256: policy.sha256,
+            previous_sha256: old.sha256,
+            by: cause.by,
+            ...(await this.#summaryOf(old, policy)),
+          }
+          await recordReload(container, change, cause)
           commit()
           return { policy, change }
         } catch (error) {
-          await discard()
+          await stop()
           throw error
         }
       } catch (error) {
-        await this.recordRefusal(error, cause)
+        await this.#recordRefusal(error, cause)
         throw error
       }
     })
     // The caller gets the error; the next reload ignores it.
     this.#reloading = reloading.catch(() => undefined)
     return reloading
-  }
-
-  /** Loads a policy and starts its stages; one at a time. Rejects as `activate` does, or with `PolicyError`. */
-  async prepareReload(source: string | Record<string, unknown>, cause: ReloadCause): Promise<PreparedPolicy> {
-    const policy = await this.#builder.policyFrom(source)
-    const { container, commit, stop } = await this.#prepare(policy)
-    return {
-      policy,
-      commit,
-      discard: stop,
-      record: async () => {
-        const { policy: old } = this.#inForce
-        const change: ReloadedPolicy = {
-          policy_sha256: policy.sha256,
-          previous_sha256: old.sha256,
-          by: cause.by,
-          ...(await this.#summaryOf(old, policy)),
-        }
-        await recordReload(container, change, cause)
-        return change
-      },
-    }
   }
 
   /** The comparison decides nothing, so that its error does not refuse the policy. */
@@ -194,7 +171,7 @@ export class Policies {
   }
 
   /** Records that the policy in force stays. Never rejects. */
-  async recordRefusal(error: unknown, cause: ReloadCause): Promise<void> {
+  async #recordRefusal(error: unknown, cause: ReloadCause): Promise<void> {
     try {
       await recordRefusal(this.current.container, error, cause)
     } catch (err) {

@@ -12,7 +12,6 @@ import {
 import type { DependencyContainer } from 'tsyringe'
 import type { Admin } from '../admin/admin.js'
 import type { Blocks } from '../blocks/blocks.js'
-import { listenerUrl } from '../http/listen.js'
 import type { SessionBinding } from '../mcp/session-binding.js'
 import { SharedState } from '../mcp/shared-state.js'
 import { gatewayMetrics } from '../metrics/gateway-metrics.js'
@@ -23,15 +22,15 @@ import { Announcements } from './announcements.js'
 import { GatewayBuilder } from './builder.js'
 import { type CallListenerParts, type Listener, openCallListener } from './call-listener.js'
 import { type GatewayBlocks, gatewayBlocks } from './gateway-blocks.js'
-import { askOne, type GatewayFacts, gatewayFacts } from './gateway-facts.js'
+import { gatewayFacts } from './gateway-facts.js'
 import type { GatewayHandle, Listening } from './gateway-handle.js'
 import { listenAdmin } from './listen-admin.js'
 import type { GatewayOptions, GatewaySettings } from './options.js'
-import { Policies, type PreparedPolicy } from './policies.js'
+import { Policies } from './policies.js'
 import { causeOfWatch, watchPolicy } from './policy-watch.js'
 import type { ReloadCause, ReloadedPolicy } from './reload-records.js'
-import { createDispatcher, createMcpProxy, createServers, createSharedServers } from './upstreams.js'
-import type { ListenerName, PolicySource, WorkerLink } from './worker-link.js'
+import { createDispatcher, createMcpProxy, createServers } from './upstreams.js'
+import type { WorkerLink } from './worker-link.js'
 
 /**
  * Starts a gateway. Throws at once if the configuration of a built-in section is wrong (`PolicyError` lists every
@@ -55,14 +54,8 @@ interface GatewayParts {
   readonly openListener?: OpenListener
   /** If another process has the port of the admin listener, this gateway starts without one. */
   readonly sharesAdmin?: boolean
-  /** Set in a worker. */
+  /** Set if the gateway has several processes. */
   readonly link?: WorkerLink
-}
-
-/** A policy that a worker has prepared for a reload. */
-interface PreparedReload extends Pick<PreparedPolicy, 'record' | 'discard'> {
-  /** `change` is for the worker that announces the reload. */
-  commit(change: ReloadedPolicy | undefined): Promise<void>
 }
 
 export class Gateway implements GatewayHandle {
@@ -83,8 +76,6 @@ export class Gateway implements GatewayHandle {
   #ready: Promise<Listening>
   #closing: Promise<void> | undefined
   #watching: NodeJS.Timeout | undefined
-  /** In a worker, once the main process listens. */
-  #sharedUrl: string | undefined
 
   constructor(builder: GatewayBuilder, parts: GatewayParts = {}) {
     this.#builder = builder
@@ -113,7 +104,7 @@ export class Gateway implements GatewayHandle {
     return this.#closing
   }
 
-  /** The store that workers share if the policy has none that all gateways share. */
+  /** The store that the processes of this host share if the policy has none that all gateways share. */
   get #hostStore(): OpenSharedStore | undefined {
     if (this.#parts.link === undefined) return undefined
     const directory = join(this.#builder.stateDir(requireStarted(this.#host)), 'workers')
@@ -135,9 +126,7 @@ export class Gateway implements GatewayHandle {
     this.#metrics = this.#createMetrics()
     const memory = { state: this.#state, sessions: () => this.#sessionBinding(host) }
     const upstream = createDispatcher(bindings, server)
-    const local = createServers(bindings, server, upstream)
-    const { link } = this.#parts
-    const servers = link === undefined ? local : await createSharedServers(local, server, link.commands)
+    const servers = createServers(bindings, server, upstream)
     const calls = this.#metrics?.calls
     const policies = new Policies(this.#builder, server.drainMs, calls, servers, blocking.stage)
     const mcp = createMcpProxy(bindings, server, servers, memory)
@@ -155,13 +144,13 @@ export class Gateway implements GatewayHandle {
       const adminUrl = await listenAdmin(async () => admin?.listen(), { isShared, logger })
       if (adminUrl !== undefined) this.#builder.approvalPages.listening(Number(new URL(adminUrl).port))
       this.#listener = await openListener(host, {
-        link,
+        reusePort: this.#parts.link !== undefined,
         builder: this.#builder,
         policies,
         mcp,
         upstream,
         draining: () => this.#closing !== undefined,
-        warnings: () => [blocking, admin, servers, link].flatMap((part) => part?.warnings() ?? []),
+        warnings: () => [blocking, admin, servers].flatMap((part) => part?.warnings() ?? []),
       })
       const listening = await this.#listener.listen()
       return { ...listening, ...(adminUrl === undefined ? {} : { adminUrl }) }
@@ -184,35 +173,25 @@ export class Gateway implements GatewayHandle {
 
   /** Its code is loaded if the policy has such a listener. */
   async #createAdmin(host: HostConfig, blocking: GatewayBlocks): Promise<Admin | undefined> {
-    if (host.admin === undefined) return undefined
-    const { createAdmin } = await import('./create-admin.js')
     const { link } = this.#parts
+    if (host.admin === undefined || link?.hasAdmin === false) return undefined
+    const { createAdmin } = await import('./create-admin.js')
     return createAdmin(host, host.admin, {
       builder: this.#builder,
       policies: () => requireStarted(this.#policies),
       draining: () => this.#closing !== undefined,
-      url: async () => this.#sharedUrl ?? (await this.#ready).url,
+      url: async () => (await this.#ready).url,
       reloadFile: (cause) => this.reloadFile(cause),
       state: this.#state,
       sessions: () => this.#sessionBinding(host),
-      ask: link === undefined ? askOne(this.facts) : (name, ...args) => link.ask(name, ...args),
+      facts: gatewayFacts(() => ({
+        policies: requireStarted(this.#policies),
+        servers: requireStarted(this.#servers),
+      })),
       servers: () => requireStarted(this.#servers),
       link,
       blocking,
     })
-  }
-
-  /** The facts that this process alone knows. */
-  readonly facts: GatewayFacts = gatewayFacts(() => ({
-    policies: requireStarted(this.#policies),
-    servers: requireStarted(this.#servers),
-  }))
-
-  /** Tells a worker the port on which the main process listens, which the policy may leave open. */
-  listeningOn(listener: ListenerName, port: number): void {
-    const { server } = requireStarted(this.#host)
-    if (listener === 'admin') this.#builder.approvalPages.listening(port)
-    else this.#sharedUrl = listenerUrl(server.host, port, server.tls !== undefined)
   }
 
   /** One key for the gateway's life, created when the first session begins. */
@@ -233,13 +212,12 @@ export class Gateway implements GatewayHandle {
 
   async reload(source: string | Record<string, unknown>): Promise<void> {
     const cause = { by: 'code' }
-    await (this.#parts.link?.reload(source, cause) ?? this.#reload(() => source, cause))
+    await this.#reload(() => source, cause)
   }
 
   /** Loads the file of the policy anew. Rejects as `reload` does, and with `PolicyError` if it cannot be read. */
   reloadFile(cause: ReloadCause): Promise<ReloadedPolicy> {
-    const { link } = this.#parts
-    return link?.reload(undefined, cause) ?? this.#reload(() => this.#builder.readPolicyFile(), cause)
+    return this.#reload(() => this.#builder.readPolicyFile(), cause)
   }
 
   /**
@@ -257,7 +235,7 @@ export class Gateway implements GatewayHandle {
     })
   }
 
-  async #reload(read: () => PolicySource, cause: ReloadCause): Promise<ReloadedPolicy> {
+  async #reload(read: () => string | Record<string, unknown>, cause: ReloadCause): Promise<ReloadedPolicy> {
     await this.#ready
     if (this.#closing !== undefined) throw new Error('the gateway is closing')
     try {
@@ -270,29 +248,9 @@ export class Gateway implements GatewayHandle {
     }
   }
 
-  /** Does the first part of a reload of a worker. Rejects if the policy is not valid or cannot start. */
-  async prepareReload(source: PolicySource, cause: ReloadCause): Promise<PreparedReload> {
-    await this.#ready
-    const prepared = await requireStarted(this.#policies).prepareReload(source, cause)
-    return {
-      ...prepared,
-      commit: (change) => {
-        prepared.commit()
-        return this.#reloaded(prepared.policy, change)
-      },
-    }
-  }
-
-  /** Records and announces, for a worker, that the gateway keeps its policy. */
-  async announceRefusal(error: Error, cause: ReloadCause): Promise<void> {
-    await this.#policies?.recordRefusal(error, cause)
-    this.#announcements.refused(error, cause)
-  }
-
-  /** Without `change` another worker announces it. */
-  async #reloaded({ host }: Policy, change: ReloadedPolicy | undefined): Promise<void> {
+  async #reloaded({ host }: Policy, change: ReloadedPolicy): Promise<void> {
     await Promise.all([this.#listener?.refresh(), this.#admin?.refresh()])
-    if (change !== undefined) this.#announcements.reloaded(change, requireStarted(this.#host), host)
+    this.#announcements.reloaded(change, requireStarted(this.#host), host)
   }
 
   async #close(): Promise<void> {

@@ -9,10 +9,9 @@ import type { McpServers } from '../mcp/servers.js'
 import type { SessionBinding } from '../mcp/session-binding.js'
 import type { SharedState } from '../mcp/shared-state.js'
 import type { HostConfig } from '../policy/config.js'
-import { StdioServers, type TargetServers } from '../stdio-targets/servers.js'
+import { StdioServers } from '../stdio-targets/servers.js'
 import { type UpstreamDispatcher, upstreamDispatcher } from '../upstream/dispatcher.js'
 import { UndiciDispatcher } from '../upstream/undici.js'
-import type { WorkerLink } from './worker-link.js'
 
 /** A larger response streams; a smaller one is held back until its record is durable. */
 const wholeUpToBytes = 1024 * 1024
@@ -52,21 +51,6 @@ export function createServers(
     client: gatewayImplementation,
     maxMessageBytes: server.maxResponseBytes,
     responseTimeoutMs: server.upstreamTimeoutMs,
-  })
-}
-
-/** The same in a worker. */
-export async function createSharedServers(
-  local: StdioServers,
-  server: HostConfig['server'],
-  commands: WorkerLink['commands'],
-): Promise<TargetServers> {
-  const { SharedServers } = await import('../stdio-targets/shared-servers.js')
-  return new SharedServers({
-    local,
-    ...commands,
-    maxMessageBytes: server.maxResponseBytes,
-    drainMs: server.drainMs,
   })
 }
 

@@ -2,8 +2,7 @@
 // and the number of open connections of one address.
 import type { ServerResponse } from 'node:http'
 import { isIPv6, type Socket } from 'node:net'
-import type { MaybePromise } from '@svc/core'
-import { takeWhileOpen, type UseLimit } from '../budget/use-limit.js'
+import type { UseLimit } from '../budget/use-limit.js'
 
 /**
  * Requests without a response on one connection (pipelining, RFC 9112 §9.3.2). Each may have a response of a mebibyte
@@ -128,11 +127,11 @@ export class AddressConnections {
   }
 
   /** Counts the connection until it closes; false if its client has as many as it may have. */
-  admit(socket: RemoteSocket): MaybePromise<boolean> {
+  admit(socket: RemoteSocket): boolean {
     const { remoteAddress } = socket
     // A connection that has closed already has no address.
     if (remoteAddress === undefined || this.#isExempt(remoteAddress)) return true
-    return takeWhileOpen(this.#limit, networkOf(remoteAddress), socket)
+    return this.#limit.takeWhileOpen(networkOf(remoteAddress), socket)
   }
 }
 

@@ -1,5 +1,5 @@
 // Listens on an address. The errors say what to do.
-import type { AddressInfo, Server } from 'node:net'
+import type { AddressInfo, ListenOptions, Server } from 'node:net'
 
 const remedies = new Map([
   ['EADDRINUSE', 'the port is taken: end what listens there, or choose another port (0 picks a free one)'],
@@ -16,28 +16,22 @@ function listenError(error: NodeJS.ErrnoException, at: { host: string; port: num
   return Object.assign(explained, { code: error.code })
 }
 
-/** Resolves with the port. Rejects if the address is in use or not of this machine, with the `code` of the system's error. */
+/**
+ * Resolves with the port, which other processes may have too with `reusePort`. Rejects if the address is in use or not of
+ * this machine, with the `code` of the system's error.
+ */
 export function listenOn(
   server: Server,
-  at: { readonly host: string; readonly port: number },
+  at: { readonly host: string; readonly port: number; readonly reusePort?: boolean },
 ): Promise<number> {
   return new Promise((resolve, reject) => {
     const refuse = (error: NodeJS.ErrnoException): void => reject(listenError(error, at))
     server.once('error', refuse)
-    server.listen(at.port, at.host, () => {
+    const { host, port, reusePort = false } = at
+    // The option is newer than the oldest Node that the types are of.
+    server.listen({ host, port, reusePort } as ListenOptions, () => {
       server.off('error', refuse)
       resolve((server.address() as AddressInfo).port)
-    })
-  })
-}
-
-/** Listens on a socket of the file system. */
-export function listenOnPath(server: Server, path: string): Promise<void> {
-  return new Promise((resolve, reject) => {
-    server.once('error', reject)
-    server.listen(path, () => {
-      server.off('error', reject)
-      resolve()
     })
   })
 }

@@ -12,7 +12,7 @@ import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { after, attempt, denied, type Logger, type MaybePromise, type Meter } from '@svc/core'
 import { messageOf } from '@svc/core/json'
-import { type CreateUseLimit, limitInProcess, takeWhileOpen } from '../budget/use-limit.js'
+import { UseLimit } from '../budget/use-limit.js'
 import type { Certificates } from '../tls/certificates.js'
 import { refuseBodyOn } from './body.js'
 import { AddressConnections, Connections } from './connections.js'
@@ -38,18 +38,9 @@ interface ServerLimits {
   readonly keepAliveTimeoutMs: number
 }
 
-/** Connections that another process has accepted. */
-export interface ConnectionSource {
-  /** `accept` gets each connection, until `close`. */
-  open(accept: (socket: Socket) => void): void
-  close(): void
-}
-
 export interface ServerParts extends HostRule {
-  /** Absent: the server listens itself. */
-  readonly connections?: ConnectionSource | undefined
-  /** Creates the limits of connections; absent: they are those of this server alone. */
-  readonly createLimit?: CreateUseLimit | undefined
+  /** Whether other processes may listen on the port too; the system spreads connections over them. */
+  readonly reusePort?: boolean
   /** Absent: plain HTTP. The server watches and closes them. */
   readonly certificates?: Certificates | undefined
   /** Whether connections from an address belong to many clients, as a proxy's do; if absent, none. */
@@ -75,7 +66,6 @@ export class HttpServer {
   #connections: Connections
   #checkTimer: NodeJS.Timeout | undefined
   #onResponse: (this: ServerResponse) => void
-  #admit: (socket: Socket) => MaybePromise<boolean>
 
   constructor(limits: ServerLimits, handler: Handler, logger: Logger, parts: ServerParts = {}) {
     this.#limits = { ...defaultLimits, ...limits }
@@ -93,17 +83,20 @@ export class HttpServer {
       tls === undefined
         ? createServer(options)
         : createTlsServer({ ...options, ...tls, handshakeTimeout: limits.headersTimeoutMs })
-    if (parts.connections === undefined) this.#server.maxConnections = this.#limits.maxConnections
+    this.#server.maxConnections = this.#limits.maxConnections
     // One more than the limit is parsed, so that the excess is seen: node drops further headers silently.
     this.#server.maxHeadersCount = this.#limits.maxHeaders + 1
     this.#server.timeout = this.#limits.writeTimeoutMs
-    this.#admit = this.#createAdmission()
     this.#listenToServer(tls === undefined ? 'connection' : 'secureConnection')
   }
 
   #listenToServer(connected: 'connection' | 'secureConnection'): void {
     const server = this.#server as Server
-    if (this.#parts.connections === undefined) server.on('connection', this.#admit)
+    const { isProxy = () => false } = this.#parts
+    const byAddress = new AddressConnections(new UseLimit(this.#limits.maxConnectionsPerAddress), isProxy)
+    server.on('connection', (socket: Socket) => {
+      if (!byAddress.admit(socket)) this.#closeConnection(socket, 'its address has too many connections')
+    })
     // Node has closed it, as there are `maxConnections`.
     server.on('drop', () => this.#parts.meter?.count('svc_http_connections_closed_total'))
     server.on(connected, (socket: Socket) => socket.once('close', () => this.#connections.delete(socket)))
@@ -136,38 +129,6 @@ export class HttpServer {
       if (!this.#connections.isBusy(socket)) socket.destroy()
       else if (socket.writableLength > 0)
         this.#closeConnection(socket, 'the client does not read its response')
-    })
-  }
-
-  /** Returns whether a connection may be served; one that may not is closed. Limits that workers share are asked for first. */
-  #createAdmission(): (socket: Socket) => MaybePromise<boolean> {
-    const { connections, createLimit = limitInProcess, isProxy = () => false } = this.#parts
-    const { maxConnections, maxConnectionsPerAddress } = this.#limits
-    const byAddress = new AddressConnections(
-      createLimit('connections of an address', maxConnectionsPerAddress),
-      isProxy,
-    )
-    // Node counts those that it accepts itself.
-    const all = connections && createLimit('connections', maxConnections)
-    const admit = (socket: Socket, isAdmitted: boolean, reason: string): boolean => {
-      if (!isAdmitted) this.#closeConnection(socket, reason)
-      return isAdmitted
-    }
-    return (socket) =>
-      after(byAddress.admit(socket), (isAdmitted) => {
-        if (!admit(socket, isAdmitted, 'its address has too many connections')) return false
-        if (all === undefined) return true
-        return after(takeWhileOpen(all, '', socket), (isTaken) =>
-          admit(socket, isTaken, 'there are too many connections'),
-        )
-      })
-  }
-
-  #serveAdmitted(socket: Socket): void {
-    // Its server is to handle errors, and does not have it yet.
-    socket.on('error', () => socket.destroy())
-    void after(this.#admit(socket), (isAdmitted) => {
-      if (isAdmitted && !socket.destroyed) this.#server.emit('connection', socket)
     })
   }
 
@@ -227,11 +188,8 @@ export class HttpServer {
 
   /** Rejects if the address is in use or not of this machine, with the `code` of the system's error. */
   async listen(): Promise<{ port: number; url: string }> {
-    const { certificates, connections } = this.#parts
-    // Node sets up its time limits for connections when a server begins to listen.
-    if (connections !== undefined) this.#server.emit('listening')
-    const port = connections === undefined ? await listenOn(this.#server, this.#limits) : this.#limits.port
-    connections?.open((socket) => this.#serveAdmitted(socket))
+    const { certificates, reusePort = false } = this.#parts
+    const port = await listenOn(this.#server, { ...this.#limits, reusePort })
     certificates?.watch((context) => (this.#server as TlsServer).setSecureContext(context))
     this.#checkTimer = setInterval(() => this.#closeSlow(), checkIntervalMs).unref()
     return { port, url: listenerUrl(this.#limits.host, port, certificates !== undefined) }
@@ -245,7 +203,6 @@ export class HttpServer {
 
   /** Accepts no more connections; requests on open ones still get a response. */
   stopListening(): void {
-    this.#parts.connections?.close()
     if (this.#server.listening) this.#server.close()
     this.#server.closeIdleConnections()
   }

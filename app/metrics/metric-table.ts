@@ -23,7 +23,7 @@ export const ownMetrics = {
   },
   svc_calls_in_flight: { kind: 'gauge', help: 'Calls in flight, open streams included.' },
   svc_ready: { kind: 'gauge', help: '1 when the gateway can serve calls, like /readyz; else 0.' },
-  svc_workers: { kind: 'gauge', help: 'Workers that serve and respond, of a gateway that has several.' },
+  svc_workers: { kind: 'gauge', help: 'Workers that listen, of a gateway that has several.' },
   svc_worker_restarts_total: {
     kind: 'counter',
     help: 'Workers that ended and were replaced; what one counted since the last scrape is lost.',

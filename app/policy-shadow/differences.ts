@@ -81,23 +81,3 @@ export class Differences {
 function keyOf({ tool, in_force, shadow, reason }: Difference): string {
   return JSON.stringify([tool, in_force, shadow, reason])
 }
-
-/** The report of several processes with one candidate. */
-export function sumOf(reports: readonly [ShadowReport, ...ShadowReport[]]): ShadowReport {
-  const all = new Map<string, CountedDifference>()
-  for (const one of reports.flatMap(({ differences }) => differences)) {
-    const key = keyOf(one)
-    all.set(key, { ...one, ...all.get(key), calls: one.calls + (all.get(key)?.calls ?? 0) })
-  }
-  const total = (count: (report: ShadowReport) => number): number =>
-    reports.reduce((sum, report) => sum + count(report), 0)
-  return {
-    policy_sha256: reports[0].policy_sha256,
-    judged: total(({ judged }) => judged),
-    of: total(({ of }) => of),
-    failed: total(({ failed }) => failed),
-    unknown: total(({ unknown }) => unknown),
-    different: total(({ different }) => different),
-    differences: [...all.values()].sort((a, b) => b.calls - a.calls).slice(0, MAX_DIFFERENCES),
-  }
-}

@@ -32,6 +32,15 @@ export function checkHost(
   ]
 }
 
+/** The mistakes of a gateway of several processes: each would start the commands for itself. */
+export function checkSharedHost({ targets }: HostConfig): ConfigConflict[] {
+  const message =
+    'a command runs in one process, and with --workers there are several; use --workers 1, or a server over HTTP'
+  return Object.entries(targets).flatMap(([server, target]) =>
+    typeof target === 'string' ? [] : [{ path: ['targets', server], message }],
+  )
+}
+
 /** Warnings: the other servers work without the command. */
 function commands({ targets }: HostConfig, place: PolicyPlace | undefined): ConfigConflict[] {
   if (place === undefined) return []

@@ -174,12 +174,10 @@ export class CallHandler {
     const tenant = call.get(identity)?.tenant ?? this.#parts.tenant
     // A connection that has closed already has no address.
     if (http?.socket.remoteAddress !== undefined && !publicUrl.isProxy(http.socket.remoteAddress)) {
-      const admitted = this.#admit(http.socket, tenant, exchange)
-      if (admitted !== undefined) await admitted
+      this.#admit(http.socket, tenant, exchange)
     }
     const limit = endpoint.isStream?.() === true ? tenantStreamLimit : tenantCallLimit
-    const acquired = limit.acquire(tenant)
-    counted.add(isPending(acquired) ? await acquired : acquired)
+    counted.add(limit.acquire(tenant))
     const user = { owner: tenant, member: callerKey(call) }
     const room = roomForBody(exchange, user, maxBodyBytes, call.abortState)
     const release = isPending(room) ? await room : room
@@ -188,18 +186,16 @@ export class CallHandler {
     // Only the body says that it opens a stream.
     if (call.protocol !== 'mcp' || request.method !== LISTEN_METHOD) return request
     counted.release()
-    counted.add(await tenantStreamLimit.acquire(tenant))
+    counted.add(tenantStreamLimit.acquire(tenant))
     return request
   }
 
-  /** Throws or rejects with `Refusal` (`RATE_LIMITED`), and has the connection closed, if the tenant has too many. */
-  #admit(socket: Socket, tenant: string, exchange: ClientExchange): MaybePromise<void> {
-    return after(this.#parts.tenantConnections.admit(socket, tenant), (isAdmitted) => {
-      if (isAdmitted) return
-      // One of several calls for one request may come after the head of its response.
-      if (!exchange.isBegun) exchange.setHeader('connection', 'close')
-      throw new Refusal('RATE_LIMITED', 'The tenant has as many connections as it may have.')
-    })
+  /** Throws `Refusal` (`RATE_LIMITED`), and has the connection closed, if the tenant has too many. */
+  #admit(socket: Socket, tenant: string, exchange: ClientExchange): void {
+    if (this.#parts.tenantConnections.admit(socket, tenant)) return
+    // One of several calls for one request may come after the head of its response.
+    if (!exchange.isBegun) exchange.setHeader('connection', 'close')
+    throw new Refusal('RATE_LIMITED', 'The tenant has as many connections as it may have.')
   }
 
   #loggerOf(call: Call): Logger {

@@ -19,7 +19,7 @@ export interface TargetServers extends McpServers {
   keep(targets: Targets): Promise<void>
   /** Warnings for `/readyz`; the reasons are in the log. */
   warnings(): string[]
-  /** The state of a target that is a command; undefined for others, and in a worker that does not run its processes. */
+  /** The state of a target that is a command; undefined for others. */
   stateOf(server: string): ProcessState | undefined
   close(): Promise<void>
 }

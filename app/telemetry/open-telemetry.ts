@@ -63,8 +63,8 @@ const closeMs = 5_000
 
 interface Exporter {
   readonly version: string
-  /** The number of the worker in a gateway of several processes; the main process has no calls, and so no traces. */
-  readonly process?: number | 'main' | undefined
+  /** The number of the worker in a gateway of several processes; their supervisor has no calls, and so no traces. */
+  readonly process?: number | 'supervisor' | undefined
 }
 
 /** Undefined if the environment asks for none, or, with a warning, if the packages are not installed. */
@@ -73,7 +73,7 @@ export async function openTelemetry(
   { version, process }: Exporter,
   logger: Logger,
 ): Promise<Telemetry | undefined> {
-  const wanted = [...wantedSignals(env, logger)].filter((signal) => process !== 'main' || signal !== 'traces')
+  const wanted = [...wantedSignals(env, logger)].filter((signal) => process !== 'supervisor' || signal !== 'traces')
   if (wanted.length === 0) return undefined
   try {
     const [api, resources] = await Promise.all([

@@ -15,28 +15,28 @@ interface Family {
 type Families = Map<string, Family>
 
 export class MetricsOfWorkers {
-  #responding: () => readonly WorkerProcess[]
+  #serving: () => readonly WorkerProcess[]
   #last = new Map<number, Families>()
   /** Sums of the workers that have ended. */
   #ended: Families = new Map()
   #restarts = 0
   #own = new Registry()
 
-  /** `responding` returns the workers that respond. */
-  constructor(responding: () => readonly WorkerProcess[]) {
-    this.#responding = responding
+  /** `serving` returns the workers that listen. */
+  constructor(serving: () => readonly WorkerProcess[]) {
+    this.#serving = serving
     this.addOwnTo(this.#own)
   }
 
   /** Adds the metrics that no worker has. */
   addOwnTo(registry: Registry): void {
-    collectedGauge('svc_workers', registry, (workers) => workers.set(this.#responding().length))
+    collectedGauge('svc_workers', registry, (workers) => workers.set(this.#serving().length))
     collectedCounter('svc_worker_restarts_total', registry, (restarts) => restarts.inc(this.#restarts))
   }
 
   /** The metrics in the text format (version 0.0.4). */
   async text(): Promise<string> {
-    await Promise.all(this.#responding().map((worker) => this.#read(worker)))
+    await Promise.all(this.#serving().map((worker) => this.#read(worker)))
     const all: Families = new Map()
     add(all, this.#ended)
     for (const [worker, families] of this.#last) {
@@ -62,7 +62,7 @@ export class MetricsOfWorkers {
 
   /** If it does not respond, what it counted until the last time is kept. */
   async #read(worker: WorkerProcess): Promise<void> {
-    const text = await worker.ask('metrics')
+    const text = await worker.metrics()
     if (text !== null && worker.isServing) this.#last.set(worker.number, familiesIn(text))
   }
 }

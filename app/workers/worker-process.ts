@@ -1,73 +1,44 @@
-// One worker as the main process has it: a process, the calls to it, and its end.
+// A worker as its supervisor has it: a process, the calls to it, and its end.
 import { type ChildProcess, fork } from 'node:child_process'
-import type { Socket } from 'node:net'
 import { TimeoutError, withinLimit } from '@svc/core'
 import type { Calls } from '@svc/core/thread'
-import type { ListenerName } from '../gateway/worker-link.js'
-import { Liveness } from './liveness.js'
-import {
-  type ConnectionMessage,
-  callsTo,
-  type MainMethods,
-  policyMs,
-  responseMs,
-  type WorkerMethods,
-  type WorkerSettings,
-} from './messages.js'
+import { callsTo, responseMs, type SupervisorMethods, startMs, type WorkerMethods, type WorkerSettings } from './messages.js'
 
-/** The part of `GatewayWorkers` that one worker uses. */
-interface WorkerOwner {
-  methodsFor(worker: WorkerProcess): Omit<MainMethods, 'accepted'>
-  /** The worker is late, or responds again. */
-  onLiveness(): void
-  /** The worker has not responded for `seconds`, and is ended. */
-  onHung(worker: WorkerProcess, seconds: number): void
-}
+/** Questions without a response after which a worker hangs. Longer than a large policy takes to load. */
+const hungAfter = 30
 
-interface GivenConnection {
-  readonly socket: Socket
-  onFailure(): void
-}
-
-/** Why and how a worker ended. */
+/** Why a worker ended. */
 export interface WorkerEnd {
-  /** Its exit code; null if a signal ended it. */
+  /** The exit code; null if a signal ended it. */
   readonly code: number | null
   readonly signal: NodeJS.Signals | null
-  /** How long it had not responded, in milliseconds, if it was ended for that. */
-  readonly hungMs: number | undefined
+  /** Whether it was ended because it did not respond. */
+  readonly isHung?: true
 }
 
 export class WorkerProcess {
   readonly number: number
-  readonly calls: Calls<WorkerMethods>
   readonly ended: Promise<WorkerEnd>
-  /** Whether it gets connections and takes part in reloads. */
+  /** Whether it listens. */
   isServing = false
   #child: ChildProcess
-  #owner: WorkerOwner
-  #liveness: Liveness | undefined
-  #hungMs: number | undefined
-  /** The policies that it is loading, for which it may need longer. */
-  #loading = 0
-  #nextConnection = 0
-  /** Connections that the worker has not accepted yet. */
-  #given = new Map<number, GivenConnection>()
+  #calls: Calls<WorkerMethods>
+  #questions: NodeJS.Timeout | undefined
+  #isHung = false
+  #questionMs: number
 
-  constructor(module: URL, number: number, owner: WorkerOwner) {
+  /** `module` is run by the new process, which is asked every `questionMs` whether it responds. */
+  constructor(module: URL, number: number, methods: SupervisorMethods, questionMs = 1_000) {
     this.number = number
-    this.#owner = owner
+    this.#questionMs = questionMs
     this.#child = fork(module, [`worker ${number}`], { env: process.env })
-    // By then all messages that the worker sent before its end have arrived. Node does not always emit `disconnect`.
-    this.#child.once('close', () => {
-      for (const id of [...this.#given.keys()]) this.#takeBack(id)
-    })
+    this.#calls = callsTo<WorkerMethods>(this.#child, { ...methods })
     this.ended = new Promise((resolve) => {
       const end = (code: number | null, signal: NodeJS.Signals | null): void => {
         this.isServing = false
-        this.#liveness?.stop()
-        this.calls.end(new Error('a worker has ended'))
-        resolve({ code, signal, hungMs: this.#hungMs })
+        clearInterval(this.#questions)
+        this.#calls.end(new Error('a worker has ended'))
+        resolve({ code, signal, ...(this.#isHung && { isHung: true }) })
       }
       this.#child.once('exit', end)
       // A process that could not be created has no exit.
@@ -75,106 +46,59 @@ export class WorkerProcess {
         if (this.#child.pid === undefined) end(1, null)
       })
     })
-    this.calls = callsTo<WorkerMethods>(this.#child, {
-      ...owner.methodsFor(this),
-      accepted: (id: number) => {
-        // The worker has a handle of its own.
-        this.#given.get(id)?.socket.destroy()
-        this.#given.delete(id)
-      },
-    })
   }
 
   get pid(): number | undefined {
     return this.#child.pid
   }
 
-  /** Rejects with the reason why the worker cannot start; it ends then. */
+  /** Rejects with the reason why the worker cannot start; it is ended then. */
   async start(settings: Omit<WorkerSettings, 'number'>): Promise<void> {
+    const starting = this.#calls.call('start', { ...settings, number: this.number })
     try {
-      await this.call(policyMs, 'start', { ...settings, number: this.number })
+      await withinLimit(`the start of worker ${this.number}`, starting, startMs)
     } catch (error) {
-      this.kill()
+      this.signal('SIGKILL')
       throw error
     }
     this.isServing = true
-    this.#liveness = new Liveness({
-      ask: () => this.calls.call('respond'),
-      onChange: () => this.#owner.onLiveness(),
-      onHung: (seconds) => {
-        if (this.#loading > 0) return
-        this.#hungMs = seconds * 1_000
-        this.#owner.onHung(this, seconds)
-        this.kill()
-      },
-    })
-  }
-
-  /** Whether it gets connections: it serves, has not ended, and its event loop turns. */
-  get isResponding(): boolean {
-    return this.isServing && this.#child.connected && this.#liveness?.isLate === false
-  }
-
-  /** Calls a method of the worker. Rejects after `ms` milliseconds too; the worker may go on with it. */
-  call<Name extends keyof WorkerMethods>(
-    ms: number,
-    name: Name,
-    ...args: Parameters<WorkerMethods[Name]>
-  ): Promise<Awaited<ReturnType<WorkerMethods[Name]>>> {
-    return withinLimit(`${name} of worker ${this.number}`, this.calls.call(name, ...args), ms)
-  }
-
-  /** Rejects if the policy is not valid, cannot start, or takes too long. */
-  async prepare(...args: Parameters<WorkerMethods['prepare']>): Promise<void> {
-    this.#loading++
-    try {
-      await this.call(policyMs, 'prepare', ...args)
-    } finally {
-      this.#loading--
-    }
-  }
-
-  /** Hands a connection over, of which nothing was read. `onFailure` runs if the worker ends before it has it. */
-  give(listener: ListenerName, socket: Socket, onFailure: () => void): void {
-    const id = this.#nextConnection++
-    this.#given.set(id, { socket, onFailure })
-    const message: ConnectionMessage = { kind: 'connection', id, listener }
-    this.#child.send(message, socket, { keepOpen: true }, (error) => {
-      // Not at once: if all workers have ended, the next attempt fails as fast, and their ends must be noticed.
-      if (error !== null) setImmediate(() => this.#takeBack(id))
-    })
+    this.#watch()
   }
 
   /** Null if it does not respond in time, or has ended. */
-  async ask<Name extends 'metrics' | 'fact'>(
-    name: Name,
-    ...args: Parameters<WorkerMethods[Name]>
-  ): Promise<Awaited<ReturnType<WorkerMethods[Name]>> | null> {
-    if (!this.isResponding) return null
+  async metrics(): Promise<string | null> {
+    if (!this.isServing) return null
     try {
-      return await this.call(responseMs, name, ...args)
+      return await withinLimit(`worker ${this.number}`, this.#calls.call('metrics'), responseMs)
     } catch (error) {
       if (this.isServing && !(error instanceof TimeoutError)) throw error
       return null
     }
   }
 
-  #takeBack(id: number): void {
-    const given = this.#given.get(id)
-    this.#given.delete(id)
-    given?.onFailure()
+  signal(signal: NodeJS.Signals): void {
+    this.#child.kill(signal)
   }
 
-  /** Resolves when its calls have ended, its log is closed and it has exited. */
-  async close(): Promise<WorkerEnd> {
-    // If it ends before, the call is rejected, and the end says more.
-    await Promise.allSettled([this.calls.call('close')])
-    if (this.#child.connected) this.#child.disconnect()
-    return this.ended
-  }
-
-  kill(): void {
-    this.#liveness?.stop()
-    this.#child.kill('SIGKILL')
+  /**
+   * Ends the worker if its event loop stops: the system would go on giving it connections. Counts questions and not the
+   * time, so that seconds in which the supervisor itself does not run do not count.
+   */
+  #watch(): void {
+    let unanswered = 0
+    this.#questions = setInterval(() => {
+      if (unanswered++ === 0) {
+        // The calls to a worker that has ended are rejected, and its end has stopped the questions.
+        this.#calls.call('respond').then(
+          () => {
+            unanswered = 0
+          },
+          () => undefined,
+        )
+      } else if (unanswered > hungAfter) {
+        this.#isHung = true
+        this.signal('SIGKILL')
+      }
+    }, this.#questionMs)
   }
 }

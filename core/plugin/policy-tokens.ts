@@ -30,7 +30,7 @@ export interface PolicyHost {
   readonly tenant?: string
   /** Who can send calls: this machine, other machines too, or the program that has the pipeline; absent if not known. */
   readonly callers?: 'local' | 'remote' | 'program'
-  /** Number of processes of the gateway; absent if it is one. */
+  /** Number of processes that serve together under one supervisor; absent if it is one. */
   readonly workers?: number
   /** The names in `targets`; absent if they are not known. */
   readonly servers?: readonly string[]

@@ -37,7 +37,7 @@ export function bindSharedStore(
   if (sharedStore !== undefined) bindDefault(container, services.sharedStore, { useValue: sharedStore })
 }
 
-/** The mistake of a store in memory, at `path`, for a gateway of several processes. */
+/** The mistake of a store in memory, at `path`, for one of several processes that serve together. */
 export function checkForWorkers(
   adapter: unknown,
   path: ConfigConflict['path'],

@@ -2,6 +2,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { createInterface } from 'node:readline'
 import { endWithRunner } from './child-lifetime.js'
+import { sharingRuntime } from './runtimes.js'
 import { svc } from './svc.js'
 
 interface Line {
@@ -14,7 +15,7 @@ interface Line {
   readonly pid?: number
   readonly reason?: string
   readonly signal?: string
-  readonly hungMs?: number
+  readonly isHung?: true
 }
 
 /** Its log is read line by line; killed when disposed of, unless it has ended. */
@@ -26,14 +27,15 @@ export class Running implements AsyncDisposable {
   stderr = ''
   #lines: AsyncIterator<string>
 
-  /** `env` beside the test's own. `program` is the command, with the flags of Node before it. */
+  /** `env` beside the test's own. `program` is the command, with the flags of Node before it; `node` runs it. */
   constructor(
     args: string[],
     env: Readonly<Record<string, string>> = {},
     program: readonly string[] = [svc],
+    node = process.execPath,
   ) {
     this.child = endWithRunner(
-      spawn(process.execPath, [...program, 'gateway', ...args], {
+      spawn(node, [...program, 'gateway', ...args], {
         stdio: ['ignore', 'pipe', 'pipe'],
         env: { ...process.env, ...env },
       }),
@@ -73,4 +75,13 @@ export class Running implements AsyncDisposable {
     if (this.child.exitCode === null) this.child.kill('SIGKILL')
     await this.exit
   }
+}
+
+/** A gateway of two workers, on a version of Node that has them. */
+export function startWorkers(
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+  { node } = sharingRuntime(),
+): Running {
+  return new Running([...args, '--workers', '2'], env, [svc], node)
 }

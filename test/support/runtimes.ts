@@ -26,6 +26,13 @@ export function runtimes(): Runtime[] {
   return [{ version: process.versions.node, node: process.execPath }, ...others]
 }
 
+/** A version that lets several processes listen on one port: `npm test` itself may run on an older one. */
+export function sharingRuntime(major = '24'): Runtime {
+  const found = runtimes().find(({ version }) => version.startsWith(`${major}.`))
+  if (found === undefined) throw new Error(`Node ${major} is not among the versions of test/runtimes`)
+  return found
+}
+
 /** An environment in which `node`, and with it `npx`, is this runtime's. */
 export function pathOf({ node }: Runtime): { PATH: string } {
   return { PATH: `${dirname(node)}:${process.env['PATH'] ?? ''}` }

@@ -4,7 +4,7 @@ import { z } from 'zod'
 import { type Operation, type OperationRequest, operation } from '../../admin/operation.js'
 import { blockSchema } from '../../blocks/block.js'
 import { MAX_BLOCKS } from '../../blocks/blocks.js'
-import type { AskProcesses, ProcessFacts } from '../process-facts.js'
+import type { ProcessFacts } from '../process-facts.js'
 import { type CallRow, callRowOf, callRowSchema, readRecord } from './call-row.js'
 import { logDirectoryOf, ruleSchema } from './operations.js'
 
@@ -44,7 +44,7 @@ export type CallJson = z.output<typeof callSchema>
 
 type CallRequest = Pick<OperationRequest, 'access' | 'policy' | 'id'>
 
-export function showCall(ask: AskProcesses<ProcessFacts>): Operation {
+export function showCall(facts: Pick<ProcessFacts, 'recentCall'>): Operation {
   return operation({
     method: 'GET',
     path: '/api/calls/:id',
@@ -63,7 +63,7 @@ export function showCall(ask: AskProcesses<ProcessFacts>): Operation {
       const isSibling = (row: CallRow) =>
         row.kind === 'call' && row.trace_id === traceId && row.span_id !== spanId && maySee(access, row)
       const place = new Explainer(dir).placeOf(record)
-      const recent = (await ask('recentCall', spanId)).find((one) => one !== null)
+      const recent = facts.recentCall(spanId)
       const definition = await definitionOf(dir, record)
       // Reviewers of a tenant do not see what operators do.
       const block = access.readsAll ? await blockOf(dir, record.decided_by?.rule) : undefined

@@ -3,7 +3,6 @@ import type { AddressInfo } from 'node:net'
 import { type Call, callRequest, isRefusal } from '@svc/core'
 import { Pipeline } from '@svc/core/pipeline'
 import { expect } from 'chai'
-import { limitInProcess } from 'svc-sdk/internal/budget/use-limit'
 import { HttpClientExchange } from 'svc-sdk/internal/http/client-exchange'
 import { ActivePolicy } from 'svc-sdk/internal/policy/active-policy'
 import { hostSchema } from 'svc-sdk/internal/policy/config'
@@ -35,7 +34,7 @@ const endpoint: CallEndpoint = {
 describe('a call whose response has begun', () => {
   it('is refused as rate limited if its tenant has too many connections', async () => {
     const logger = keepingLogger()
-    const limit = new TenantCallLimit(limitInProcess('calls', 10), 'calls')
+    const limit = new TenantCallLimit(10, 'calls')
     let id = 0
     const ids = {
       traceId: () => String(++id).padStart(32, '0'),
@@ -49,7 +48,7 @@ describe('a call whose response has begun', () => {
       tenant: 'acme',
       tenantCallLimit: limit,
       tenantStreamLimit: limit,
-      tenantConnections: new TenantConnections(limitInProcess('connections', 0)),
+      tenantConnections: new TenantConnections(0),
       maxBodyBytes: 1_048_576,
       draining: () => false,
     })

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { generateKeyFile } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import { runSvc } from '../../support/command.js'
-import { Running } from '../../support/gateway-process.js'
+import { type Running, startWorkers } from '../../support/gateway-process.js'
 import { until } from '../../support/redis.js'
 import { startUpstream, type TestUpstream } from '../../support/upstream.js'
 import type { KillOrder, KillPoint } from './kill-at.js'
@@ -58,7 +58,7 @@ export class KilledWorkers implements AsyncDisposable {
     const order: KillOrder = { phase: FIRST_START, ...(at === undefined ? {} : { at }) }
     writeFileSync(join(home, 'kill'), JSON.stringify(order))
     const run = () =>
-      new Running(['--policy', join(home, 'policy.yaml'), '--workers', '2'], {
+      startWorkers(['--policy', join(home, 'policy.yaml')], {
         NODE_OPTIONS: `--import=${new URL('./kill-at.js', import.meta.url).href}`,
         SVC_TEST_KILL: join(home, 'kill'),
         SVC_TEST_DIR: join(home, '.svc'),
@@ -189,7 +189,7 @@ export class KilledWorkers implements AsyncDisposable {
         const before = this.#count(...results)
         writeFileSync(this.#file('policy.yaml'), policyOf(this.#upstream.url, ++this.#policies))
         this.#gateway.child.kill('SIGHUP')
-        await this.#until(() => isOver() || this.#count(...results) > before)
+        await this.#until(() => isOver() || this.#count(...results) > before + 1)
       }
     }
   }

@@ -20,7 +20,7 @@ process_cpu_seconds_total 7
 
 /** `metrics` is null for a worker that does not respond. */
 function worker(number: number, metrics: string | null): WorkerProcess {
-  return { number, isServing: true, ask: async () => metrics } as unknown as WorkerProcess
+  return { number, isServing: true, metrics: async () => metrics } as unknown as WorkerProcess
 }
 
 /** The samples, without lines that say what they mean. */

@@ -1,27 +1,14 @@
 import { expect } from 'chai'
-import type { WorkerProcess } from 'svc-sdk/internal/workers/worker-process'
-import { startWorker } from './started-worker.js'
+import { WorkerProcess } from 'svc-sdk/internal/workers/worker-process'
 
-describe('a fact that a worker is asked for', () => {
-  let worker: WorkerProcess
-
-  beforeEach(async () => {
-    worker = await startWorker(new URL('./failing-worker.js', import.meta.url))
-  })
-
-  afterEach(async () => {
-    worker.kill()
-    await worker.ended
-  })
-
-  it('is null if it does not respond in time', async () => {
-    process.kill(worker.pid ?? 0, 'SIGSTOP')
-    expect(worker.isResponding).to.equal(true)
-    expect(await worker.ask('fact', 'healthParts', [])).to.equal(null)
-  })
-
-  it('rejects with the error of a worker that cannot return it', async () => {
-    const failure = await worker.ask('fact', 'unknown' as never, []).catch((error: Error) => error)
-    expect(failure).to.be.instanceOf(Error)
+describe('a worker', () => {
+  it('is ended if its event loop stops', async () => {
+    const methods = { metrics: async () => '', reloadOthers: () => undefined }
+    const worker = new WorkerProcess(new URL('./blocked-worker.js', import.meta.url), 0, methods, 20)
+    const options = { policyYaml: '' }
+    const ports = { calls: 0 }
+    await worker.start({ count: 1, options, ports, isPreset: false, isWatching: false, output: {} })
+    expect(await worker.ended).to.deep.equal({ code: null, signal: 'SIGKILL', isHung: true })
+    expect(worker.isServing).to.equal(false)
   })
 })

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { generateKeyFile } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import { ask } from '../../app/admin/rig.js'
-import { Running } from '../../support/gateway-process.js'
+import { type Running, startWorkers } from '../../support/gateway-process.js'
 import { TemporaryDir } from '../../support/temporary-dir.js'
 import { type HandCall, type HandClient, startHandClient } from './hand-client.js'
 import { adminToken, type Billing, bothModes, idIn, startBilling, waiting } from './rig.js'
@@ -44,7 +44,7 @@ describe('a call that waits for a person, at a gateway of two workers', function
     }
     writeFileSync(join(folder.path, 'policy.json'), JSON.stringify(policy))
     const args = ['--policy', join(folder.path, 'policy.json'), '--dir', join(folder.path, 'state')]
-    running = new Running([...args, '--workers', '2'], env)
+    running = startWorkers(args, env)
     for (let i = 0; i < 2; i++) await newWorker()
     const { url = '', adminUrl = '' } = await running.line('listening')
     urls = { url, adminUrl }
@@ -101,7 +101,8 @@ describe('a call that waits for a person, at a gateway of two workers', function
 
   it('keeps its approval if its worker is killed, and runs once when it is repeated', async () => {
     const client = await startHandClient(`${urls.url}/mcp/billing`, {}, bothModes)
-    const amounts = ownAmounts(6)
+    // So many that both workers hold some of them.
+    const amounts = ownAmounts(16)
     const held = await hold(client, 'refund', amounts)
     process.kill(pids.at(-1) ?? 0, 'SIGKILL')
     await newWorker()
