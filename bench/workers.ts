@@ -3,6 +3,7 @@
 // cost on this machine, whatever they do. All processes of a gateway get one core, and then two: two workers on two cores
 // share the second with upstream, load and Redis, which slow them, and one process does not.
 
+import { canSharePorts } from 'svc-sdk/internal/workers/port-lock'
 import type { LoadJob } from './gateway/load-job.js'
 import { requestsFor } from './gateway/requests.js'
 import { compared, measureRound, type Round, type Rounds, type Subject } from './gateway/round.js'
@@ -21,6 +22,10 @@ export async function measureWorkers(
   quick: boolean,
 ): Promise<Record<string, readonly Round[]>> {
   const rounds: Record<string, readonly Round[]> = {}
+  if (!canSharePorts()) {
+    print('Workers are not measured: they need Linux and Node 22.12 or newer.')
+    return rounds
+  }
   await using redis = await MeasuredRedis.start(canPin() ? OTHER_CORE : undefined)
   for (const quotas of [{ adapter: 'lmdb' }, { adapter: 'redis', redisUrl: redis.url }]) {
     heading(`Workers, with quotas in ${quotas.adapter}`)

@@ -6,7 +6,7 @@ import type { GatewaySettings } from '../gateway/options.js'
 import { listenerUrl } from '../http/listen.js'
 import { openTelemetry } from '../telemetry/open-telemetry.js'
 import { lockPort, type PortLock, requireSharedPorts } from '../workers/port-lock.js'
-import { Supervisor } from '../workers/supervisor.js'
+import { WorkerSupervisor } from '../workers/worker-supervisor.js'
 import { exportLines, type GatewayOutput, type OutputFlags } from './gateway-terminal.js'
 
 export interface SeveralWorkers {
@@ -36,7 +36,7 @@ export async function startWorkers(
     locks.push(held)
     return held.port
   }
-  let supervisor: Supervisor | undefined
+  let supervisor: WorkerSupervisor | undefined
   /** Rejects if a worker did not end cleanly. */
   const close = async (): Promise<void> => {
     const isClean = await supervisor?.close()
@@ -48,7 +48,7 @@ export async function startWorkers(
     const calls = await lock({ host: server.host, port: given ?? port })
     const adminPort = admin && (await listenAdmin(() => lock(admin), { isShared: isPreset, logger }))
     const { quiet, logLevel } = flags
-    supervisor = new Supervisor({
+    supervisor = new WorkerSupervisor({
       module: new URL('./gateway-worker.js', import.meta.url),
       settings: {
         options,

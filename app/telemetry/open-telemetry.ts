@@ -73,7 +73,9 @@ export async function openTelemetry(
   { version, process }: Exporter,
   logger: Logger,
 ): Promise<Telemetry | undefined> {
-  const wanted = [...wantedSignals(env, logger)].filter((signal) => process !== 'supervisor' || signal !== 'traces')
+  const wanted = [...wantedSignals(env, logger)].filter(
+    (signal) => process !== 'supervisor' || signal !== 'traces',
+  )
   if (wanted.length === 0) return undefined
   try {
     const [api, resources] = await Promise.all([

@@ -14,11 +14,20 @@ export interface PortLock extends AsyncDisposable {
   readonly port: number
 }
 
-/** Throws `PolicyError` if several processes cannot listen on one port here (Node 22.12, Linux). */
-export function requireSharedPorts(version = process.versions.node, platform: string = process.platform): void {
+/** Whether several processes can listen on one port here. */
+export function canSharePorts(version = process.versions.node, platform: string = process.platform): boolean {
   const [major = 0, minor = 0] = version.split('.').map(Number)
-  const isNewEnough = major > 22 ? major !== 23 || minor >= 1 : major === 22 && minor >= 12
-  if (isNewEnough && platform === 'linux') return
+  // Node 22.12 and 23.1 have the option `reusePort`.
+  const isNewEnough = major > 22 ? major > 23 || minor >= 1 : major === 22 && minor >= 12
+  return isNewEnough && platform === 'linux'
+}
+
+/** Throws `PolicyError`, which says what to do instead, if they cannot. */
+export function requireSharedPorts(
+  version = process.versions.node,
+  platform: string = process.platform,
+): void {
+  if (canSharePorts(version, platform)) return
   const here = `this is Node ${version} on ${platform}`
   const message =
     `several processes listen on one port from Node 22.12 on under Linux, and ${here}; start one gateway for each core ` +

@@ -2,7 +2,14 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { TimeoutError, withinLimit } from '@svc/core'
 import type { Calls } from '@svc/core/thread'
-import { callsTo, responseMs, type SupervisorMethods, startMs, type WorkerMethods, type WorkerSettings } from './messages.js'
+import {
+  callsTo,
+  responseMs,
+  type SupervisorMethods,
+  startMs,
+  type WorkerMethods,
+  type WorkerSettings,
+} from './messages.js'
 
 /** Questions without a response after which a worker hangs. Longer than a large policy takes to load. */
 const hungAfter = 30

@@ -2,7 +2,13 @@
 import { type Logger, withinLimit } from '@svc/core'
 import type { ReloadCause } from '../gateway/reload-records.js'
 import type { WorkerLink } from '../gateway/worker-link.js'
-import { callsTo, responseMs, type SupervisorMethods, type WorkerMethods, type WorkerSettings } from './messages.js'
+import {
+  callsTo,
+  responseMs,
+  type SupervisorMethods,
+  type WorkerMethods,
+  type WorkerSettings,
+} from './messages.js'
 
 /** The gateway of this worker. */
 export interface WorkerGateway {

@@ -14,7 +14,7 @@ const svc = join(dirname(createRequire(import.meta.url).resolve('svc-sdk/package
 const args = [svc, 'gateway', '--policy', policyFile, '--workers', workers]
 const gateway = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] })
 process.prependListener('disconnect', () => {
-  // The main process first, which would replace its workers.
+  // The supervisor first, which would replace its workers.
   for (const pid of processes()) process.kill(pid, 'SIGKILL')
 })
 
@@ -32,7 +32,7 @@ for await (const line of createInterface(gateway.stdout)) {
   })
 }
 
-/** The gateway's processes, the main one first. */
+/** The gateway's processes, the supervisor first. */
 function processes(): number[] {
   const main = gateway.pid ?? 0
   const all = readdirSync('/proc').filter((name) => /^\d+$/.test(name))

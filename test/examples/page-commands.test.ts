@@ -39,6 +39,8 @@ const elsewhere: Readonly<Record<string, string>> = {
     'test/app/mcp/tool-client.test.ts',
   'docs/operations/install.md: useradd --system --home-dir /var/lib/svc --shell /usr/sbin/nologin svc':
     'test/examples/page-operations.test.ts',
+  "docs/operations/install.md: sed 's/policy.yaml/policy-%i.yaml/' svc-gateway.service > /etc/systemd/system/svc-gateway@.service":
+    'test/examples/hosts/systemd.test.ts',
   'docs/operations/install.md: npx svc-sdk keys generate --out keys/audit.key':
     'test/examples/page-operations.test.ts',
   'docs/operations/install.md: curl --cacert tls/gateway.crt https://localhost:8787/readyz':

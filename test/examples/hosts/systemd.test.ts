@@ -1,13 +1,15 @@
 // The unit for systemd: how far it confines the gateway, and its commands in a scratch directory.
 import { execFileSync, spawnSync } from 'node:child_process'
-import { writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'
+import { root } from '../../support/pages.js'
 import { svc } from '../../support/svc.js'
 import { TemporaryDir } from '../../support/temporary-dir.js'
 import { fileOf, hosts, ScratchHost } from './host.js'
 
 const unit = join(hosts, 'svc-gateway.service')
+const page = join(root, 'docs/operations/install.md')
 const [, version = '0'] =
   /systemd (\d+)/.exec(spawnSync('systemd-analyze', ['--version'], { encoding: 'utf8' }).stdout ?? '') ?? []
 
@@ -38,6 +40,15 @@ describe('the unit for systemd', function () {
     writeFileSync(copy, fileOf('svc-gateway.service').replace('/usr/bin/node', process.execPath))
     const { stderr } = spawnSync('systemd-analyze', ['verify', copy], { encoding: 'utf8' })
     expect(stderr).to.not.include('svc-gateway.service')
+  })
+
+  it('is one of several instances with the policy of its own that the page names', () => {
+    const [expression = ''] = /(?<=sed ')s\/[^']+/.exec(readFileSync(page, 'utf8')) ?? []
+    const template = execFileSync('sed', [expression, unit], { encoding: 'utf8' })
+    expect(template).to.match(/^ExecStart=.* gateway --policy policy-%i\.yaml$/m)
+    expect(template.replaceAll('policy-%i.yaml', 'policy.yaml')).to.equal(
+      fileOf('svc-gateway.service').replaceAll('policy-%i.yaml', 'policy.yaml'),
+    )
   })
 
   it('starts, reloads and stops the gateway, which writes to its state directory alone', async () => {

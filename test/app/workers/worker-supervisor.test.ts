@@ -46,7 +46,8 @@ function valuesOf(metrics: string, name: string): number[] {
     .map((line) => Number(line.slice(line.lastIndexOf(' '))))
 }
 
-const totalOf = (metrics: string, name: string) => valuesOf(metrics, name).reduce((sum, value) => sum + value, 0)
+const totalOf = (metrics: string, name: string) =>
+  valuesOf(metrics, name).reduce((sum, value) => sum + value, 0)
 
 describe('svc gateway --workers', function () {
   this.timeout(120_000)
@@ -189,7 +190,11 @@ ${sections}`,
       write({ tool: 'files/other' })
       if (by === 'SIGHUP') gateway.child.kill('SIGHUP')
       else {
-        const asked = { method: 'POST', headers: { authorization, 'content-type': 'application/json' }, body: '{}' }
+        const asked = {
+          method: 'POST',
+          headers: { authorization, 'content-type': 'application/json' },
+          body: '{}',
+        }
         expect((await fetch(`${adminUrl}/api/policy/reload`, asked)).status).to.equal(200)
       }
       for (let i = 0; i < 2; i++) await gateway.line('policy reloaded')
@@ -213,7 +218,11 @@ ${sections}`,
           ...(session === undefined ? {} : { 'mcp-session-id': session }),
         },
       })
-    const params = { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 'c', version: '1' } }
+    const params = {
+      protocolVersion: '2025-06-18',
+      capabilities: {},
+      clientInfo: { name: 'c', version: '1' },
+    }
     const begun = await post({ method: 'initialize', params })
     const session = begun.headers.get('mcp-session-id') ?? ''
     expect(session).to.not.equal('')
@@ -252,7 +261,8 @@ ${sections}`,
     await using refused = start()
     expect(await refused.exit).to.equal(1)
     const mistakes = refused.stderr.trim().split('\n')
-    const memory = '"memory" is that of one process, and there are 2 workers; use lmdb or redis, or --workers 1'
+    const memory =
+      '"memory" is that of one process, and there are 2 workers; use lmdb or redis, or --workers 1'
     const command =
       'a command runs in one process, and with --workers there are several; use --workers 1, or a server over HTTP'
     for (const [path, message] of [
@@ -260,7 +270,10 @@ ${sections}`,
       ['enforcement.escalations.adapter', memory],
       ['targets.files', command],
     ])
-      expect(mistakes.filter((line) => line.endsWith(` ${path}: ${message}`)), refused.stderr).to.have.length(1)
+      expect(
+        mistakes.filter((line) => line.endsWith(` ${path}: ${message}`)),
+        refused.stderr,
+      ).to.have.length(1)
   })
 
   it('keeps the policy in force if that of a reload has a command', async () => {
@@ -277,7 +290,12 @@ ${sections}`,
     write({ sections: 'server: { tls: { cert: file://no, key: file://no } }\n' })
     await using failed = start()
     expect(await failed.exit).to.equal(1)
-    expect(failed.stderr.trim().split('\n').filter((line) => line.includes('server.tls.cert'))).to.have.length(1)
+    expect(
+      failed.stderr
+        .trim()
+        .split('\n')
+        .filter((line) => line.includes('server.tls.cert')),
+    ).to.have.length(1)
   })
 
   it('uploads in one process, each byte once', async () => {

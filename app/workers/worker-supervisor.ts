@@ -12,7 +12,7 @@ const stableMs = 10_000
 const minWaitMs = 100
 const maxWaitMs = 5_000
 
-interface SupervisorParts {
+interface WorkerSupervisorParts {
   /** The module that a worker runs. */
   readonly module: URL
   readonly settings: Omit<WorkerSettings, 'number'>
@@ -20,8 +20,8 @@ interface SupervisorParts {
   readonly logger: Logger
 }
 
-export class Supervisor {
-  #parts: SupervisorParts
+export class WorkerSupervisor {
+  #parts: WorkerSupervisorParts
   #workers: (WorkerProcess | undefined)[]
   /** Ends in a row of workers that were not stable, by the number of the worker. */
   #ends: number[]
@@ -30,7 +30,7 @@ export class Supervisor {
   #hasStarted = false
   #closing: Promise<boolean> | undefined
 
-  constructor(parts: SupervisorParts) {
+  constructor(parts: WorkerSupervisorParts) {
     const { count } = parts.settings
     this.#parts = parts
     this.#workers = new Array<undefined>(count).fill(undefined)
