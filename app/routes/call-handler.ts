@@ -1,7 +1,6 @@
 // Runs a request to an endpoint as a call, and writes its outcome.
 import type { Socket } from 'node:net'
 import {
-  after,
   type Call,
   type CallRequest,
   type Clock,

@@ -101,8 +101,8 @@ describe('a call that waits for a person, at a gateway of two workers', function
 
   it('keeps its approval if its worker is killed, and runs once when it is repeated', async () => {
     const client = await startHandClient(`${urls.url}/mcp/billing`, {}, bothModes)
-    // So many that both workers hold some of them.
-    const amounts = ownAmounts(16)
+    // So many that the killed worker holds some of them.
+    const amounts = ownAmounts(10)
     const held = await hold(client, 'refund', amounts)
     process.kill(pids.at(-1) ?? 0, 'SIGKILL')
     await newWorker()
