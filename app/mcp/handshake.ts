@@ -107,7 +107,8 @@ async function initialize<Reply extends ServerReply>(
   return { reply, session: { revision, isStateless: false, sessionId, ...describedIn(result) } }
 }
 
-async function discover<Reply extends ServerReply>(
+/** Asks the server whether it speaks 2026-07-28. Rejects as `send` does. */
+export async function discover<Reply extends ServerReply>(
   send: SendOwn<Reply>,
   client: ClientFacts,
 ): Promise<Handshake<Reply>> {
@@ -116,6 +117,8 @@ async function discover<Reply extends ServerReply>(
   const reply = await send(message, headers)
   const result = resultIn(reply)
   if (result === undefined || !isJsonObject(result['capabilities'])) return { reply }
+  const { supportedVersions: supported } = result
+  if (Array.isArray(supported) && !supported.includes(STATELESS_REVISION)) return { reply }
   return { reply, session: { ...withoutSession, ...describedIn(result) } }
 }
 

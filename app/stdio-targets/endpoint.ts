@@ -214,7 +214,14 @@ export class StdioEndpoint {
 
   #server(caller: string, parts: Pick<StdioServerParts, 'client' | 'onExit' | 'onlyClient'>): StdioServer {
     const limit = this.#pool.limitOf(caller)
-    return new StdioServer({ ...this.#parts, ...parts, limit, makeRoom: () => this.#pool.makeRoom() })
+    const { program } = this.#pool
+    return new StdioServer({
+      ...this.#parts,
+      ...parts,
+      limit,
+      program,
+      makeRoom: () => this.#pool.makeRoom(),
+    })
   }
 
   #callerKey({ caller }: McpRequest): string {

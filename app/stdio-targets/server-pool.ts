@@ -15,6 +15,12 @@ export interface ProcessState {
   readonly reason?: string
 }
 
+/** What the starts of a target's processes have shown of its program. */
+export interface ProgramFacts {
+  /** Whether it exited on `server/discover`, or ignored it, so that it is opened by `initialize` at once. */
+  isProbeUseless: boolean
+}
+
 /** Idle time of processes that are not shared by all callers. */
 const defaultIdleMs = 600_000
 /** Shortest time between two searches for idle processes. */
@@ -23,6 +29,7 @@ const sweepMs = 10_000
 const maxLimits = 10_000
 
 export class ServerPool {
+  readonly program: ProgramFacts = { isProbeUseless: false }
   #name: string
   #target: StdioTarget
   #clock: Clock
@@ -84,8 +91,9 @@ export class ServerPool {
     return { state: 'down', processes, reason }
   }
 
-  /** Lets servers that failed too often start again. */
+  /** Lets servers that failed too often start again, and probes their programs, which may be other ones. */
   forgetFailures(): void {
+    this.program.isProbeUseless = false
     for (const limit of this.#limits.values()) limit.reset()
   }
 

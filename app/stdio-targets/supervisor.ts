@@ -1,24 +1,29 @@
 // Supervises the process of a server: at most one at a time, started when it is needed, restarted after it failed.
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises'
 import type { Clock, Logger, MaybePromise, Meter, Refusal } from '@svc/core'
 import { isTooCostly, MAX_COST, messageOf, outermostMembers, parseJsonObject } from '@svc/core/json'
 import { smallBytes } from '../budget/process-budgets.js'
 import {
   type ClientFacts,
+  discover,
   performHandshake,
   type ServerDescription,
   type ServerSession,
 } from '../mcp/handshake.js'
 import { type Fields, tooCostly } from '../mcp/rpc-response.js'
 import type { ReceivedMessage } from '../mcp/servers.js'
-import { UpstreamError } from '../upstream/response.js'
+import { isUpstreamError, UpstreamError } from '../upstream/response.js'
 import { responseTooLarge } from '../upstream/response-limit.js'
 import type { StdioTarget } from './config.js'
 import type { Launcher } from './launcher.js'
 import type { RestartLimit } from './restart-limit.js'
 import { RpcChannel } from './rpc-channel.js'
+import type { ProgramFacts } from './server-pool.js'
 import { ServerProcess } from './server-process.js'
 import { StderrLog } from './stderr-log.js'
+
+/** The longest time that a process has to respond to `server/discover` before `initialize` is tried, in milliseconds. */
+const maxProbeMs = 10_000
 
 export interface SupervisorParts {
   /** The name in `targets`. */
@@ -29,6 +34,7 @@ export interface SupervisorParts {
   /** Whether the client sends `notifications/initialized`. */
   readonly clientAnnounces: boolean
   readonly limit: RestartLimit
+  readonly program: ProgramFacts
   readonly clock: Clock
   readonly logger: Logger
   readonly meter?: Meter
@@ -64,6 +70,8 @@ interface ProcessRun {
   stderr?: StderrLog
   /** The reason of its end. */
   reason?: string
+  /** Whether it has not responded to the probe yet. */
+  isProbed?: boolean
   /** When it completed the handshake, by the monotonic clock. */
   readyAt?: number
   /** Whether the gateway ended it. */
@@ -136,8 +144,8 @@ export class Supervisor {
     return this.stop()
   }
 
-  async #start(): Promise<Connection> {
-    const { name, limit, logger, meter, clientAnnounces } = this.#parts
+  async #start(probes = this.#probes): Promise<Connection> {
+    const { name, limit, program, logger, meter, clientAnnounces } = this.#parts
     const run: ProcessRun = {}
     this.#run = run
     await this.#stopping
@@ -145,8 +153,14 @@ export class Supervisor {
     if (refusal !== undefined) throw unavailableError(name, limit.reason ?? refusal, refusal)
     this.#parts.makeRoom()
     try {
-      return await this.#open(run)
+      return await this.#open(run, probes)
     } catch (error) {
+      // Some servers exit on a request before `initialize`, which the channel reports.
+      if (run.isProbed === true && run.isStopped !== true && isUpstreamError(error)) {
+        const connection = await this.#start(false)
+        program.isProbeUseless = true
+        return connection
+      }
       const reason = run.reason ?? messageOf(error)
       // A handshake of the client's own may be refused, which is not a failure of the server.
       const isOfClient = clientAnnounces && error instanceof HandshakeRefused
@@ -159,8 +173,13 @@ export class Supervisor {
     }
   }
 
-  async #open(run: ProcessRun): Promise<Connection> {
-    const { name, target, client, limit, clock, logger } = this.#parts
+  /** The process of a single session of the handshake is opened by the revision and with the capabilities of that client. */
+  get #probes(): boolean {
+    return !this.#parts.clientAnnounces && !this.#parts.program.isProbeUseless
+  }
+
+  async #open(run: ProcessRun, probes: boolean): Promise<Connection> {
+    const { name, target, client, limit, program, clock, logger } = this.#parts
     const { launch, secrets } = await this.#parts.launcher.prepare()
     if (run.isStopped) throw new Error('it was stopped')
     const stderr = new StderrLog(name, secrets, logger, clock)
@@ -186,9 +205,13 @@ export class Supervisor {
     const timeout = AbortSignal.timeout(target.start_timeout_ms)
     try {
       const announces = !this.#parts.clientAnnounces
-      const { session: server } = await performHandshake(channel.sendingOwn(timeout), client, announces)
+      const send = channel.sendingOwn(timeout)
+      const found = probes ? await this.#probe(run, send) : undefined
+      const server = found ?? (await performHandshake(send, client, announces)).session
       if (server === undefined)
         throw new HandshakeRefused('it responded to neither initialize nor server/discover with a result')
+      // It has responded to `initialize`, which came later.
+      if (run.isProbed === true && !server.isStateless) program.isProbeUseless = true
       run.readyAt = clock.monotonic()
       this.touch()
       limit.started()
@@ -203,6 +226,21 @@ export class Supervisor {
       started.kill('its handshake failed')
       throw error
     }
+  }
+
+  /** The session if the process speaks 2026-07-28; undefined if not, or if it does not say so in time. */
+  #probe(
+    run: ProcessRun,
+    send: ReturnType<RpcChannel['sendingOwn']>,
+  ): Promise<Connection['server'] | undefined> {
+    const { client, target } = this.#parts
+    run.isProbed = true
+    const probing = discover(send, client).then(({ session }) => {
+      run.isProbed = false
+      return session
+    })
+    const waitMs = Math.min(maxProbeMs, target.start_timeout_ms / 2)
+    return Promise.race([probing, delay(waitMs, undefined, { ref: false })])
   }
 
   #ended(run: ProcessRun, channel: RpcChannel, reason: string): void {

@@ -1,7 +1,8 @@
 // An MCP server over stdio that fails as a test requires. Arguments: `stateless` for a server of 2026-07-28 alone,
-// `silent`, `rubbish`, `exit`, `wait=FILE` for how it starts. Its tools are named after what they do.
+// `silent`, `rubbish`, `exit`, `wait=FILE` for how it starts, `deaf` and `fragile` for one that ignores requests before the
+// handshake, or exits. Its tools are named after what they do.
 import { spawn } from 'node:child_process'
-import { existsSync, writeFileSync } from 'node:fs'
+import { existsSync, writeFileSync, writeSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 
 type Fields = Record<string, unknown>
@@ -174,6 +175,11 @@ async function response(message: Fields): Promise<void> {
   }
   if (params['name'] === 'write') {
     await writePieces((params['arguments'] as { pieces: string[] }).pieces, message['id'])
+    return
+  }
+  if (message['method'] === 'server/discover' && (mode === 'fragile' || mode === 'deaf')) {
+    writeSync(2, 'probed\n')
+    if (mode === 'fragile') process.exit(5)
     return
   }
   running++

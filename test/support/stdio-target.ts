@@ -9,11 +9,18 @@ import { type Connecting1, connect1 } from './sdk-clients.js'
 
 const scripted = fileURLToPath(new URL('./scripted-server.js', import.meta.url))
 
+const twoEra = fileURLToPath(new URL('./two-era-server.js', import.meta.url))
+
 type Target = Exclude<NonNullable<GatewaySettings['targets']>[string], string>
 
 /** The scripted server in one of its modes. */
 export function scriptedTarget(mode = '', over: Partial<Target> = {}): Target {
   return { command: process.execPath, args: [scripted, mode], ...over }
+}
+
+/** A server of SDK 2.x, of both eras or of 2026-07-28 alone. */
+export function twoEraTarget(mode: '' | 'stateless' = '', over: Partial<Target> = {}): Target {
+  return { command: process.execPath, args: [twoEra, mode], ...over }
 }
 
 export async function withStdio(
