@@ -31,6 +31,7 @@ export abstract class JudgedCall extends InterruptibleCall {
   #rules: ReferenceRule[] | undefined;
 
   [hasFindings] = false
+  isNoted = false
   abstract readonly sent: Sent
   abstract readonly isSettled: boolean
 
@@ -45,6 +46,7 @@ export abstract class JudgedCall extends InterruptibleCall {
   }
 
   set<T>({ index, name, isShared }: Slot<T>, value: T): void {
+    if (index === notes.index) this.isNoted = true
     if (this.#slots[index] === undefined) this.#slots[index] = value
     else if (!isShared) throw new Error(`slot ${name} is already filled`)
   }
@@ -83,10 +85,6 @@ export abstract class JudgedCall extends InterruptibleCall {
   judgedFindings(): RecordedFinding[] {
     if (this.#findings === undefined) return []
     return this.#findings.map((finding) => ({ ...finding, effect: this.#effectOf(finding) }))
-  }
-
-  get isNoted(): boolean {
-    return this.#slots[notes.index] !== undefined
   }
 
   note(text: string, entry?: SectionEntry): void {

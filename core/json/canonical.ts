@@ -141,7 +141,7 @@ function writeMembers(
         text += (nextOpenings[i] as string) + value + QUOTE
         continue
       }
-      const json = write(value, key, depth)
+      const json = value === null ? 'null' : write(value, key, depth)
       if (json !== undefined) text += (text === '' ? labels[i] : nextLabels[i]) + json
     }
   } catch (error) {

@@ -77,7 +77,7 @@ export class RuntimeStage implements Stage {
   handle(call: Call, next: Next): MaybePromise<Outcome> {
     // Lists and other protocol requests have no single subject; each name in them is evaluated when it is called.
     if (this.#source === undefined) {
-      call.note('mode local: the enforcement section decides')
+      if (call.isNoted) call.note('mode local: the enforcement section decides')
       return next()
     }
     if (call.parsedRequest?.kind === 'protocol') return next()

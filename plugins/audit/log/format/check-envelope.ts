@@ -27,22 +27,32 @@ export function checkEnvelope(envelope: AuditEnvelope): void {
   const decision: unknown = envelope.policy?.decision
   if (decision !== 'allow' && decision !== 'deny') throw wrong('policy.decision', 'allow or deny')
   if (typeof envelope.policy.retention !== 'string') throw wrong('policy.retention', 'a string')
-  text('environment', envelope.environment)
-  text('client_name', envelope.client_name)
-  text('client_version', envelope.client_version)
+  for (const field of TEXTS) {
+    const value: unknown = envelope[field]
+    if (value !== undefined && typeof value !== 'string') throw wrong(field, 'a string')
+  }
   const { retries = 0 } = envelope
   if (typeof retries !== 'number') throw wrong('retries', 'a number')
-  textOrNull('input_sha256', envelope.input_sha256)
-  textOrNull('output_sha256', envelope.output_sha256)
   if (envelope.output_form !== undefined && envelope.output_form !== 'bytes')
     throw wrong('output_form', 'bytes')
-  textOrNull('received_sha256', envelope.received_sha256)
-  textOrNull('idempotency_key', envelope.idempotency_key)
-  textOrNull('nodeId', envelope.nodeId)
-  textOrNull('agentRef', envelope.agentRef)
+  for (const field of TEXTS_OR_NULL) {
+    const value: unknown = envelope[field]
+    if (value !== undefined && value !== null && typeof value !== 'string')
+      throw wrong(field, 'a string or null')
+  }
   objectOrNull('agentVariables', envelope.agentVariables)
   objectOrNull('agentMetadata', envelope.agentMetadata)
 }
+
+const TEXTS = ['environment', 'client_name', 'client_version'] as const
+const TEXTS_OR_NULL = [
+  'input_sha256',
+  'output_sha256',
+  'received_sha256',
+  'idempotency_key',
+  'nodeId',
+  'agentRef',
+] as const
 
 const HEXADECIMAL = /^[0-9a-fA-F]+$/
 
@@ -60,15 +70,6 @@ function versioned(field: string, value: unknown): void {
 
 function filled(field: string, value: unknown): void {
   if (typeof value !== 'string' || value === '') throw wrong(field, 'a string that is not empty')
-}
-
-function text(field: string, value: unknown): void {
-  if (value !== undefined && typeof value !== 'string') throw wrong(field, 'a string')
-}
-
-function textOrNull(field: string, value: unknown): void {
-  if (value !== undefined && value !== null && typeof value !== 'string')
-    throw wrong(field, 'a string or null')
 }
 
 function objectOrNull(field: string, value: unknown): void {

@@ -51,7 +51,8 @@ export class SharedBatch {
   readonly messages: number
   readonly #words: Int32Array
   readonly #signatures: Uint8Array
-  #count = 0
+  /** Messages added since the batch was emptied. */
+  count = 0
   // The thread's position, and the epoch that it belongs to.
   #seen = 0
   #epoch = 0
@@ -77,11 +78,6 @@ export class SharedBatch {
     return this.#words.buffer instanceof SharedArrayBuffer
   }
 
-  /** Messages added since the batch was emptied. */
-  get count(): number {
-    return this.#count
-  }
-
   /**
    * Offers `bytes[start, end)` for signing. The bytes must not change before `claim` returns the message, or,
    * while the thread is signing it, before the signature is read.
@@ -89,14 +85,14 @@ export class SharedBatch {
    * @param headEnd the offset at which the signature member is inserted.
    */
   put(start: number, end: number, headEnd: number): void {
-    const index = this.#count++
+    const index = this.count++
     const at = FIRST + index * WORDS
     this.#words[at + START] = start
     this.#words[at + END] = end
     this.#words[at + HEAD_END] = headEnd
     // Publishes the writes above to a thread that reads the state.
     Atomics.store(this.#words, at + STATE, OPEN)
-    Atomics.store(this.#words, COUNT, this.#count)
+    Atomics.store(this.#words, COUNT, this.count)
   }
 
   start(index: number): number {
@@ -147,7 +143,7 @@ export class SharedBatch {
   }
 
   empty(): void {
-    this.#count = 0
+    this.count = 0
     Atomics.store(this.#words, COUNT, 0)
     Atomics.add(this.#words, EPOCH, 1)
   }
