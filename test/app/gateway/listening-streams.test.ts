@@ -32,7 +32,7 @@ describe('a stream on which a client only listens', () => {
 
       await gateway.handle.close()
 
-      expect(await stream.text()).to.equal('')
+      expect(await stream.text()).to.equal(':\n\n')
       const { tool, status, policy } = gateway.records().at(-1) ?? {}
       expect([tool, status, policy?.decision]).to.deep.equal(['GET@1.0.0', 'ok', 'allow'])
       expect(gateway.log.lines.map(({ message }) => message)).not.to.include('response interrupted')
