@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
 import { startTestGateway } from '../support/gateway.js'
+import { Running } from '../support/gateway-process.js'
 import { STATELESS, startServerOfEachRevision } from '../support/mcp-revisions.js'
 import { type McpRoutes, startMcpRoutes } from '../support/mcp-routes.js'
 import { startRedis } from '../support/redis.js'
@@ -94,6 +95,31 @@ describe('the conformance suites of MCP', function () {
         results.filter((check) => check.endsWith(status))
       expect(among).to.include.members(ending(direct, ': SUCCESS'))
       expect(direct).to.include.members(ending(among, ': FAILURE'))
+    })
+  }
+
+  for (const [version, more] of [
+    ['2025-11-25', []],
+    // A method that no server of the policy is known to have.
+    ['2026-07-28', ['server-server-stateless sep-2575-http-server-method-not-found-404']],
+  ] as const) {
+    it(`have under the preset guard the results of the server directly, but for what it refuses: ${version}`, async () => {
+      using dir = new TemporaryDir()
+      const direct = routes.to(STATELESS, 'directly')
+      const target = ['--preset', 'guard', '--target', `server=${direct}`]
+      await using gateway = new Running([...target, '--port', '0', '--admin-port', '0', '--dir', dir.path])
+      const { endpoints } = await gateway.line('listening')
+      const options = ['--spec-version', version]
+      const through = await resultsOf(newest, endpoints?.['server'] ?? '', options)
+      const expected = (await resultsOf(newest, direct, options)).flatMap(
+        (check) => ofOwnSession[check] ?? [check],
+      )
+      const refused = expected.filter((check) => check.endsWith(': SUCCESS') && !through.includes(check))
+      expect(refused.map((check) => check.split(' ').slice(0, 2).join(' '))).to.have.members([
+        // A URI in an argument of a prompt, with a scheme that its egress_allowlist does not have.
+        'server-prompts-get-embedded-resource prompts-get-embedded-resource',
+        ...more,
+      ])
     })
   }
 
