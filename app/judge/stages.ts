@@ -176,7 +176,7 @@ function back(heard: Listener, name: string, outcome: Outcome): Outcome {
 }
 
 /** Stands for a stage that would ask others. Behind the verdict it decides on no policy. */
-function standIn({ name, phase = 'inspection' }: Plugin): Stage {
+function standIn({ name, phase = 'inspection', provides = [] }: Plugin): Stage {
   return {
     handle(call, next) {
       const answer = call.get(listener)?.answers[name]
@@ -185,6 +185,8 @@ function standIn({ name, phase = 'inspection' }: Plugin): Stage {
         call.set(externalDecision, { action: answer, considered: call.findings.map(({ reason }) => reason) })
       } else {
         call.note('is not asked here')
+        const given = provides.includes(identity) ? call.get(trustedCaller) : undefined
+        if (given !== undefined) call.set(identity, given.identity)
         if (!laterPhases.has(phase)) call.addFinding(anyDecision(name, [`what stage ${name} decides`], ''))
       }
       return next()

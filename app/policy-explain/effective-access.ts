@@ -62,7 +62,8 @@ export class EffectiveAccess implements AsyncDisposable {
 
   /** `inserted` is a stage of the gateway. Throws what a plugin's `create` throws. */
   static async open(policy: Policy, place: StagePlace, inserted?: InsertedStage): Promise<EffectiveAccess> {
-    const options = { place, inserted, runsUnstated: true, through: 'verdict' } as const
+    // A page view asks about many calls, so no code runs for it that may contact others.
+    const options = { place, inserted, runsUnstated: false, through: 'verdict' } as const
     return new EffectiveAccess(await Judge.start(policy, options))
   }
 
