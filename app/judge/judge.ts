@@ -160,7 +160,8 @@ function possibilities(call: CallControl, least: CallDecision): Possibility[] {
     const { possible, stage, reason } = finding
     if (possible === undefined) return []
     const effect = rule === undefined ? 'deny' : effectOnCall(finding, rule)
-    const decision = effect === 'reported' || effect === 'would_deny' ? 'allow' : effect
+    const ruled = effect === 'reported' || effect === 'would_deny' ? 'allow' : effect
+    const decision = possible.isRefusal === true ? 'deny' : ruled
     if (!stricter(decision, least)) return []
     const { missing, basis, isPresumedAbsent = false } = possible
     return { stage, reason, decision, missing, basis, isPresumedAbsent }

@@ -187,16 +187,21 @@ function standIn({ name, phase = 'inspection', provides = [] }: Plugin): Stage {
         call.note('is not asked here')
         const given = provides.includes(identity) ? call.get(trustedCaller) : undefined
         if (given !== undefined) call.set(identity, given.identity)
-        if (!laterPhases.has(phase)) call.addFinding(anyDecision(name, [`what stage ${name} decides`], ''))
+        const any = anyDecision(name, [`what stage ${name} decides`], '')
+        // The verdict covers what an evaluation says; any other stage may refuse the call by itself.
+        const possible = phase === 'evaluation' ? any.possible : { ...any.possible, isRefusal: true as const }
+        if (!laterPhases.has(phase)) call.addFinding({ ...any, possible })
       }
       return next()
     },
   }
 }
 
-function anyDecision(stage: string, missing: readonly string[], basis: string): Finding {
+function anyDecision(stage: string, missing: readonly string[], basis: string): PossibleDecision {
   return { reason: WHOLE_STAGE, stage, ruling: 'deny', possible: { missing, basis } }
 }
+
+type PossibleDecision = Finding & Required<Pick<Finding, 'possible'>>
 
 class CountedIds {
   #count = 0

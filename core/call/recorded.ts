@@ -27,6 +27,8 @@ export interface PossibleFinding {
    * the call holds for this policy too.
    */
   readonly basis: string
+  /** That the stage itself may refuse the call, in observe mode too. */
+  readonly isRefusal?: true
   /** Taken not to apply if it is not known what was configured when the call was recorded. */
   readonly isPresumedAbsent?: true
 }
