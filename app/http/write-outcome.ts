@@ -69,7 +69,8 @@ async function writeStream(
   try {
     for await (const chunk of body) {
       if (exchange.isDisconnected) {
-        if (!mustDrain()) return
+        // The connection is gone before its event says so: the server's stream must end too.
+        if (!mustDrain()) return disconnect()
         abandoned.read(chunk.bytes.byteLength)
         continue
       }

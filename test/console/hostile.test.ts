@@ -55,7 +55,7 @@ describe('every view of the console', () => {
     }
     // A name of a policy may be as long as one likes; those that come with a call fit into its headers.
     // Claims of tokens have no control characters; tenants, servers and tools no slashes either.
-    const name = hostileText.replaceAll(/[/\p{Cc}]/gu, '')
+    const name = `n${hostileText.replaceAll(/[/\p{Cc}]/gu, '')}`
     const [server, tool, role, set] = [
       `s${name}`,
       `delete_${name}`,
@@ -78,7 +78,7 @@ describe('every view of the console', () => {
           [name]: {
             plan: hostileText,
             ...lists,
-            roles: { [role]: lists, [longText]: lists },
+            roles: { [role]: lists, [longText.replaceAll(/\p{Cc}/gu, '')]: lists },
             users: { [name]: lists },
           },
         },

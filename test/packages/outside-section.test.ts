@@ -32,16 +32,14 @@ export default definePlugin({
   owns: [{ token: printer }],
   register: ({ series }, { container }) =>
     bindDefault(container, printer, { useValue: { print: (number) => series + number } }),
-  create: (_config, { container }) => ({
+  effects: 'none',
+  create: ({ series }, { container }) => ({
     async handle(call, next) {
+      call.note('numbers begin with ' + series)
       const { args } = await call.request()
       if (args.badge === undefined) throw new Refusal('UNAUTHENTICATED', 'A badge is wanted.')
       call.set(badge, resolve(container, printer).print(args.badge))
       seen.push({ who: call.need(identity).tenant, badge: call.need(badge), clock: resolve(container, tokens.Clock).now() > 0 })
-      return next()
-    },
-    explain(_call, next, say) {
-      say('numbers begin with ' + _config.series)
       return next()
     },
   }),
@@ -172,7 +170,9 @@ describe('a plugin from outside the repository', function () {
       '--tool',
       'get@1',
     )
-    expect(order).to.match(/audit: [\s\S]*badges: numbers begin with B-[\s\S]*enforcement: /)
+    expect(order).to.match(
+      /authn: [\s\S]*badges: numbers begin with B-\nverdict: denied with UNAUTHENTICATED/,
+    )
     const { properties } = JSON.parse(command('policy', 'schema', 'policy.yaml'))
     expect(properties.badges.description).to.equal('Badges for callers.')
     expect(properties.badges.properties.series.description).to.equal('Before every number.')

@@ -24,6 +24,8 @@ export interface Reading {
   readonly recorded: string
   readonly inputSha256: string | null
   readonly outputSha256: string | null
+  /** Of the response's bytes, and not of the result. */
+  readonly isOfBytes: boolean
   readonly records: number
 }
 
@@ -32,6 +34,7 @@ interface Recorded {
   readonly tool: string
   readonly input_sha256: string | null
   readonly output_sha256: string | null
+  readonly output_form?: 'bytes'
 }
 
 /** A request to the gateway: a path and a body. */
@@ -154,6 +157,7 @@ export class ReadersGateway implements AsyncDisposable {
       recorded: records[0]?.tool ?? '',
       inputSha256: records[0]?.input_sha256 ?? null,
       outputSha256: records[0]?.output_sha256 ?? null,
+      isOfBytes: records[0]?.output_form === 'bytes',
       records: records.length,
     }
   }

@@ -150,7 +150,7 @@ describe('redact_output over MCP', () => {
     )
     const result = { content: [hidden] }
     expect(text.replaceAll(': withheld\n\n', '')).to.equal(
-      `event: message\ndata: ${JSON.stringify({ jsonrpc: '2.0', id: 7, result })}\n\n`,
+      `:\n\nevent: message\ndata: ${JSON.stringify({ jsonrpc: '2.0', id: 7, result })}\n\n`,
     )
     expect(record.output_sha256).to.equal(sha256Hex(canonicalize(result)))
   })
