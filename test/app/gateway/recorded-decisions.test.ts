@@ -19,6 +19,7 @@ import { recordingTo, startTestGateway, type TestGateway } from '../../support/g
 import { TestIssuer } from '../../support/issuer.js'
 import { lastMessage, postStateless } from '../../support/mcp-post.js'
 import { json } from '../../support/mcp-server.js'
+import { until } from '../../support/redis.js'
 import { type SessionServer, startSessionServer } from '../../support/tool-servers.js'
 import { startUpstream, type TestUpstream } from '../../support/upstream.js'
 import { FunctionsRig } from '../in-process/rig.js'
@@ -168,6 +169,8 @@ describe('the decision in a record', () => {
       for (const one of cases) {
         records.length = 0
         await make(one)
+        // The response may come before its record.
+        await until(async () => records.length > 0)
         const [record, ...others] = records
         if (record === undefined || others.length > 0) wrong.push({ ...one, records: others.length })
         else if (record.policy.decision !== 'deny' || record.sent !== 'no') {
@@ -180,6 +183,7 @@ describe('the decision in a record', () => {
     it(`over ${face} is allow for a call that every stage passes on`, async () => {
       records.length = 0
       await make({})
+      await until(async () => records.length > 0)
       expect(records.map(({ policy }) => policy.decision)).to.deep.equal(['allow'])
     })
   }
