@@ -70,8 +70,8 @@ export async function startWorkers(
     const listening = { url: listenerUrl(server.host, calls, server.tls !== undefined), adminUrl }
     return { supervisor, builder, listening, close }
   } catch (error) {
-    // The error says more than that a worker was killed.
-    await close().catch(() => undefined)
+    // The caller gets the first error, because it says more than that a worker was killed.
+    await close().catch((err: unknown) => logger.debug({ err }, 'did not close cleanly'))
     throw error
   }
 }

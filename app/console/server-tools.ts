@@ -17,7 +17,7 @@ const MAX_TOOLS = 1_000
 export interface KnownServer extends NamedTools {
   /** Whether the server listed them itself. */
   readonly isListed: boolean
-  /** Those that were called, and that neither the server lists nor the policy names: some are mistyped. */
+  /** Names that were called, although the server does not list them and the policy does not name them; some are mistyped. */
   readonly calledOnly: ReadonlySet<string>
 }
 

@@ -112,8 +112,7 @@ class RunningAction<T> {
     const over = new AbortController()
     const waitMs = this.#waitMs(server)
     const isTooLate = delay(waitMs, undefined, { signal: over.signal }).catch(() => undefined)
-    const result = await Promise.race([running, isTooLate])
-    over.abort()
+    const result = await Promise.race([running, isTooLate]).finally(() => over.abort())
     if (result === undefined) {
       health.noteSlow(server)
       if (waitMs > 0) this.#late.set(server, running)

@@ -117,9 +117,9 @@ export interface ResponseChange {
 }
 
 /**
- * What has to change so that every client reads the response to `id`, undefined if nothing: servers write null for the
- * member that is absent, or the id in another type, and some clients take that. Throws `ProtocolViolation` for
- * anything but a response to `id`.
+ * Returns the changes that make the response to `id` readable for every client, or undefined if it is readable. Some
+ * servers write null for the member that is absent, or the id in another type, and some clients accept neither. Throws
+ * `ProtocolViolation` for anything but a response to `id`.
  */
 export function changeForClients(message: Fields, id: RequestId): ResponseChange | undefined {
   const { id: given, result, error } = message

@@ -1,4 +1,4 @@
-// Decodes bodies that a server, or a proxy before it, has compressed although nobody asked for it (RFC 9110 §8.4.1).
+// Decodes compressed bodies (RFC 9110 §8.4.1): some servers and proxies compress although the request does not allow it.
 import { pipeline, Readable, type Transform } from 'node:stream'
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib'
 import { isRefusal } from '@svc/core'

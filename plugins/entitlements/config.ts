@@ -116,7 +116,7 @@ export type ParsedPlan = z.infer<typeof plan>
 export type PrincipalConfig = z.infer<typeof principal>
 export type ToolLimitConfig = z.infer<typeof toolLimit>
 
-/** One entry has to be that of a tenant, as it says its plan. */
+/** Refuses patterns that match the same tenant equally well: a tenant has one plan, so one entry has to apply. */
 function checkTies(tenants: Readonly<Record<string, unknown>>, context: z.RefinementCtx): void {
   const patterns = Object.keys(tenants).filter((name) => name.includes('*'))
   for (const [index, name] of patterns.entries()) {

@@ -157,7 +157,7 @@ export class IntentRecovery {
     }
   }
 
-  /** Whether a record was written, or why the log can have none. A removed day gets none, and no other file is told. */
+  /** True if a record was written, false if retention has removed its day; else the reason why the log cannot have it. */
   async #append(record: AuditEnvelope): Promise<boolean | string> {
     try {
       await this.#parts.append(this.#unknown(record))

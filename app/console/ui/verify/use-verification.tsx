@@ -21,7 +21,7 @@ interface StatedRecord {
 
 export interface RecordVerification {
   readonly state: VerifiedRecord['state']
-  /** The record of the proof; that of the gateway while there is no proof. */
+  /** The proof's record, or the gateway's while no proof exists. */
   readonly record: StatedRecord['record']
   readonly found: VerifiedRecord | undefined
   readonly error: ApiRefusal | undefined
@@ -100,7 +100,7 @@ export function RecordSource({ state, found }: RecordVerification): JSX.Element 
   )
 }
 
-/** For what is not in the record. */
+/** Marks a value that the record does not contain. */
 export function AsTheGatewaySays(): JSX.Element {
   return <p class="hint">As the gateway says; the record does not have it.</p>
 }
