@@ -13,8 +13,9 @@ import { shortLogId } from '../tree/record-place.js'
 import type { PlacedRange } from '../tree/seal-ranges.js'
 import { placeOfHash } from '../tree/tree-layout.js'
 import { rebuildDamaged } from './inconsistent-log.js'
-import type { LogTree, TreeParts } from './log-tree.js'
+import type { LogTree } from './log-tree.js'
 import { leafAt } from './read-lines.js'
+import type { TreeParts } from './resumed-state.js'
 import type { PlacedLine } from './sealed-leaves.js'
 
 /** A day whose log differs from the files of the tree. */

@@ -2,7 +2,6 @@
 // follow it, extended by lines of its own. After an error the object is not used again; the next one starts from the
 // files, so leaves that were persisted are never sealed in another way.
 
-import type { LockedDirectory } from '../files/directory-lock.js'
 import { dayOfInstant } from '../format/day.js'
 import { AuditError } from '../format/errors.js'
 import { checkpointFile } from '../format/paths.js'
@@ -12,7 +11,15 @@ import { inclusionRanges, verifyInclusion } from '../merkle/proof.js'
 import { type Digest, leafHash } from '../merkle/tree-hash.js'
 import { checkpointText, type Head, parseCheckpoint } from '../tree/checkpoint.js'
 import { digestToBase64, encodeJournalLine } from '../tree/journal-codec.js'
-import { cutTornLine, journalLines, journalSize, readGenesis } from '../tree/journal-file.js'
+import {
+  cutTornLine,
+  journalLines,
+  journalSize,
+  readGenesis,
+  rewriteJournal,
+  syncJournal,
+  writeJournalLine,
+} from '../tree/journal-file.js'
 import type { JournalBody, LineOf, UnsignedJournalLine } from '../tree/journal-line.js'
 import { JournalState } from '../tree/journal-state.js'
 import { isVerified, type NoteSigner, signNote } from '../tree/note.js'
@@ -21,14 +28,14 @@ import { appendNote } from '../tree/note-tail.js'
 import { TreeStore, TreeWriter } from '../tree/tree-store.js'
 import { inconsistentLog, rebuildDamaged } from './inconsistent-log.js'
 import { JournalConflictError } from './journal-conflict.js'
-import { rewriteJournal, syncJournal, writeJournalLine } from './journal-writes.js'
-import { followingLine, ownCheckpoint, resumedState, signedCheckpoint } from './resumed-state.js'
+import {
+  followingLine,
+  ownCheckpoint,
+  resumedState,
+  signedCheckpoint,
+  type TreeParts,
+} from './resumed-state.js'
 import { addSealedLeaves, type CoverOffsets } from './sealed-leaves.js'
-
-export interface TreeParts extends LockedDirectory {
-  /** The writer's own signer first; then one that is being retired. Signers whose key is trusted sign. */
-  readonly signers: readonly NoteSigner[]
-}
 
 // Hashes of verified lines that are kept in memory while lines are replayed.
 const FLUSHED_HASHES = 16_384
@@ -113,7 +120,9 @@ export class LogTree {
       const from = this.#journalEnd
       await this.#replay(journal.end)
       await this.#writer.sync()
-      await lock.run(() => rewriteJournal(this.#parts, from, journal.end))
+      await lock.run(() => {
+        if (!rewriteJournal(this.#parts, from, journal.end)) throw inconsistentLog('audit.journal was cut')
+      })
       await syncJournal(this.#parts)
     }
     await this.checkpoint()

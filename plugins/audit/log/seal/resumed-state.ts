@@ -2,6 +2,7 @@
 // it say is believed only if a checkpoint of the writer's own key covers it: the holder of that key has compared it with
 // those lines. If its key has signed none, for example after a rotation, the writer reads the journal from its first line.
 
+import type { LockedDirectory } from '../files/directory-lock.js'
 import { verifierFromLine, verifierFromPublicKey } from '../keys/public-key.js'
 import { hasSigned } from '../keys/signed-json.js'
 import { alignedSubtrees } from '../merkle/aligned-subtrees.js'
@@ -13,10 +14,15 @@ import { newestCheckpoint, type StoredCheckpoint } from '../tree/checkpoint-file
 import { journalLines, journalSize, lastLine, type StoredJournalLine } from '../tree/journal-file.js'
 import type { JournalLine, LineOf } from '../tree/journal-line.js'
 import { JournalState } from '../tree/journal-state.js'
-import { isVerified } from '../tree/note.js'
+import { isVerified, type NoteSigner } from '../tree/note.js'
 import { TreeStore } from '../tree/tree-store.js'
 import { inconsistentLog } from './inconsistent-log.js'
-import type { TreeParts } from './log-tree.js'
+
+/** The directory of a log, and the signers of its journal and checkpoints. */
+export interface TreeParts extends LockedDirectory {
+  /** The writer's own signer first; then one that is being retired. Signers whose key is trusted sign. */
+  readonly signers: readonly NoteSigner[]
+}
 
 // Lines between two turns of the event loop.
 const SLICE = 512

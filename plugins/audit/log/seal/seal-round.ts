@@ -11,8 +11,9 @@ import { hourOf } from '../tree/journal-state.js'
 import { LEAVES_PER_PIECE } from '../tree/seal-ranges.js'
 import { isChangeConfirmed } from './confirm-change.js'
 import { JournalConflictError } from './journal-conflict.js'
-import type { LogTree, TreeParts } from './log-tree.js'
+import type { LogTree } from './log-tree.js'
 import { hashLines } from './read-lines.js'
+import type { TreeParts } from './resumed-state.js'
 import { compareDay, sealedDays } from './sealed-leaves.js'
 
 // An open log without new records still shows that its clock runs evenly.

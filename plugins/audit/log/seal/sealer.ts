@@ -12,7 +12,8 @@ import { publicKeyLine, type SignatureVerifier } from '../keys/public-key.js'
 import { KeyHistory } from '../tree/key-history.js'
 import type { NoteSigner } from '../tree/note.js'
 import { JournalConflictError, retryOnConflict } from './journal-conflict.js'
-import { LogTree, type TreeParts } from './log-tree.js'
+import { LogTree } from './log-tree.js'
+import type { TreeParts } from './resumed-state.js'
 import { sealNewLines, stateDamagedDays, unsealedBytes } from './seal-round.js'
 
 const MS_PER_DAY = 86_400_000

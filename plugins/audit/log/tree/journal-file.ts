@@ -1,14 +1,17 @@
-// Reads `audit.journal`: its first line, its lines from a byte on, and the end from which a state can be continued.
+// The file `audit.journal`: its lines from a byte on, its ends, and writes to it.
 
 import { join } from 'node:path'
 import type { Logger } from '@svc/core'
+import type { LockedDirectory } from '../files/directory-lock.js'
 import {
   type FileSystem,
   openExisting,
   READ,
   READ_WRITE,
   readExisting,
+  syncPath,
   withFile,
+  writeFully,
 } from '../files/file-system.js'
 import { endOfLastLine } from '../files/log-file.js'
 import { JOURNAL_FILE } from '../format/paths.js'
@@ -122,4 +125,44 @@ export function cutTornLine(port: FileSystem, dir: string, logger: Logger): void
     { file, offset: end, bytes: size - end },
     'cut off a torn journal line, left by a writer that died',
   )
+}
+
+/** Writes the line at `offset` completely or not at all. Call under the lock. */
+export function writeJournalLine(
+  { dir, port, logger }: LockedDirectory,
+  bytes: Buffer,
+  offset: number,
+): void {
+  const file = join(dir, JOURNAL_FILE)
+  withFile(port, file, READ_WRITE, (fd) => {
+    try {
+      writeFully(port, fd, bytes, 0, bytes.length, offset)
+    } catch (error) {
+      try {
+        port.ftruncateSync(fd, offset)
+      } catch (err) {
+        // The next load cuts off the torn line.
+        logger.error({ file, offset, err }, 'a journal line that could not be written was not cut back')
+      }
+      throw error
+    }
+  })
+}
+
+/**
+ * Writes lines once more, because a failed sync may have left them in memory only. Call under the lock.
+ *
+ * @returns false if the file has become shorter.
+ */
+export function rewriteJournal({ dir, port }: LockedDirectory, from: number, end: number): boolean {
+  return withFile(port, join(dir, JOURNAL_FILE), READ_WRITE, (fd) => {
+    const bytes = Buffer.alloc(end - from)
+    if (port.readSync(fd, bytes, 0, bytes.length, from) !== bytes.length) return false
+    writeFully(port, fd, bytes, 0, bytes.length, from)
+    return true
+  })
+}
+
+export function syncJournal({ dir, port }: LockedDirectory): Promise<void> {
+  return syncPath(port, join(dir, JOURNAL_FILE))
 }

@@ -1,9 +1,11 @@
-// The log's interface for the upload: file sizes without partly written batches, and retention.
+// The log's interface for the upload: file sizes without partly written batches, retention, and signed states.
 
 import { statSync } from 'node:fs'
 import { join } from 'node:path'
+import type { Signer } from '@svc/core'
 import { nodeFileSystem } from '../files/file-system.js'
 import type { SignatureVerifier } from '../keys/public-key.js'
+import { hasSigned, signJson } from '../keys/signed-json.js'
 import type { Sealer } from '../seal/sealer.js'
 import type { Head } from '../tree/checkpoint.js'
 import { newestCheckpoint } from '../tree/checkpoint-file.js'
@@ -13,6 +15,7 @@ import { isVerified, type Note } from '../tree/note.js'
 import { endOfNotes } from '../tree/note-tail.js'
 import { parseTreePath, treeFileBytes } from '../tree/tree-layout.js'
 import type { UploadMode } from './source.js'
+import type { StateKey } from './state-file.js'
 
 /** A file whose size is requested. */
 export interface SizeRequest {
@@ -93,4 +96,21 @@ function sealedBytes(
   if (origin === undefined) return undefined
   const all = keys.allAt(undefined)
   return endOfNotes(nodeFileSystem, join(dir, path), origin, ({ note }) => isVerified(note, origin, all))
+}
+
+/** Signs and checks states of what was sent, with the keys of the log. */
+export function stateKey(log: UploadedLog, signer: Signer): StateKey {
+  return {
+    async sign(state) {
+      const { logId } = await log.open()
+      return signJson(
+        { ...state, key_id: signer.keyId, ...(logId === undefined ? {} : { log_id: logId }) },
+        signer,
+      )
+    },
+    async isSigned(state) {
+      const keys = await log.trustedKeys()
+      return state['log_id'] === (await log.open()).logId && keys.some((key) => hasSigned(state, key))
+    },
+  }
 }

@@ -8,7 +8,7 @@ import { nodeFileSystem } from '../files/file-system.js'
 import { HeldLock } from '../files/kernel-lock.js'
 import { dayOfInstant } from '../format/day.js'
 import { asUploadError, deserializeError, UploadError } from './error.js'
-import { fileSizes, type UploadedLog } from './file-sizes.js'
+import { fileSizes, stateKey, type UploadedLog } from './file-sizes.js'
 import {
   DEFAULT_INTERVAL_MS,
   DEFAULT_MAX_DELAY_MS,
@@ -17,7 +17,6 @@ import {
   plainPresign,
 } from './presign.js'
 import { type RoundResult, UploadSchedule } from './schedule.js'
-import { stateKey } from './state-key.js'
 import { UploadMetrics, type UploadStatus } from './upload-status.js'
 import { UploadThread } from './upload-thread.js'
 

@@ -1,15 +1,16 @@
 // The source of the objects of an uploaded log.
 
+import { setTimeout as after } from 'node:timers/promises'
 import type { BoundedBody } from '@svc/core/http'
 import { HttpClient } from '@svc/core/http-client'
 import { messageOf } from '@svc/core/json'
 import { AuditError } from '../../format/errors.js'
+import { Backoff } from '../../upload/backoff.js'
 import { ControlPlane } from '../../upload/control-plane.js'
 import { UploadError } from '../../upload/error.js'
 import type { PresignConfig } from '../../upload/presign.js'
 import { ownerPrefix } from '../../upload/source.js'
 import { type StoredObject, storedObjects } from '../../upload/stored-objects.js'
-import { retrying } from './retry.js'
 
 export interface ObjectSource {
   /** The start of the keys of all objects of the owner. */
@@ -88,4 +89,23 @@ async function get(
 
 function isFailure(error: unknown): boolean {
   return error instanceof UploadError && error.retry === 'soon'
+}
+
+const ATTEMPTS = 6
+const DELAYS = { min: 500, max: 10_000 }
+
+/**
+ * Repeats a request, because one that fails for a while must not end a restore of hours, which begins in an empty directory.
+ * Rejects with the error of the last attempt, or with the first error that is not transient.
+ */
+async function retrying<T>(request: () => Promise<T>, isTransient: (error: unknown) => boolean): Promise<T> {
+  const backoff = new Backoff(Math.random, DELAYS)
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await request()
+    } catch (error) {
+      if (attempt === ATTEMPTS || !isTransient(error)) throw error
+    }
+    await after(backoff.next())
+  }
 }

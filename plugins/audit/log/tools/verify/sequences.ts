@@ -7,7 +7,7 @@ import { dailyLog } from '../../format/paths.js'
 import { objectIn } from '../../format/stored-record.js'
 import { recordPlace } from '../../tree/record-place.js'
 import type { LineFailure } from './check-line.js'
-import type { Context } from './inventory.js'
+import type { Findings } from './findings.js'
 
 /** Consecutive numbers of one session, in the order of the log. */
 export interface NumberRun {
@@ -117,7 +117,7 @@ function fill({ gaps }: Session, from: number, to: number): number {
 
 /** Reads the day once more to report the lines of replayed and missing records. */
 export async function reportSequences(
-  { dir, findings }: Context,
+  { dir, findings }: { readonly dir: string; readonly findings: Findings },
   day: string,
   { missing }: DaySequences,
 ): Promise<void> {
