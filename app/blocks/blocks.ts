@@ -96,7 +96,7 @@ export class Blocks {
   }
 
   get list(): BlockList {
-    this.#removeEnded()
+    if (this.#held.size > 0) this.#removeEnded()
     return this.#list
   }
 

@@ -9,6 +9,7 @@ import {
   type Finding,
   type MaybePromise,
   type Outcome,
+  type ReferenceRule,
   type Stage,
 } from '@svc/core'
 import { type Block, BlockList, blockedMessage } from './block.js'
@@ -20,11 +21,10 @@ const unknown = denied('STORE_UNAVAILABLE', 'What operators have blocked is not 
 /** `current` returns the list in force; undefined if it has not been read yet, for which `reason` has the reason. */
 export function blockStage(current: () => BlockList | undefined, reason = () => ''): Stage {
   const list = () => current() ?? nothing
-  const judge = (call: Call, known: BlockList): MaybePromise<Block | undefined> => {
-    // Lists do not show a blocked tool.
-    call.addReferenceRule((reference, kind) => findingOf(list().findReference([reference], kind)))
-    return known.needsRequest ? after(call.request(), () => list().find(call)) : known.find(call)
-  }
+  // Lists do not show a blocked tool.
+  const rule: ReferenceRule = (reference, kind) => findingOf(list().findReference([reference], kind))
+  const judge = (call: Call, known: BlockList): MaybePromise<Block | undefined> =>
+    known.needsRequest ? after(call.request(), () => list().find(call)) : known.find(call)
   const unread = () => `what operators have blocked could not be read yet: ${reason()}`
   return {
     ready: () => (current() === undefined ? unread() : undefined),
@@ -34,6 +34,8 @@ export function blockStage(current: () => BlockList | undefined, reason = () => 
         call.note(unread())
         return unknown
       }
+      call.addReferenceRule(rule)
+      if (known.blocks.length === 0) return next()
       return after(judge(call, known), (block) => {
         if (block === undefined) return next()
         if (call.isNoted) call.note(`${describeBlock(block)}, by ${block.by}: ${block.reason}`)

@@ -92,10 +92,9 @@ export function guarded<T extends StoreLifecycle>(
       throw failure(cause)
     }
     Reflect.set(own, key, (...args: never[]): unknown => {
-      const apply = (): unknown => Reflect.apply(method, store, args)
       if (deadline === undefined) {
         try {
-          const result = apply()
+          const result: unknown = Reflect.apply(method, store, args)
           return isPending(result) ? result.then(checked).catch(refuse) : checked(result)
         } catch (cause) {
           return refuse(cause)
@@ -107,7 +106,8 @@ export function guarded<T extends StoreLifecycle>(
           () => undo?.(own, late, ...args),
           () => undefined,
         )
-      return deadline.run(async () => checked(await apply()), undoLate).catch(refuse)
+      const operation = async () => checked(await Reflect.apply(method, store, args))
+      return deadline.run(operation, undoLate).catch(refuse)
     })
   }
   const ready = () => (deadline?.isHanging ? `the ${name} does not respond` : store.ready?.())

@@ -48,16 +48,17 @@ export class AccessCheck {
   }
 
   /** The identity of a call without a token, if the policy allows such calls. */
-  async checkAnonymous(call: Call, caller: Identity, next: Next): Promise<Outcome> {
+  checkAnonymous(call: Call, caller: Identity, next: Next): MaybePromise<Outcome> {
     call.set(identity, caller)
     const error = tenantMismatch(call.headers['x-tenant'], caller)
     if (error !== undefined) return this.invalidToken(call, error)
-    if (this.#scopes !== undefined) {
-      const needed = await this.#scopes.forCall(call, await serverOf(call))
-      if (needed.length > 0)
-        return this.missingToken(call, 'A bearer token is required for this call.', needed)
-    }
-    return next()
+    return this.#scopes === undefined ? next() : this.#checkScopesOfAnonymous(call, this.#scopes, next)
+  }
+
+  async #checkScopesOfAnonymous(call: Call, scopes: RequiredScopes, next: Next): Promise<Outcome> {
+    const needed = await scopes.forCall(call, await serverOf(call))
+    if (needed.length === 0) return next()
+    return this.missingToken(call, 'A bearer token is required for this call.', needed)
   }
 
   async #checkServerAndScopes(call: Call, caller: KnownCaller, next: Next): Promise<Outcome> {

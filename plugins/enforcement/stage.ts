@@ -11,10 +11,12 @@ import {
   describeFinding,
   type Effect,
   type EscalationRule,
+  type ExternalDecision,
   effectOnCall,
   externalDecision,
   type Finding,
   type FindingList,
+  isPending,
   judgedOnly,
   type MaybePromise,
   type Next,
@@ -70,18 +72,23 @@ export class EnforcementStage implements Stage {
   }
 
   handle(call: Call, next: Next): MaybePromise<Outcome> {
-    return after(this.#ruleFor(call), (rule) => {
-      call.set(verdict, rule)
-      if (call.isNoted) this.#explain(call, rule)
-      const { findings } = call
-      if (findings.length === 0) return next()
-      const denial = judge(findings, rule, this.#escalation !== undefined)
-      if (denial !== undefined) return denial
-      if (call.get(judgedOnly) !== undefined) return this.#judgeOnly(call, rule, next)
-      const confirming = withEffect(findings, rule, 'confirm')
-      const sent = confirming === undefined ? next : () => this.#confirm(call, confirming, next)
-      return this.#escalation === undefined ? sent() : this.#escalate(this.#escalation, call, rule, sent)
-    })
+    const rule = this.#ruleFor(call)
+    return isPending(rule)
+      ? rule.then((known) => this.#handleUnder(known, call, next))
+      : this.#handleUnder(rule, call, next)
+  }
+
+  #handleUnder(rule: Verdict, call: Call, next: Next): MaybePromise<Outcome> {
+    call.set(verdict, rule)
+    if (call.isNoted) this.#explain(call, rule)
+    const { findings } = call
+    if (findings.length === 0) return next()
+    const denial = judge(findings, rule, this.#escalation !== undefined)
+    if (denial !== undefined) return denial
+    if (call.get(judgedOnly) !== undefined) return this.#judgeOnly(call, rule, next)
+    const confirming = withEffect(findings, rule, 'confirm')
+    const sent = confirming === undefined ? next : () => this.#confirm(call, confirming, next)
+    return this.#escalation === undefined ? sent() : this.#escalate(this.#escalation, call, rule, sent)
   }
 
   #explain(call: Call, rule: Verdict): void {
@@ -120,16 +127,16 @@ export class EnforcementStage implements Stage {
 
   /** The policy's rule, changed by a runtime's decision, which is added as a finding. */
   #ruleFor(call: Call): MaybePromise<Verdict> {
-    const isOffered = call.get(clientForms)?.().isOffered === true
-    return after(this.#ruleWithoutForms(call), (rule) => (isOffered ? { ...rule, canConfirm: true } : rule))
+    const offersForms = call.get(clientForms)?.().isOffered === true
+    const judged = call.get(externalDecision)
+    let rule: MaybePromise<Verdict> = this.#verdict
+    if (judged !== undefined) rule = this.#ruleUnder(judged, call)
+    else if (call.findings.length > 0)
+      rule = after(call.request(), (request) => withoutApproval(request, this.#verdict))
+    return offersForms ? after(rule, (known) => ({ ...known, canConfirm: true })) : rule
   }
 
-  #ruleWithoutForms(call: Call): MaybePromise<Verdict> {
-    const judged = call.get(externalDecision)
-    if (judged === undefined) {
-      if (call.findings.length === 0) return this.#verdict
-      return after(call.request(), (request) => withoutApproval(request, this.#verdict))
-    }
+  #ruleUnder(judged: ExternalDecision, call: Call): Verdict {
     const against = findingOf(judged)
     if (against !== undefined) call.addFinding(against)
     const rule = this.#escalation?.rule

@@ -31,14 +31,19 @@ export class EntitlementsStage implements Stage {
 
   handle(call: Call, next: Next): MaybePromise<Outcome> {
     return after(call.request(), (request) => {
-      const entitlement = this.#check(call, request)
+      const entitlement = this.#entitlementOf(call)
+      const { finding, limits: applied, pattern } = entitlement.decisionOn(request)
+      call.addReferenceRule(entitlement.rule)
+      if (finding !== undefined) call.addFinding(finding)
+      call.set(limits, applied)
+      if (pattern !== undefined) call.set(decidingPattern, pattern)
       if (call.isNoted) this.#explain(call, request, entitlement)
       return next()
     })
   }
 
   #explain(call: Call, request: CallRequest, entitlement: Entitlement): void {
-    const tenant = this.#tenantOf(call)
+    const tenant = call.get(identity)?.tenant ?? this.#tenant
     if (this.#tenants.hasPlans) {
       const status = this.#tenants.has(tenant) ? 'is listed' : 'is not listed: the default plan applies'
       call.note(`tenant "${tenant}" ${status}`)
@@ -47,23 +52,9 @@ export class EntitlementsStage implements Stage {
     for (const entry of entriesFor(entitlement, request)) call.note('', entry)
   }
 
-  #check(call: Call, request: CallRequest): Entitlement {
-    const entitlement = this.#entitlementOf(call)
-    const decision = entitlement.decisionOn(request)
-    call.addReferenceRule(entitlement.rule)
-    if (decision.finding !== undefined) call.addFinding(decision.finding)
-    call.set(limits, decision.limits)
-    if (decision.pattern !== undefined) call.set(decidingPattern, decision.pattern)
-    return entitlement
-  }
-
   #entitlementOf(call: Call): Entitlement {
-    const caller = call.get(identity) ?? ANONYMOUS
-    return this.#tenants.entitlementOf(this.#tenantOf(call), caller, call.agent.nodeId)
-  }
-
-  #tenantOf(call: Call): string {
-    return call.get(identity)?.tenant ?? this.#tenant
+    const caller = call.get(identity)
+    return this.#tenants.entitlementOf(caller?.tenant ?? this.#tenant, caller ?? ANONYMOUS, call.agent.nodeId)
   }
 }
 

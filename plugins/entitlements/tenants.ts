@@ -19,11 +19,17 @@ type Caller = Omit<Identity, 'tenant' | 'authenticated'>
 /** Tenants whose rules are cached; a token may name any. */
 const MAX_TENANTS = 1024
 
+/** Maximum number of entitlements; each caches decisions about references. */
+const MAX_ENTITLEMENTS = 256
+
 export class Tenants {
   readonly #names: NamePatterns
   readonly #entries: ReadonlyMap<string, TenantEntry>
   readonly #unlisted: PlanBase
   readonly #unlistedRules: TenantRules
+  readonly #byCaller = new BoundedMap<Caller, { readonly tenant: string; readonly entitlement: Entitlement }>(
+    MAX_ENTITLEMENTS,
+  )
   readonly #byTenant = new BoundedMap<string, TenantRules>(MAX_TENANTS)
   /** By the keys that match a tenant: tenants to which the same entries apply share their rules. */
   readonly #byKeys = new BoundedMap<string, TenantRules>(MAX_TENANTS)
@@ -52,9 +58,17 @@ export class Tenants {
     return this.#names.match(tenant).some(({ isWritten }) => isWritten)
   }
 
-  /** `claimedNode` is the unverified header `x-node-id`. */
+  /**
+   * `claimedNode` is the unverified header `x-node-id`. The entitlement of a caller that claims none is cached: the calls
+   * of a token share one identity, which nothing changes.
+   */
   entitlementOf(tenant: string, caller: Caller, claimedNode: string | null): Entitlement {
-    return this.#rulesOf(tenant).entitlementOf(caller, claimedNode)
+    if (claimedNode !== null) return this.#rulesOf(tenant).entitlementOf(caller, claimedNode)
+    const cached = this.#byCaller.get(caller)
+    if (cached?.tenant === tenant) return cached.entitlement
+    const entitlement = this.#rulesOf(tenant).entitlementOf(caller, null)
+    this.#byCaller.set(caller, { tenant, entitlement })
+    return entitlement
   }
 
   #rulesOf(tenant: string): TenantRules {
@@ -215,9 +229,6 @@ function findPlan(plans: ReadonlyMap<string, ParsedPlan>, name: string): ParsedP
   if (plan === undefined) throw new Error(`entitlements: no plan "${name}"`)
   return plan
 }
-
-/** Maximum number of entitlements; each caches decisions about references. */
-const MAX_ENTITLEMENTS = 256
 
 /** A combination of grants, and the combinations that begin with it. */
 interface Combination {

@@ -9,62 +9,59 @@ import {
   denied,
   type Hold,
   type MaybePromise,
+  type Outcome,
   type ResponseHeaders,
   type Sent,
 } from '@svc/core'
 import type { Counted, LimitCounter } from './limit-counter.js'
 import { describeLimit, type LimitPart, MAX_INTEGER } from './limit-parts.js'
 import { isRefused } from './store/count-one-by-one.js'
+import { instantOf } from './store/token-bucket.js'
 
-interface CallCountParts {
-  readonly counter: LimitCounter
-  readonly tenant: string
-  readonly clock: Clock
-}
+const none: readonly never[] = []
 
-export class CallCount {
-  readonly usage = new Usage()
+/** The counts of one call; as a hold it refunds those of the day if the call is not sent. */
+export class CallCount implements Hold {
   #call: Call
-  #parts: CallCountParts
-  #hold: DailyHold | undefined
+  #tenant: string
+  #clock: Clock
+  #parts: readonly LimitPart[] = none
+  #counted: Counted = { uses: none, refund: undefined }
 
-  constructor(call: Call, parts: CallCountParts) {
+  constructor(call: Call, tenant: string, clock: Clock) {
     this.#call = call
-    this.#parts = parts
+    this.#tenant = tenant
+    this.#clock = clock
   }
 
   /** Throws or rejects if the store is down and the call must be refused. */
-  take(parts: readonly LimitPart[]): MaybePromise<Denied | undefined> {
-    const { counter, tenant } = this.#parts
-    return after(counter.count(tenant, parts), (counted = []) => {
-      for (const [i, part] of parts.entries()) {
-        const use = counted[i]
-        const refused = use && this.#judge(part, use)
-        if (refused !== undefined) return refused
-      }
-      return undefined
-    })
+  take(counter: LimitCounter, parts: readonly LimitPart[]): MaybePromise<Denied | undefined> {
+    return after(counter.count(this.#tenant, parts), (counted) => this.#judge(parts, counted))
   }
 
-  #judge(part: LimitPart, use: Counted): Denied | undefined {
-    const { refund, resetAt } = use
-    this.usage.add(part, use)
-    if (isRefused(part, use)) return this.#refuse(part, resetAt)
-    if (refund !== undefined) this.#refundUnlessSent(refund)
-    return undefined
+  #judge(parts: readonly LimitPart[], counted: Counted | undefined): Denied | undefined {
+    if (counted === undefined) return undefined
+    this.#parts = parts
+    this.#counted = counted
+    const { uses, refund } = counted
+    // The pipeline releases it when nothing is sent, even if the last limit refuses.
+    if (refund !== undefined) this.#call.hold(this)
+    const last = uses.length - 1
+    const [part, use] = [parts[last], uses[last]]
+    if (part === undefined || use === undefined || !isRefused(part, use)) return undefined
+    return this.#refuse(part, instantOf(use.resetAt))
   }
 
-  /** The pipeline releases it when nothing is sent, even if the next limit refuses. */
-  #refundUnlessSent(refund: () => MaybePromise<void>): void {
-    if (this.#hold === undefined) {
-      this.#hold = new DailyHold()
-      this.#call.hold(this.#hold)
-    }
-    this.#hold.add(refund)
+  /** Whether the count is refunded if the call is not sent. */
+  #isRefundable(index: number): boolean {
+    const { uses, refund } = this.#counted
+    const [part, use] = [this.#parts[index], uses[index]]
+    if (part === undefined || use === undefined || refund === undefined) return false
+    return part.unit === 'day' && !isRefused(part, use)
   }
 
   #refuse({ unit, limit }: LimitPart, resetAt: number): Denied {
-    const seconds = Math.max(1, secondsUntil(resetAt, this.#parts.clock.now()))
+    const seconds = Math.max(1, secondsUntil(resetAt, this.#clock.now()))
     const { key, level, ratePerSec, burst, callsPerDay } = limit
     const usedUp =
       unit === 'rate'
@@ -76,15 +73,6 @@ export class CallCount {
       headers: { 'retry-after': String(seconds) },
     })
   }
-}
-
-/** The daily counts taken for one call, refunded if it is not sent. */
-class DailyHold implements Hold {
-  #refunds: (() => MaybePromise<void>)[] = []
-
-  add(refund: () => MaybePromise<void>): void {
-    this.#refunds.push(refund)
-  }
 
   /** The commit does nothing, because the count was stored when it was taken. */
   commit(): undefined {
@@ -92,7 +80,12 @@ class DailyHold implements Hold {
   }
 
   async release(): Promise<void> {
-    const refunds = this.#refunds.splice(0).map(async (refund) => refund())
+    const { uses, refund } = this.#counted
+    const refunds = uses.map(async ({ resetAt }, i) => {
+      const key = this.#parts[i]?.tool
+      if (key !== undefined && this.#isRefundable(i))
+        await refund?.(this.#tenant, key, instantOf(resetAt) - 1)
+    })
     const errors = (await Promise.allSettled(refunds)).filter((result) => result.status === 'rejected')
     if (errors.length > 0) {
       throw new AggregateError(
@@ -101,37 +94,29 @@ class DailyHold implements Hold {
       )
     }
   }
-}
 
-interface Used {
-  readonly part: LimitPart
-  readonly remaining: number
-  /** Milliseconds since the epoch. */
-  readonly resetAt: number
-  /** Counts that are refunded if the call is not sent. */
-  readonly refundable: boolean
-}
-
-class Usage {
-  #used: Used[] = []
-
-  add(part: LimitPart, { value, resetAt, refund }: Counted): void {
-    const left = part.unit === 'rate' ? Math.floor(value) : part.callsPerDay - value
-    this.#used.push({ part, remaining: within(left), resetAt, refundable: refund !== undefined && left >= 0 })
+  /** The outcome with fields about the use of the limits. */
+  reported(outcome: Outcome): Outcome {
+    // If properties follow a spread, V8 gives the object a new hidden class each time.
+    const headers: ResponseHeaders = Object.assign({}, outcome.headers)
+    this.#addTo(headers, this.#clock.now(), this.#call.sent)
+    return { ...outcome, headers }
   }
 
-  /**
-   * Adds the fields to `headers`. `now` in milliseconds since the epoch. A call that is not sent is refunded, so it is not
-   * reported as used.
-   */
-  addTo(headers: ResponseHeaders, now: number, sent: Sent): void {
+  /** `now` in milliseconds since the epoch. A call that is not sent is refunded, so it is not reported as used. */
+  #addTo(headers: ResponseHeaders, now: number, sent: Sent): void {
     let tightestRate = Number.POSITIVE_INFINITY
     let tightestDay = Number.POSITIVE_INFINITY
     let dayEnds = 0
     let policy = ''
     let state = ''
-    for (const { part, remaining, resetAt, refundable } of this.#used) {
-      const left = sent === 'no' && refundable ? remaining + 1 : remaining
+    const { uses } = this.#counted
+    for (let i = 0; i < uses.length; i++) {
+      const [part, use] = [this.#parts[i], uses[i]]
+      if (part === undefined || use === undefined) continue
+      const resetAt = instantOf(use.resetAt)
+      const remaining = within(part.unit === 'rate' ? Math.floor(use.value) : part.callsPerDay - use.value)
+      const left = sent === 'no' && this.#isRefundable(i) ? remaining + 1 : remaining
       const comma = policy === '' ? '' : ', '
       policy += comma + part.policy
       state += `${comma}"${part.name}";r=${left};t=${Math.max(0, secondsUntil(resetAt, now))}`

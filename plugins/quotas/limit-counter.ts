@@ -1,19 +1,19 @@
 // Counts limited calls; `failure_mode` decides about them while the store is down.
-import { after, attempt, type CountedLimit, isPending, type LimitUse, type MaybePromise } from '@svc/core'
+import { attempt, type CountedLimit, isPending, type LimitUse, type MaybePromise } from '@svc/core'
 import type { QuotasConfig } from './config.js'
 import type { LimitsInUse } from './limits-in-use.js'
 import { countOneByOne, isRefused } from './store/count-one-by-one.js'
 import type { MemoryCounts } from './store/memory/counts.js'
 import { instantOf, type QuotaStore } from './store/token-bucket.js'
 
-/** The counted state of a limit of a call. */
+type Refund = (tenant: string, key: string, now: number) => MaybePromise<void>
+
+/** A call that was counted against its limits. */
 export interface Counted {
-  /** The tokens left of a rate, or the count of a day. */
-  readonly value: number
-  /** Milliseconds since the epoch. */
-  readonly resetAt: number
-  /** Gives the count of a day back to the store that took it. */
-  readonly refund: (() => MaybePromise<void>) | undefined
+  /** In the order of the limits, up to the first that refuses. */
+  readonly uses: readonly LimitUse[]
+  /** Gives the count of a day back to the store that took it; undefined without one, or if the store cannot. */
+  readonly refund: Refund | undefined
 }
 
 export class LimitCounter {
@@ -21,6 +21,8 @@ export class LimitCounter {
   #failureMode: QuotasConfig['failure_mode']
   #local: MemoryCounts | undefined
   #inUse: LimitsInUse
+  #refund: Refund | undefined
+  #refundLocal: Refund = (tenant, key, now) => this.#local?.refundDaily(tenant, key, now)
 
   /** `local` is the counter for the failure mode `local`. */
   constructor(
@@ -33,59 +35,53 @@ export class LimitCounter {
     this.#failureMode = failureMode
     this.#inUse = inUse
     this.#local = local
+    if (store.refundDaily !== undefined) this.#refund = (...args) => this.#refundStored(...args)
   }
 
   /**
    * Counts a call against its limits, up to the first that refuses. Undefined allows the call uncounted. Throws or rejects
    * if the call must be refused.
    */
-  count(tenant: string, limits: readonly CountedLimit[]): MaybePromise<readonly Counted[] | undefined> {
+  count(tenant: string, limits: readonly CountedLimit[]): MaybePromise<Counted | undefined> {
     const store = this.#store
-    const recover = (error: unknown) => {
-      if (this.#failureMode === 'closed') throw error
-      return this.#local && this.#inProcess(tenant, limits, this.#local)
-    }
     try {
       const uses = store.countCall?.(tenant, limits) ?? countOneByOne(store, tenant, limits)
-      if (isPending(uses)) return uses.then((counted) => this.#all(tenant, limits, counted)).catch(recover)
-      return this.#all(tenant, limits, uses)
+      if (!isPending(uses)) return this.#stored(tenant, limits, uses)
+      return uses
+        .then((counted) => this.#stored(tenant, limits, counted))
+        .catch((error: unknown) => this.#recover(tenant, limits, error))
     } catch (error) {
-      return recover(error)
+      return this.#recover(tenant, limits, error)
     }
   }
 
-  #all(tenant: string, limits: readonly CountedLimit[], uses: readonly LimitUse[]): Counted[] {
-    return forEachUse(limits, uses, (limit, use) => this.#counted(tenant, limit, use))
+  #recover(tenant: string, limits: readonly CountedLimit[], error: unknown): Counted | undefined {
+    if (this.#failureMode === 'closed') throw error
+    return this.#local && { uses: this.#local.countCall(tenant, limits), refund: this.#refundLocal }
   }
 
-  #counted(tenant: string, limit: CountedLimit, use: LimitUse): Counted {
-    const { value } = use
-    const resetAt = instantOf(use.resetAt)
-    if (limit.unit === 'rate') return { value, resetAt, refund: undefined }
-    const { tool: key, callsPerDay } = limit
-    const used = Math.min(value, callsPerDay)
+  /** @throws {TypeError} if a limit after which the call goes on has no use */
+  #stored(tenant: string, limits: readonly CountedLimit[], uses: readonly LimitUse[]): Counted {
+    let refund: Refund | undefined
+    for (let i = 0; i < limits.length; i++) {
+      const limit = limits[i] as CountedLimit
+      const use = uses[i]
+      if (use === undefined) throw new TypeError(`countCall returned ${uses.length} of ${limits.length} uses`)
+      if (limit.unit === 'day') this.#noteDay(tenant, limit.tool, limit.callsPerDay, use)
+      if (isRefused(limit, use)) return { uses: uses.slice(0, i + 1), refund }
+      if (limit.unit === 'day') refund = this.#refund
+    }
+    return { uses, refund }
+  }
+
+  #noteDay(tenant: string, key: string, limit: number, { value, resetAt }: LimitUse): void {
+    const used = Math.min(value, limit)
     // When the store goes down, the local count continues from here.
     this.#local?.raiseTo(tenant, key, used)
-    this.#inUse.note({ tenant, key, used, limit: callsPerDay, resetAt })
-    const refund = () => this.#refund(tenant, key, resetAt - 1)
-    return { value, resetAt, refund: this.#store.refundDaily && refund }
+    this.#inUse.note({ tenant, key, used, limit, resetAt: instantOf(resetAt) })
   }
 
-  #inProcess(
-    tenant: string,
-    limits: readonly CountedLimit[],
-    local: MemoryCounts,
-  ): MaybePromise<readonly Counted[]> {
-    return after(countOneByOne(local, tenant, limits), (uses) =>
-      forEachUse(limits, uses, ({ unit, tool }, { value, resetAt: end }) => {
-        const resetAt = instantOf(end)
-        const refund = () => local.refundDaily(tenant, tool, resetAt - 1)
-        return { value, resetAt, refund: unit === 'day' ? refund : undefined }
-      }),
-    )
-  }
-
-  #refund(tenant: string, key: string, now: number): MaybePromise<void> {
+  #refundStored(tenant: string, key: string, now: number): MaybePromise<void> {
     return attempt(
       () => this.#store.refundDaily?.(tenant, key, now),
       (error) => {
@@ -94,20 +90,4 @@ export class LimitCounter {
       },
     )
   }
-}
-
-/** @throws {TypeError} if a limit after which the call goes on has no use */
-function forEachUse(
-  limits: readonly CountedLimit[],
-  uses: readonly LimitUse[],
-  counted: (limit: CountedLimit, use: LimitUse) => Counted,
-): Counted[] {
-  const all: Counted[] = []
-  for (const [i, limit] of limits.entries()) {
-    const use = uses[i]
-    if (use === undefined) throw new TypeError(`countCall returned ${uses.length} of ${limits.length} uses`)
-    all.push(counted(limit, use))
-    if (isRefused(limit, use)) break
-  }
-  return all
 }

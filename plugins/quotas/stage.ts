@@ -13,7 +13,6 @@ import {
   type MaybePromise,
   type Next,
   type Outcome,
-  type ResponseHeaders,
   type Stage,
 } from '@svc/core'
 import type { StoreResource } from '@svc/core/store'
@@ -89,23 +88,11 @@ export class QuotasStage implements Stage {
   }
 
   #count(call: Call, apply: readonly Limit[], next: Next): MaybePromise<Outcome> {
-    const { clock } = this.#store
-    const count = new CallCount(call, { counter: this.#running(), tenant: this.#tenantOf(call), clock })
-    const refused = attempt(
-      () => count.take(limitPartsOf(apply)),
-      (cause) =>
-        failed('STORE_UNAVAILABLE', 'The quota store cannot be asked, so the call was not sent.', {
-          cause,
-          headers: { 'retry-after': '1' },
-        }),
-    )
+    const counter = this.#running()
+    const count = new CallCount(call, this.#tenantOf(call), this.#store.clock)
+    const refused = attempt(() => count.take(counter, limitPartsOf(apply)), storeUnavailable)
     const passed = isPending(refused) ? refused.then((refusal) => refusal ?? next()) : (refused ?? next())
-    return after(passed, (outcome) => {
-      // If properties follow a spread, V8 gives the object a new hidden class each time.
-      const headers: ResponseHeaders = Object.assign({}, outcome.headers)
-      count.usage.addTo(headers, clock.now(), call.sent)
-      return { ...outcome, headers }
-    })
+    return after(passed, (outcome) => count.reported(outcome))
   }
 
   #running(): LimitCounter {
@@ -124,4 +111,11 @@ export class QuotasStage implements Stage {
   #tenantOf(call: Call): string {
     return call.get(identity)?.tenant ?? this.#tenant
   }
+}
+
+function storeUnavailable(cause: unknown): Outcome {
+  return failed('STORE_UNAVAILABLE', 'The quota store cannot be asked, so the call was not sent.', {
+    cause,
+    headers: { 'retry-after': '1' },
+  })
 }

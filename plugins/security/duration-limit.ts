@@ -1,48 +1,75 @@
 // Limits the duration of a call, from this stage to the last byte of the response. The timer restarts after a pause for
 // human approval.
-import { type Call, effectOf, type Finding, responseTimeLeft, verdict } from '@svc/core'
+import { type Call, effectOf, type Finding, responseTimeLeft, token, verdict } from '@svc/core'
 import { lateFinding } from './findings.js'
-import type { Timer } from './timer.js'
 
+/** The timer of the stage, which tests replace. */
+export interface Timer {
+  /** Runs `expire` after `ms` milliseconds. The returned function cancels it. A pending timer does not keep the process alive. */
+  after(ms: number, expire: () => void): () => void
+  /** Milliseconds, monotonic. */
+  now(): number
+}
+
+export const timer = token<Timer>('security/Timer')
+
+export const systemTimer: Timer = {
+  after(ms, expire) {
+    const timeout = setTimeout(expire, ms).unref()
+    return () => clearTimeout(timeout)
+  },
+  now: () => performance.now(),
+}
+
+/** The limit of the policy, for all calls. */
 export class DurationLimit {
-  #call: Call
-  #ms: number
-  #timer: Timer
-  #startedAt = 0
-  #cancel: () => void
+  readonly ms: number
+  readonly timer: Timer
+  readonly tooLong: Finding
 
-  constructor(call: Call, timer: Timer, ms: number) {
+  constructor(ms: number, timer: Timer) {
+    this.ms = ms
+    this.timer = timer
+    const detail = `the call took longer than ${ms} ms (security.limits.max_duration_ms)`
+    this.tooLong = lateFinding('duration_too_long', detail)
+  }
+}
+
+export class CallTimer {
+  #call: Call
+  #limit: DurationLimit
+  #startedAt = 0
+  #cancel: (() => void) | undefined
+  #expire = (): void => this.#call.addFinding(this.#limit.tooLong)
+
+  constructor(call: Call, limit: DurationLimit) {
     this.#call = call
-    this.#ms = ms
-    this.#timer = timer
-    const start = () => {
-      this.#startedAt = timer.now()
-      return timer.after(ms, () => call.addFinding(this.#tooLong()))
-    }
-    this.#cancel = start()
+    this.#limit = limit
+    this.#start()
     call.set(responseTimeLeft, () => this.#timeLeft())
     call.onSettle(() => this.stop())
     call.onTimeoutPause((isPaused) => {
       this.stop()
-      if (!isPaused) this.#cancel = start()
+      if (!isPaused) this.#start()
     })
   }
 
+  #start(): void {
+    const { ms, timer } = this.#limit
+    this.#startedAt = timer.now()
+    this.#cancel = timer.after(ms, this.#expire)
+  }
+
   stop(): void {
-    this.#cancel()
+    this.#cancel?.()
+    this.#cancel = undefined
   }
 
   /** The remaining time; undefined if a longer call is not denied. */
   #timeLeft(): number | undefined {
+    const { ms, timer, tooLong } = this.#limit
     const rule = this.#call.get(verdict)
-    if (rule === undefined || effectOf(this.#tooLong(), rule) !== 'deny') return undefined
-    return this.#startedAt + this.#ms - this.#timer.now()
-  }
-
-  #tooLong(): Finding {
-    return lateFinding(
-      'duration_too_long',
-      `the call took longer than ${this.#ms} ms (security.limits.max_duration_ms)`,
-    )
+    if (rule === undefined || effectOf(tooLong, rule) !== 'deny') return undefined
+    return this.#startedAt + ms - timer.now()
   }
 }

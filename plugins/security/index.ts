@@ -1,5 +1,5 @@
 export { securitySchema } from './config.js'
 export type { ScanCounter } from './content/strings.js'
 export { checkContent, contentRules } from './content-rules.js'
+export { timer } from './duration-limit.js'
 export { securityPlugin } from './plugin.js'
-export { timer } from './timer.js'

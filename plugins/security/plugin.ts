@@ -19,10 +19,10 @@ import { unknownServers } from '@svc/core/policy'
 import { compareSecurity } from './compare.js'
 import { type SecurityConfig, securitySchema } from './config.js'
 import { contentRules } from './content-rules.js'
+import { systemTimer, timer } from './duration-limit.js'
 import { escalationRule } from './human-escalation.js'
 import { SideEffectRule, sideEffectPolicy } from './side-effects.js'
 import { SecurityStage } from './stage.js'
-import { systemTimer, timer } from './timer.js'
 import { AllowedVersions } from './versions.js'
 
 const BYTES_PER_KB = 1024

@@ -10,6 +10,8 @@ import {
 import { compilePatternMap, type PatternMatches } from '@svc/core/match'
 import { finding } from './findings.js'
 
+const none: readonly Finding[] = []
+
 export class SideEffectRule {
   readonly knowledge: SideEffectKnowledge
   #isKeyRequired: boolean
@@ -19,13 +21,11 @@ export class SideEffectRule {
     this.#isKeyRequired = isKeyRequired
   }
 
-  check(request: CallRequest): Finding | undefined {
-    if (!this.#isKeyRequired || request.idempotencyKey !== null) return undefined
-    if (!isSideEffecting(request, this.knowledge)) return undefined
-    return finding(
-      'missing_idempotency_for_side_effect',
-      `${request.reference} may have side effects, and the call has no idempotency key`,
-    )
+  check(request: CallRequest): readonly Finding[] {
+    if (!this.#isKeyRequired || request.idempotencyKey !== null) return none
+    if (!isSideEffecting(request, this.knowledge)) return none
+    const detail = `${request.reference} may have side effects, and the call has no idempotency key`
+    return [finding('missing_idempotency_for_side_effect', detail)]
   }
 
   /** The description for `svc policy explain`. */

@@ -1,23 +1,27 @@
-// Reports violations of the section's rules as findings, and limits the size and duration of calls.
+// Reports violations of the section's rules as findings, and limits the size and duration of calls: of whole responses
+// before they are sent, of streamed ones during the stream.
 import {
   after,
   type Call,
   type CallRequest,
+  type Completed,
   type Finding,
+  isStream,
   isUnrecorded,
   type MaybePromise,
   type Next,
   type Outcome,
   type ReferenceRule,
+  type RequestKind,
+  type ResponseChunk,
+  type ResponseStream,
   type Stage,
   sideEffects,
 } from '@svc/core'
 import { type ContentRule, checkContent } from './content-rules.js'
-import { DurationLimit } from './duration-limit.js'
-import { finding } from './findings.js'
-import { limitResponseSize } from './response-size.js'
+import { CallTimer, DurationLimit, type Timer } from './duration-limit.js'
+import { finding, lateFinding } from './findings.js'
 import type { SideEffectRule } from './side-effects.js'
-import type { Timer } from './timer.js'
 import type { AllowedVersions } from './versions.js'
 
 interface SecurityRules {
@@ -35,21 +39,31 @@ interface SecurityRules {
 const MISSING_KEY = 'missing_idempotency_for_side_effect'
 const TOO_LARGE = 'payload_too_large'
 
+/** A check of a request; `reason` is that of its findings. */
+interface RequestCheck {
+  readonly reason: string
+  readonly find: (request: CallRequest) => readonly Finding[]
+}
+
+const none: readonly Finding[] = []
+
 export class SecurityStage implements Stage {
   #rules: SecurityRules
-  #timer: Timer
+  #checks: readonly RequestCheck[]
+  #durationLimit: DurationLimit | undefined
   #versionRule: ReferenceRule | undefined
 
   constructor(rules: SecurityRules, timer: Timer) {
     this.#rules = rules
-    this.#timer = timer
-    const { versions } = rules
+    this.#checks = requestChecks(rules)
+    const { versions, maxMs } = rules
+    if (maxMs !== undefined) this.#durationLimit = new DurationLimit(maxMs, timer)
     if (versions !== undefined) this.#versionRule = (reference, kind) => versions.check(reference, kind)
   }
 
   handle(call: Call, next: Next): MaybePromise<Outcome> {
-    const { maxMs } = this.#rules
-    const duration = maxMs === undefined ? undefined : new DurationLimit(call, this.#timer, maxMs)
+    const limit = this.#durationLimit
+    const duration = limit === undefined ? undefined : new CallTimer(call, limit)
     return after(call.request(), (request) => this.#handleRequest(call, request, duration, next))
   }
 
@@ -70,7 +84,7 @@ export class SecurityStage implements Stage {
     if (maxMs !== undefined) call.note(`max_duration_ms: the limit is ${maxMs} ms`)
   }
 
-  #handleRequest(call: Call, request: CallRequest, duration: DurationLimit | undefined, next: Next) {
+  #handleRequest(call: Call, request: CallRequest, duration: CallTimer | undefined, next: Next) {
     this.#inspect(call, request)
     if (call.isNoted) this.#explain(call, request)
     const { maxBytes } = this.#rules
@@ -87,7 +101,7 @@ export class SecurityStage implements Stage {
 
   #inspect(call: Call, request: CallRequest): void {
     const { readings, kind } = request
-    const { maxBytes, content, sideEffects: effects } = this.#rules
+    const { sideEffects: effects } = this.#rules
     if (this.#versionRule !== undefined) {
       call.addReferenceRule(this.#versionRule)
       for (const reading of readings) {
@@ -97,32 +111,79 @@ export class SecurityStage implements Stage {
         break
       }
     }
-    for (const one of content) this.#check(call, one.reason, () => checkContent(request, [one]))
-    if (effects !== undefined) {
-      call.set(sideEffects, effects.knowledge)
-      this.#check(call, MISSING_KEY, () => effects.check(request))
-    }
-    if (maxBytes !== undefined) this.#check(call, TOO_LARGE, () => sizeFinding(request, maxBytes))
-  }
-
-  /** If a check needs a part of the call that was not recorded, its finding is reported as possible. */
-  #check(call: Call, reason: string, check: () => Finding | readonly Finding[] | undefined): void {
-    try {
-      for (const found of [check() ?? []].flat()) call.addFinding(found)
-    } catch (error) {
-      if (!isUnrecorded(error)) throw error
-      const possible = { missing: error.facts, basis: this.#rules.basisOf(reason) }
-      call.addFinding({ ...finding(reason, 'the call was not recorded whole'), possible })
+    if (effects !== undefined) call.set(sideEffects, effects.knowledge)
+    for (const { reason, find } of this.#checks) {
+      try {
+        for (const found of find(request)) call.addFinding(found)
+      } catch (error) {
+        if (!isUnrecorded(error)) throw error
+        // The check needs a part of the call that was not recorded.
+        const possible = { missing: error.facts, basis: this.#rules.basisOf(reason) }
+        call.addFinding({ ...finding(reason, 'the call was not recorded whole'), possible })
+      }
     }
   }
 }
 
-function sizeFinding({ bytes }: CallRequest, maxBytes: number): Finding | undefined {
-  if (bytes <= maxBytes) return undefined
-  return finding(TOO_LARGE, `the request has ${bytes} bytes, more than ${maxBytes}`)
+function requestChecks({ content, sideEffects: effects, maxBytes }: SecurityRules): RequestCheck[] {
+  const checks: RequestCheck[] = content.map((rule) => ({
+    reason: rule.reason,
+    find: (request) => checkContent(request, [rule]),
+  }))
+  if (effects !== undefined) checks.push({ reason: MISSING_KEY, find: (request) => effects.check(request) })
+  if (maxBytes !== undefined)
+    checks.push({ reason: TOO_LARGE, find: (request) => sizeFindings(request, maxBytes) })
+  return checks
+}
+
+function sizeFindings({ bytes }: CallRequest, maxBytes: number): readonly Finding[] {
+  if (bytes <= maxBytes) return none
+  return [finding(TOO_LARGE, `the request has ${bytes} bytes, more than ${maxBytes}`)]
 }
 
 /** True for a whole response. An MCP session's own stream may stay open for the whole session, so it is not timed. */
 function endsTimer(body: Uint8Array | object, { kind }: CallRequest): boolean {
   return body instanceof Uint8Array || kind === 'protocol'
+}
+
+/** The response; from a denying finding on, the pipeline withholds it. */
+function limitResponseSize(call: Call, kind: RequestKind, response: Completed, maxBytes: number): Completed {
+  const { body } = response
+  if (isStream(body)) {
+    // With a content-length over the limit, the stream need not start.
+    if (!(Number(response.headers['content-length']) > maxBytes))
+      return { ...response, body: limitStream(call, kind, body, maxBytes) }
+  } else if (body.byteLength <= maxBytes) return response
+  call.addFinding(tooLarge(maxBytes))
+  return response
+}
+
+function limitStream(call: Call, kind: RequestKind, body: ResponseStream, maxBytes: number): ResponseStream {
+  return {
+    ...(body.drainWhenAbandoned === undefined ? {} : { drainWhenAbandoned: body.drainWhenAbandoned }),
+    [Symbol.asyncIterator]: () => limited(call, kind, body, maxBytes),
+  }
+}
+
+async function* limited(
+  call: Call,
+  kind: RequestKind,
+  body: ResponseStream,
+  maxBytes: number,
+): AsyncGenerator<ResponseChunk> {
+  let bytes = 0
+  let isReported = false
+  for await (const chunk of body) {
+    // An MCP session's stream of notifications has no end, so the limit applies to each chunk.
+    bytes = (kind === 'protocol' ? 0 : bytes) + chunk.bytes.byteLength
+    if (bytes > maxBytes && !isReported) {
+      isReported = true
+      call.addFinding(tooLarge(maxBytes))
+    }
+    yield chunk
+  }
+}
+
+function tooLarge(maxBytes: number): Finding {
+  return lateFinding(TOO_LARGE, `the response has more than ${maxBytes} bytes`)
 }

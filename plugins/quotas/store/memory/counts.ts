@@ -1,13 +1,17 @@
 // Counts in the memory of this process, for gateways of one process: they are lost when it ends.
-import type { QuotaAdapter } from '@svc/core'
+import type { CountedLimit, LimitUse, QuotaAdapter } from '@svc/core'
 import { type HostInstant, Tally } from '@svc/core/store'
+import { isRefused } from '../count-one-by-one.js'
 import { oldestDay, type SeenTime, seen } from '../seen-time.js'
 import {
+  bucketSize,
   checkDailyLimit,
   checkedSize,
+  checkLimit,
   DAY_MS,
   dayOf,
   END_OF_TIME,
+  instantOf,
   keyOf,
   type QuotaStore,
   TokenBucket,
@@ -57,26 +61,64 @@ export class MemoryCounts implements QuotaStore {
 
   incrDaily(tenant: string, tool: string, limit: number, now?: number) {
     checkDailyLimit(limit)
-    const day = this.#day(now)
-    const key = countKey(day, tenant, tool)
-    const count = (this.#counts.get(key)?.count ?? 0) + 1
-    // Over the limit the call is not counted.
-    if (count <= limit) this.#raise(key, tenant, { day, count })
-    return { count, resetAt: (day + 1) * DAY_MS }
+    const { value: count, resetAt } = this.#countDay(tenant, tool, limit, this.#instant(now))
+    return { count, resetAt }
   }
 
   takeToken(tenant: string, tool: string, ratePerSec: number, burst?: number, now?: number) {
     const size = checkedSize(ratePerSec, burst)
-    const { wall, steady } = now === undefined ? this.#now() : { wall: now, steady: now }
+    const { value: tokens, resetAt } = this.#take(tenant, tool, ratePerSec, size, this.#instant(now))
+    return { tokens, resetAt }
+  }
+
+  countCall(tenant: string, limits: readonly CountedLimit[], now?: number): readonly LimitUse[] {
+    for (const limit of limits) checkLimit(limit)
+    const at = this.#instant(now)
+    const uses: LimitUse[] = []
+    try {
+      for (const limit of limits) {
+        const use =
+          limit.unit === 'rate'
+            ? this.#take(tenant, limit.tool, limit.ratePerSec, bucketSize(limit.ratePerSec, limit.burst), at)
+            : this.#countDay(tenant, limit.tool, limit.callsPerDay, at)
+        uses.push(use)
+        if (isRefused(limit, use)) break
+      }
+      return uses
+    } catch (error) {
+      // There was no room: what was counted before is given back.
+      for (const [i, limit] of limits.slice(0, uses.length).entries())
+        if (limit.unit === 'day') this.refundDaily(tenant, limit.tool, instantOf(uses[i]?.resetAt ?? 0) - 1)
+      throw error
+    }
+  }
+
+  #countDay(tenant: string, tool: string, limit: number, at: HostInstant): LimitUse {
+    const day = this.#day(at)
+    const key = countKey(day, tenant, tool)
+    const count = (this.#counts.get(key)?.count ?? 0) + 1
+    // Over the limit the call is not counted.
+    if (count <= limit) this.#raise(key, tenant, day, count)
+    return { value: count, resetAt: (day + 1) * DAY_MS }
+  }
+
+  #take(
+    tenant: string,
+    tool: string,
+    ratePerSec: number,
+    size: number,
+    { wall, steady }: HostInstant,
+  ): LimitUse {
     this.#buckets.sweep(steady)
     const key = keyOf(tenant, tool)
     const bucket = this.#buckets.get(key) ?? this.#buckets.add(key, tenant, new TokenBucket(size, steady))
     const { tokens, resetAt } = bucket.take(ratePerSec, size, steady)
-    return { tokens, resetAt: Math.min(END_OF_TIME, wall + resetAt - steady) }
+    return { value: tokens, resetAt: Math.min(END_OF_TIME, wall + resetAt - steady) }
   }
 
   refundDaily(tenant: string, tool: string, now?: number): void {
-    const key = countKey(now === undefined ? this.#day() : dayOf(now), tenant, tool)
+    const day = now === undefined ? this.#day(this.#now()) : dayOf(now)
+    const key = countKey(day, tenant, tool)
     const entry = this.#counts.get(key)
     if (entry === undefined) return
     entry.count--
@@ -85,28 +127,31 @@ export class MemoryCounts implements QuotaStore {
 
   /** Raises the count to `count`, the last one of another store, unless there is no room; never lowers it. */
   raiseTo(tenant: string, tool: string, count: number): void {
-    const day = this.#day()
+    const day = this.#day(this.#now())
     const key = countKey(day, tenant, tool)
     const entry = this.#counts.get(key)
     if (entry === undefined && this.#counts.fullError(ownerOf(day, tenant)) !== undefined) return
-    if (count > (entry?.count ?? 0)) this.#raise(key, tenant, { day, count })
+    if (count > (entry?.count ?? 0)) this.#raise(key, tenant, day, count)
+  }
+
+  #instant(now: number | undefined): HostInstant {
+    return now === undefined ? this.#now() : { wall: now, steady: now, boot: 0 }
   }
 
   /** The day that a call counts for: none that is over begins anew. */
-  #day(now?: number): number {
-    const at = now === undefined ? this.#now() : { wall: now, steady: now, boot: 0 }
+  #day(at: HostInstant): number {
     this.#seen = seen(this.#seen, at)
     return Math.max(dayOf(at.wall), oldestDay(this.#seen))
   }
 
-  #raise(key: string, tenant: string, raised: DayCount): void {
+  #raise(key: string, tenant: string, day: number, count: number): void {
     const entry = this.#counts.get(key)
     if (entry !== undefined) {
-      entry.count = raised.count
+      entry.count = count
       return
     }
     this.#counts.sweep(this.#seen?.verified ?? 0)
-    this.#counts.add(key, ownerOf(raised.day, tenant), raised)
+    this.#counts.add(key, ownerOf(day, tenant), { day, count })
   }
 }
 

@@ -1,4 +1,6 @@
+import type { QuotaAdapter } from '@svc/core'
 import { MemoryQuotaAdapter } from '@svc/plugin-quotas'
+import { MemoryCounts } from '@svc/plugin-quotas/internal/store/memory/counts'
 import { expect } from 'chai'
 import { quotaAdapterSuite } from './suite.js'
 
@@ -6,6 +8,27 @@ quotaAdapterSuite('memory', async () => ({
   adapter: new MemoryQuotaAdapter(),
   close: async () => undefined,
 }))
+
+quotaAdapterSuite('memory of the stage', async () => {
+  const counts = new MemoryCounts()
+  const adapter: QuotaAdapter = {
+    incrDaily: async (...args) => counts.incrDaily(...args),
+    takeToken: async (...args) => counts.takeToken(...args),
+    countCall: async (...args) => counts.countCall(...args),
+    refundDaily: async (...args) => counts.refundDaily(...args),
+  }
+  return { adapter, close: async () => undefined }
+})
+
+describe('memory of the quotas stage', () => {
+  it('gives back what it counted for the day when a later limit has no room', () => {
+    const counts = new MemoryCounts({ maxKeys: 1 })
+    const day = (tool: string) => ({ unit: 'day', tool, callsPerDay: 5 }) as const
+    expect(() => counts.countCall('t', [day('a'), day('b')], 0)).to.throw(/takes no more/)
+    expect(counts.size).to.equal(0)
+    expect(counts.countCall('t', [day('a')], 0)[0]?.value).to.equal(1)
+  })
+})
 
 describe('memory quota adapter', () => {
   it('uses its clock when no time is given', async () => {
