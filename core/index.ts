@@ -16,6 +16,7 @@ export {
   servedDefinition,
   type WaitingDefinition,
 } from './call/definitions.js'
+export type { Denial } from './call/errors.js'
 export {
   decisionOfRefusal,
   type ErrorCode,
@@ -34,7 +35,6 @@ export {
   type Escalation,
   type EscalationInput,
   type EscalationRule,
-  type EscalationService,
   type EscalationStanding,
   type EscalationStatus,
   emergencyReason,
@@ -53,6 +53,7 @@ export {
   type VoteErrorCode,
   type VoteProof,
 } from './call/escalation.js'
+export type { EscalationService } from './call/escalation-page.js'
 export {
   type EscalationFilter,
   type EscalationPage,
@@ -79,7 +80,6 @@ export { after, attempt, firstResult, isPending, type MaybePromise } from './cal
 export { judgedOnly, type NoteListener, notes, type SectionEntry } from './call/notes.js'
 export {
   type Completed,
-  type Denial,
   type Denied,
   denied,
   type Failed,
@@ -91,7 +91,9 @@ export {
   type ResponseStream,
   type Sent,
 } from './call/outcome.js'
+export type { Identity } from './call/principal.js'
 export { callerNameOf, isPerson, personKeyOf, principalKeyOf } from './call/principal.js'
+export type { KeptValues } from './call/recorded.js'
 export {
   isUnrecorded,
   type PossibleFinding,
@@ -99,7 +101,7 @@ export {
   recordedCall,
   Unrecorded,
 } from './call/recorded.js'
-export { errorFields, type Redactor, redactedError, redactedValue } from './call/redactor.js'
+export { errorFields, type Redactor, redactedError, redactedValue, redactor } from './call/redactor.js'
 export {
   type CallAgent,
   type CallProtocol,
@@ -138,10 +140,8 @@ export {
   decidingPattern,
   escalation,
   externalDecision,
-  type Identity,
   idempotency,
   identity,
-  type KeptValues,
   kept,
   type Limit,
   limits,
@@ -152,7 +152,6 @@ export {
   publicBaseUrl,
   type RequestedResource as UsedResource,
   receivedDigest,
-  redactor,
   requestedResource,
   responseChange,
   responseTimeLeft,
@@ -180,7 +179,7 @@ export { hostClock } from './plugin/host-clock.js'
 export { type LateBoundMembers, lateBound } from './plugin/late-bound.js'
 export type { ItemEdit, Narrowing, NarrowingSettings, PolicyEdit } from './plugin/narrowing.js'
 export { type Notice, type Notices, noticeTypes } from './plugin/notices.js'
-export type { Phase } from './plugin/order.js'
+export type { Phase } from './plugin/phase.js'
 export {
   bindOwned,
   type ConfigConflict,

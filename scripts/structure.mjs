@@ -1,6 +1,6 @@
-// Checks the rules of this repository that no linter has: cycles of imports between folders, forbidden imports between
-// packages, sections named outside their plugins, classes recognised across packages by `instanceof`, tsconfig references,
-// the casing of keys, and exported names: their number, and that each is declared once.
+// Checks the rules of this repository that no linter has: cycles of imports between files and between folders, forbidden
+// imports between packages, sections named outside their plugins, classes recognised across packages by `instanceof`,
+// tsconfig references, the casing of keys, and exported names: their number, and that each is declared once.
 import { execFileSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
@@ -35,6 +35,19 @@ function sourceOf(target) {
 }
 
 const imports = new Map(sources.map((path) => [path, importsOf(path)]))
+
+/** Files that import each other, types included, are one idea in two files, or one of them has what belongs below both. */
+function checkFiles() {
+  const done = new Set()
+  const visit = (path, trail) => {
+    const start = trail.indexOf(path)
+    if (start >= 0) errors.push(`a circle of files: ${[...trail.slice(start), path].join(' imports ')}`)
+    if (start >= 0 || done.has(path)) return
+    for (const target of imports.get(path)) if (imports.has(target)) visit(target, [...trail, path])
+    done.add(path)
+  }
+  for (const path of imports.keys()) visit(path, [])
+}
 
 function checkFolders() {
   const edges = new Map()
@@ -265,6 +278,7 @@ checkContract()
 checkPages()
 checkNames()
 checkSectionNames()
+checkFiles()
 checkFolders()
 checkBoundaries()
 checkReferences()

@@ -10,9 +10,10 @@ import { adminMetrics } from '../metrics/metric-table.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
 import type { AdminConfig } from '../policy/admin-config.js'
 import { Certificates } from '../tls/certificates.js'
-import { type AdminConsole, AdminHandler, type AdminHandlerParts } from './handler.js'
+import { AdminHandler, type AdminHandlerParts } from './handler.js'
 import { openApiOperation } from './openapi.js'
 import { type Operation, operation, PlainResponse } from './operation.js'
+import type { AdminConsole } from './session.js'
 import { sessionOperations } from './session.js'
 
 const limits = {

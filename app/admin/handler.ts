@@ -10,7 +10,6 @@ import {
   type Logger,
   type Meter,
   Refusal,
-  type ResponseHeaders,
   type Reviewer,
 } from '@svc/core'
 import { errorResponse } from '../http/error-response.js'
@@ -20,7 +19,7 @@ import type { ActivePolicy } from '../policy/active-policy.js'
 import { type AdminAccess, type AdminAuthorizer, isReader } from '../policy/admin-authorizer.js'
 import { AccessRecords } from './access-records.js'
 import { bodyRefusal, readJson } from './body.js'
-import { type AdminExchange, clientOf, type RequestSession } from './client.js'
+import { type AdminExchange, clientOf } from './client.js'
 import { EventStreams } from './event-stream.js'
 import { fixedHeaders } from './fixed-headers.js'
 import {
@@ -32,30 +31,8 @@ import {
   type OperationRequest,
   PlainResponse,
 } from './operation.js'
-import type { SessionKey } from './session.js'
+import type { AdminConsole } from './session.js'
 import { TokenGuesses } from './token-guesses.js'
-
-export interface ConsoleExchange extends AdminExchange {
-  /** Sends a GET request to the API for the client that `identify` resolves to. Never rejects. */
-  ask(identify: () => Promise<Reviewer>, path: string): Promise<BufferedResponse>
-  /** Begins a session of the client that `identify` resolves to, as the operation does. Never rejects. */
-  signIn(identify: () => Promise<Reviewer>, key: SessionKey): Promise<BufferedResponse>
-  /** The body of the request. Rejects with `Refusal` if it is not JSON. */
-  readJson(): Promise<object>
-}
-
-/** The web pages of the listener, and the sessions of their users. */
-export interface AdminConsole {
-  /** Headers of a response that begins a session of the client. Rejects with `Refusal`. */
-  begin(request: OperationRequest, key: SessionKey): Promise<ResponseHeaders>
-  /** Headers of a response that ends the session of the request, which is over then. */
-  end(request: OperationRequest): Promise<ResponseHeaders>
-  /** Headers of a response after which the session of the request, whose user is active, does not end as idle. */
-  keep(request: OperationRequest): Promise<ResponseHeaders>
-  respond(message: IncomingMessage, exchange: ConsoleExchange): Promise<BufferedResponse>
-  /** Undefined if the request has no session. */
-  sessionOf(message: IncomingMessage, exchange: AdminExchange): Promise<RequestSession | undefined>
-}
 
 export interface AdminHandlerParts {
   readonly clock: Clock

@@ -1,8 +1,10 @@
 // The operations on the session of a client of the admin listener, and on its rights.
-import { isPerson, type ResponseHeaders } from '@svc/core'
+import type { IncomingMessage } from 'node:http'
+import { isPerson, type ResponseHeaders, type Reviewer } from '@svc/core'
 import { z } from 'zod'
+import type { BufferedResponse } from '../http/response.js'
 import { isReader } from '../policy/admin-authorizer.js'
-import type { AdminConsole } from './handler.js'
+import type { AdminExchange, RequestSession } from './client.js'
 import { type Operation, type OperationRequest, operation, PlainResponse } from './operation.js'
 
 const sessionSchema = z.object({
@@ -154,4 +156,26 @@ function votesOf(
   refusal: string | undefined,
 ): Pick<SessionJson, 'votes' | 'vote_refusal'> {
   return refusal === undefined ? { votes: kind } : { votes: 'none', vote_refusal: refusal }
+}
+
+export interface ConsoleExchange extends AdminExchange {
+  /** Sends a GET request to the API for the client that `identify` resolves to. Never rejects. */
+  ask(identify: () => Promise<Reviewer>, path: string): Promise<BufferedResponse>
+  /** Begins a session of the client that `identify` resolves to, as the operation does. Never rejects. */
+  signIn(identify: () => Promise<Reviewer>, key: SessionKey): Promise<BufferedResponse>
+  /** The body of the request. Rejects with `Refusal` if it is not JSON. */
+  readJson(): Promise<object>
+}
+
+/** The web pages of the listener, and the sessions of their users. */
+export interface AdminConsole {
+  /** Headers of a response that begins a session of the client. Rejects with `Refusal`. */
+  begin(request: OperationRequest, key: SessionKey): Promise<ResponseHeaders>
+  /** Headers of a response that ends the session of the request, which is over then. */
+  end(request: OperationRequest): Promise<ResponseHeaders>
+  /** Headers of a response after which the session of the request, whose user is active, does not end as idle. */
+  keep(request: OperationRequest): Promise<ResponseHeaders>
+  respond(message: IncomingMessage, exchange: ConsoleExchange): Promise<BufferedResponse>
+  /** Undefined if the request has no session. */
+  sessionOf(message: IncomingMessage, exchange: AdminExchange): Promise<RequestSession | undefined>
 }

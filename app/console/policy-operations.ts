@@ -1,13 +1,10 @@
 // The operations on the policy in force: its text and rules, the tools that it lets callers use, and its decision about a call.
 import { type NamedCaller, policyTokens, Refusal, resolveOptional, services } from '@svc/core'
-import type { InsertedStage } from '@svc/core/pipeline'
 import { z } from 'zod'
 import { type Operation, type OperationRequest, operation } from '../admin/operation.js'
-import type { BlockList } from '../blocks/block.js'
 import { listedReference } from '../mcp/references.js'
 import type { Policy } from '../policy/config.js'
-import type { PolicyPlace } from '../policy/facts.js'
-import type { KnownServer } from './server-tools.js'
+import type { KnownServer, PolicyInForce } from './server-tools.js'
 
 const MAX_CALLERS = 500
 const MAX_CALLERS_OF_SERVER = 20
@@ -117,14 +114,6 @@ const explanationSchema = z.object({
 })
 
 export type ExplanationJson = z.output<typeof explanationSchema>
-
-export interface PolicyInForce {
-  readonly policy: Policy
-  readonly place: PolicyPlace
-  /** The blocks of operators, and the stage that refuses calls by them. */
-  readonly blocks: BlockList
-  readonly blocking: InsertedStage
-}
 
 /** The tools that callers may use, with the blocks of `blocking` in place of those in force. */
 export async function effectiveAccess(

@@ -6,8 +6,8 @@ import { type Operation, operation } from '../admin/operation.js'
 import { canonicalBase } from '../http/public-url.js'
 import type { HostConfig } from '../policy/config.js'
 import { targetOf } from '../upstream/target.js'
-import type { PolicyInForce } from './policy-operations.js'
 import type { ProcessFacts } from './process-facts.js'
+import type { PolicyInForce } from './server-tools.js'
 
 interface GatewayParts {
   inForce(): PolicyInForce

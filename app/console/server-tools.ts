@@ -1,14 +1,24 @@
 // The tools of the servers in a policy, as far as the gateway can know them: those that a server lists without a
 // credential, a command only while it runs; those that the policy names; and those that were called in the last 24 hours.
 import type { Clock } from '@svc/core'
+import type { InsertedStage } from '@svc/core/pipeline'
 import { patternsOf } from '@svc/core/policy'
+import type { BlockList } from '../blocks/block.js'
 import { UNVERSIONED } from '../mcp/server-versions.js'
 import type { Policy } from '../policy/config.js'
+import type { PolicyPlace } from '../policy/facts.js'
 import type { NamedTools } from '../policy-explain/effective-access.js'
 import { addressesOf } from '../stdio-targets/config.js'
 import { targetOf } from '../upstream/target.js'
 import type { ActivityJson } from './activity-operation.js'
-import type { PolicyInForce } from './policy-operations.js'
+
+export interface PolicyInForce {
+  readonly policy: Policy
+  readonly place: PolicyPlace
+  /** The blocks of operators, and the stage that refuses calls by them. */
+  readonly blocks: BlockList
+  readonly blocking: InsertedStage
+}
 
 /** Milliseconds until a server is asked for its list again. */
 const LISTED_MS = 60_000

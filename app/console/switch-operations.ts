@@ -17,13 +17,8 @@ import {
 } from '../blocks/operations.js'
 import { UNVERSIONED } from '../mcp/server-versions.js'
 import type { Policy } from '../policy/config.js'
-import {
-  callerSchema,
-  effectiveAccess,
-  type PolicyInForce,
-  policyCallers,
-  type ReadServers,
-} from './policy-operations.js'
+import { callerSchema, effectiveAccess, policyCallers, type ReadServers } from './policy-operations.js'
+import type { PolicyInForce } from './server-tools.js'
 
 const DAY_MS = 86_400_000
 /** Previews that wait while another runs. */

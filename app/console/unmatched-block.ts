@@ -6,7 +6,8 @@ import type { OperationRequest } from '../admin/operation.js'
 import { type Block, BlockList } from '../blocks/block.js'
 import { listedReference } from '../mcp/references.js'
 import type { ActivityReader } from './activity-operation.js'
-import { type PolicyInForce, policyCallers, type ReadServers } from './policy-operations.js'
+import { policyCallers, type ReadServers } from './policy-operations.js'
+import type { PolicyInForce } from './server-tools.js'
 
 interface KnownNames {
   inForce(): PolicyInForce

@@ -25,17 +25,9 @@ import type { HostConfig } from '../policy/config.js'
 import { Certificates, type TlsConfig } from '../tls/certificates.js'
 import { addressOf } from '../upstream/target.js'
 import { listHttpTools } from './listed-tools.js'
-import { checkTools, stdioChecks } from './stdio-targets.js'
+import { checkTools, type SectionChecks, stdioChecks } from './stdio-targets.js'
 import type { ListedTools } from './tool-access.js'
 import { unmatchedPatterns } from './unmatched-patterns.js'
-
-/** The checks of a section. */
-export interface SectionChecks {
-  readonly section: string
-  /** Time limit; default: that of the doctor. */
-  readonly timeoutMs?: number
-  run(): Promise<readonly DoctorCheck[]>
-}
 
 function hostChecks(
   policy: EffectivePolicy<HostConfig>,

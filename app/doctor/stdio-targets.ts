@@ -12,7 +12,6 @@ import type { Policy } from '../policy/config.js'
 import { type StdioTarget, stdioTargetsOf } from '../stdio-targets/config.js'
 import { StdioEndpoint } from '../stdio-targets/endpoint.js'
 import { Launcher } from '../stdio-targets/launcher.js'
-import type { SectionChecks } from './doctor.js'
 import type { UseSession } from './listed-tools.js'
 import { accessTo, type ListedTools } from './tool-access.js'
 
@@ -120,4 +119,12 @@ export async function checkTools(
 function toolsIn(names: readonly string[]): string {
   if (names.length === 0) return 'no tool'
   return `${names.length} ${names.length === 1 ? 'tool' : 'tools'}: ${names.join(', ')}`
+}
+
+/** The checks of a section. */
+export interface SectionChecks {
+  readonly section: string
+  /** Time limit; default: that of the doctor. */
+  readonly timeoutMs?: number
+  run(): Promise<readonly DoctorCheck[]>
 }

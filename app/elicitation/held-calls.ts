@@ -13,12 +13,11 @@ import {
   actionOf,
   confirmationOf,
   type Elicitation,
-  type ElicitationResponse,
   elicitationOf,
   elicitationParams,
 } from '../mcp/elicitation.js'
-import { takesEvents } from '../mcp/elicitation-modes.js'
-import { isClientStateless, mcpExchange } from '../mcp/exchange.js'
+import type { ElicitationResponse } from '../mcp/elicitation-modes.js'
+import { isClientStateless, mcpExchange, takesEvents } from '../mcp/exchange.js'
 import type { GatewayRounds } from '../mcp/gateway-rounds.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
 import { traceparentOf } from '../upstream/headers.js'

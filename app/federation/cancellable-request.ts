@@ -3,7 +3,7 @@
 import type { Call } from '@svc/core'
 import { BoundedMap } from '@svc/core/store'
 import { invalidRequest } from '../mcp/mcp-refusal.js'
-import type { RequestId } from '../mcp/message.js'
+import type { RequestId } from '../mcp/protocol.js'
 
 /** Cancellations of one session that came before their requests. */
 const maxEarly = 1_000

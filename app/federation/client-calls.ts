@@ -2,7 +2,8 @@
 // what it can show, and their outcomes tell which servers respond.
 import { type UsedResource as RequestedResource, requestedResource } from '@svc/core'
 import type { ClientExchange } from '../http/client-exchange.js'
-import { declaredModes, type ElicitationModes, noModes, takesEvents } from '../mcp/elicitation-modes.js'
+import { declaredModes, type ElicitationModes, noModes } from '../mcp/elicitation-modes.js'
+import { takesEvents } from '../mcp/exchange.js'
 import { isStateless } from '../mcp/protocol.js'
 import type { ServerCalls } from './server-calls.js'
 import type { ServerHealth } from './server-health.js'

@@ -2,8 +2,9 @@
 // be equal, so a client gets each with the name of its server.
 import { withIds } from '@svc/core/http'
 import { isJsonObject, type JsonObject, parseJsonObject } from '@svc/core/json'
-import { isRequestId, type Message, type RequestId } from '../mcp/message.js'
+import { isRequestId, type Message } from '../mcp/message.js'
 import { metaOf, withMeta } from '../mcp/meta.js'
+import type { RequestId } from '../mcp/protocol.js'
 import type { Fields } from '../mcp/rpc-response.js'
 
 const COLON = 0x3a

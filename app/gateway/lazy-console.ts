@@ -1,7 +1,7 @@
 // Loads the console with its first request, as most gateways run without anybody looking at it.
 import { type MaybePromise, resolve, tokens } from '@svc/core'
 import type { DependencyContainer } from 'tsyringe'
-import type { AdminConsole } from '../admin/handler.js'
+import type { AdminConsole } from '../admin/session.js'
 import type { SessionBinding } from '../mcp/session-binding.js'
 import type { SharedState } from '../mcp/shared-state.js'
 

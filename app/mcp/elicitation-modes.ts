@@ -1,9 +1,17 @@
 // The forms of elicitation that a client has declared: in `initialize`, or from 2026-07-28 on in each request.
+import type { ClientForms } from '@svc/core'
 import { isJsonObject } from '@svc/core/json'
-import { EVENT_STREAM_TYPE, mediaType } from '../http/media-type.js'
-import { isStatelessExchange, type McpExchange, revisionOf } from './exchange.js'
-import { metaOf } from './meta.js'
-import { META_CLIENT_CAPABILITIES } from './protocol.js'
+
+export type Confirmation = NonNullable<ClientForms['reply']>
+
+/** The person's responses, for the gateway that repeats the call or gets it again from the client. */
+export interface ElicitationResponse {
+  /** The escalation of the call, whose approval is used and no other. */
+  readonly escalationId?: string
+  /** Whether the person agreed to open its page, which is not an approval. */
+  readonly opened?: boolean
+  readonly confirmation?: Confirmation
+}
 
 export interface ElicitationModes {
   readonly form: boolean
@@ -24,36 +32,11 @@ export function declaredModes(capabilities: unknown, revision: string): Elicitat
   return since(revision, { form, url: isJsonObject(declared['url']) })
 }
 
-function since(revision: string, { form, url }: ElicitationModes): ElicitationModes {
+export function since(revision: string, { form, url }: ElicitationModes): ElicitationModes {
   return { form: form && revision >= formSince, url: url && revision >= urlSince }
 }
 
 /** The modes as a part of the id of a session: any gateway of a deployment reads them there. */
 export function modesTag({ form, url }: ElicitationModes): string {
   return `${form ? 'f' : ''}${url ? 'u' : ''}`
-}
-
-/** How the person at the client can be asked during the request. */
-export function modesOf(exchange: McpExchange): ElicitationModes {
-  const { message, modes, sessionTag = '' } = exchange
-  if (message?.type !== 'request') return noModes
-  if (modes !== undefined) return modes
-  const revision = revisionOf(exchange) ?? ''
-  if (isStatelessExchange(exchange)) {
-    return declaredModes(metaOf(message.params)[META_CLIENT_CAPABILITIES], revision)
-  }
-  // The gateway sends the request on the stream of the call.
-  if (!takesEvents(exchange)) return noModes
-  const [, tag = ''] = sessionTag.split('~')
-  return since(revision, { form: tag.includes('f'), url: tag.includes('u') })
-}
-
-/** Whether a response to the client may be a stream. A client that sends lines has no `Accept`, and reads every message. */
-export function takesEvents({
-  headers,
-  isHeaderless,
-}: Pick<McpExchange, 'headers' | 'isHeaderless'>): boolean {
-  return (
-    isHeaderless === true || headers.accept?.split(',').map(mediaType).includes(EVENT_STREAM_TYPE) === true
-  )
 }

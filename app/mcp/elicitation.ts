@@ -1,9 +1,9 @@
 // The questions to the person at the client about a call that was not sent, and the requests by which a client asks them.
-import type { Call, ClientForms, Outcome } from '@svc/core'
+import type { Call, Outcome } from '@svc/core'
 import { isJsonObject, type JsonObject, type JsonValue, visibleInLine } from '@svc/core/json'
 import type { ClientExchange } from '../http/client-exchange.js'
-import { modesOf } from './elicitation-modes.js'
-import { mcpExchange } from './exchange.js'
+import type { Confirmation } from './elicitation-modes.js'
+import { mcpExchange, modesOf } from './exchange.js'
 import type { Fields } from './rpc-response.js'
 
 /** An escalation, which reviewers decide on its page, or a form for the person at the client. */
@@ -15,17 +15,6 @@ export type Elicitation =
       readonly url: string
     }
   | { readonly kind: 'confirmation'; readonly sha256: string; readonly message: string }
-
-type Confirmation = NonNullable<ClientForms['reply']>
-
-/** The person's responses, for the gateway that repeats the call or gets it again from the client. */
-export interface ElicitationResponse {
-  /** The escalation of the call, whose approval is used and no other. */
-  readonly escalationId?: string
-  /** Whether the person agreed to open its page, which is not an approval. */
-  readonly opened?: boolean
-  readonly confirmation?: Confirmation
-}
 
 /** The client of a held call. */
 export interface AskedClient {

@@ -9,7 +9,7 @@ import {
   retryAfterOf,
 } from '../http/response.js'
 import { isClientStateless, isStatelessExchange, type McpExchange } from './exchange.js'
-import type { RequestId } from './message.js'
+import type { RequestId } from './protocol.js'
 import { META_ERROR, type ProtocolError, rpcCodes } from './protocol.js'
 import type { Fields } from './rpc-response.js'
 

@@ -12,11 +12,17 @@ import {
   type Token,
 } from '@svc/core'
 import { LAST_EVENT_ID_HEADER, PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from '../http/header-names.js'
-import type { ElicitationResponse } from './elicitation.js'
-import { type ElicitationModes, modesOf } from './elicitation-modes.js'
-import type { Message, RequestId } from './message.js'
-import { revisionIn } from './meta.js'
-import { isStateless, type ProtocolError } from './protocol.js'
+import { EVENT_STREAM_TYPE, mediaType } from '../http/media-type.js'
+import {
+  declaredModes,
+  type ElicitationModes,
+  type ElicitationResponse,
+  noModes,
+  since,
+} from './elicitation-modes.js'
+import type { Message } from './message.js'
+import { metaOf, revisionIn } from './meta.js'
+import { isStateless, META_CLIENT_CAPABILITIES, type ProtocolError, type RequestId } from './protocol.js'
 import type { Fields } from './rpc-response.js'
 import type { InputReceivers } from './servers.js'
 import { type BoundTask, boundSessionId, clientTaskId } from './session-binding.js'
@@ -186,4 +192,29 @@ export function revisionOf({ headers, message }: McpExchange): string | undefine
   const header = headers[PROTOCOL_VERSION_HEADER]
   if (typeof header === 'string') return header
   return message === undefined || message.type === 'response' ? undefined : revisionIn(message.params)
+}
+
+/** How the person at the client can be asked during the request. */
+export function modesOf(exchange: McpExchange): ElicitationModes {
+  const { message, modes, sessionTag = '' } = exchange
+  if (message?.type !== 'request') return noModes
+  if (modes !== undefined) return modes
+  const revision = revisionOf(exchange) ?? ''
+  if (isStatelessExchange(exchange)) {
+    return declaredModes(metaOf(message.params)[META_CLIENT_CAPABILITIES], revision)
+  }
+  // The gateway sends the request on the stream of the call.
+  if (!takesEvents(exchange)) return noModes
+  const [, tag = ''] = sessionTag.split('~')
+  return since(revision, { form: tag.includes('f'), url: tag.includes('u') })
+}
+
+/** Whether a response to the client may be a stream. A client that sends lines has no `Accept`, and reads every message. */
+export function takesEvents({
+  headers,
+  isHeaderless,
+}: Pick<McpExchange, 'headers' | 'isHeaderless'>): boolean {
+  return (
+    isHeaderless === true || headers.accept?.split(',').map(mediaType).includes(EVENT_STREAM_TYPE) === true
+  )
 }

@@ -4,13 +4,8 @@ import { randomBytes } from 'node:crypto'
 import type { Call, Clock, MaybePromise, SharedMap } from '@svc/core'
 import { isJsonObject, type JsonObject } from '@svc/core/json'
 import { callerKey } from '../upstream/send.js'
-import {
-  actionOf,
-  confirmationOf,
-  type Elicitation,
-  type ElicitationResponse,
-  elicitationParams,
-} from './elicitation.js'
+import { actionOf, confirmationOf, type Elicitation, elicitationParams } from './elicitation.js'
+import type { ElicitationResponse } from './elicitation-modes.js'
 import type { McpExchange } from './exchange.js'
 import { invalidParams } from './mcp-refusal.js'
 import type { RpcRequest } from './message.js'

@@ -1,6 +1,6 @@
 // A request that breaks the protocol itself, with the code that MCP gives it.
 import { type ErrorCode, Refusal } from '@svc/core'
-import type { RequestId } from './message.js'
+import type { RequestId } from './protocol.js'
 import { type ProtocolError, type RpcCode, rpcCodes } from './protocol.js'
 
 /** A refusal that records and metrics show as `BAD_REQUEST`, and clients get as the protocol's own error. */

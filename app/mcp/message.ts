@@ -11,9 +11,7 @@ import {
 } from '@svc/core/json'
 import { foldName } from '@svc/core/match'
 import { invalidParams, invalidRequest, McpRefusal } from './mcp-refusal.js'
-import { rpcCodes } from './protocol.js'
-
-export type RequestId = string | number
+import { type RequestId, rpcCodes } from './protocol.js'
 
 interface MessageBase {
   /** The parsed message. */

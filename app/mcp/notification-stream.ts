@@ -2,7 +2,7 @@
 // opens. A GET that resumes the stream of another request carries that request's response.
 import { type Failed, Refusal, type ResponseChunk, type ResponseStream } from '@svc/core'
 import { eventOf } from '@svc/core/http'
-import type { RequestId } from './message.js'
+import type { RequestId } from './protocol.js'
 import type { ResponseFilter } from './response-filter.js'
 import { passedEvent } from './response-stream.js'
 import type { ResumedResponses } from './resumed-responses.js'

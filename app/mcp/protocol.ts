@@ -80,3 +80,5 @@ export const META_EMERGENCY = 'svc/escalation-emergency'
 export function isStateless(version: string): boolean {
   return /^\d{4}-\d{2}-\d{2}$/.test(version) && version >= STATELESS_REVISION
 }
+
+export type RequestId = string | number

@@ -2,7 +2,7 @@
 // that the pipeline sends it only after the call is recorded.
 import { type Failed, failed, Refusal, type ResponseChunk, type ResponseStream } from '@svc/core'
 import { eventOf } from '@svc/core/http'
-import type { RequestId } from './message.js'
+import type { RequestId } from './protocol.js'
 import type { ResponseFilter } from './response-filter.js'
 import { failureOf, isInterruption, isResponse, ProtocolViolation, recordedResult } from './rpc-response.js'
 import { eventBytes, hasMessage, type McpEvent, type ReceivedMessage, responseTo } from './servers.js'

@@ -15,7 +15,7 @@ import { z } from 'zod'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
 import { callerKey } from '../upstream/send.js'
 import type { McpExchange } from './exchange.js'
-import type { RequestId } from './message.js'
+import type { RequestId } from './protocol.js'
 import type { Resumption } from './response-stream.js'
 import { type SharedState, tenantOf, unlessDown } from './shared-state.js'
 

@@ -7,7 +7,8 @@ import { isJsonObject, isTooCostly, MAX_COST, readDigest, resultDigest } from '@
 import { smallBytes } from '../budget/process-budgets.js'
 import { isUpstreamError } from '../upstream/response.js'
 import { digestInThread } from './digest-thread.js'
-import { hasConfusable, isRequestId, memberNames, type RequestId } from './message.js'
+import { hasConfusable, isRequestId, memberNames } from './message.js'
+import type { RequestId } from './protocol.js'
 
 /** The upstream broke the protocol; the message may be shown to the caller. */
 export class ProtocolViolation extends Error {

@@ -8,7 +8,7 @@ import { discard } from '../upstream/discard.js'
 import type { Discardable, UpstreamRequest, UpstreamResponse } from '../upstream/response.js'
 import { wholeBody } from '../upstream/response-limit.js'
 import { withMembers } from './member-text.js'
-import type { RequestId } from './message.js'
+import type { RequestId } from './protocol.js'
 import { changeForClients, checkServerMessage, decodeUtf8, type Fields, readInTurns } from './rpc-response.js'
 
 /** A message to a server (POST), or a request for a stream of notifications (GET) or for the end of a session (DELETE). */

@@ -1,8 +1,9 @@
 // A line of a client over stdio, parsed once: the gateway gets the parsed message.
 import { isJsonObject, type JsonObject, type JsonValue } from '@svc/core/json'
 import { McpRefusal } from '../mcp/mcp-refusal.js'
-import { idOf, parseJsonBody, type RequestId } from '../mcp/message.js'
+import { idOf, parseJsonBody } from '../mcp/message.js'
 import { revisionIn } from '../mcp/meta.js'
+import type { RequestId } from '../mcp/protocol.js'
 import { isStateless } from '../mcp/protocol.js'
 import type { RequestBody } from '../mcp/request.js'
 import type { Fields } from '../mcp/rpc-response.js'

@@ -22,8 +22,8 @@ import { LISTEN_METHOD } from '../mcp/subject.js'
 import type { ClientSession } from './client-session.js'
 import { discoverResult } from './description.js'
 import { type DispatchedRequest, forward } from './forward.js'
+import type { Connection } from './rpc-channel.js'
 import type { StdioServer } from './stdio-server.js'
-import type { Connection } from './supervisor.js'
 
 /** `session` is undefined for a client of 2026-07-28. Rejects with `UpstreamError`, or with the reason of the signal. */
 export async function respond(

@@ -20,9 +20,9 @@ import type { StdioTarget } from './config.js'
 import { initializeResult, sharedCapabilities } from './description.js'
 import type { DispatchedRequest } from './forward.js'
 import type { Launcher } from './launcher.js'
+import type { Connection } from './rpc-channel.js'
 import { type ProcessState, ServerPool } from './server-pool.js'
 import { type OnlyClient, StdioServer, type StdioServerParts } from './stdio-server.js'
-import type { Connection } from './supervisor.js'
 
 export interface StdioEndpointParts {
   /** The name in `targets`. */

@@ -8,9 +8,8 @@ import { type McpRequest, type McpResponse, messageResponse } from '../mcp/serve
 import { isUpstreamError, UpstreamError } from '../upstream/response.js'
 import { noResponseWithin } from '../upstream/response-timeout.js'
 import { MessageStream } from './message-stream.js'
-import type { PendingRequest } from './rpc-channel.js'
+import type { Connection, PendingRequest } from './rpc-channel.js'
 import type { StdioServer } from './stdio-server.js'
-import type { Connection } from './supervisor.js'
 
 /** The longest time limit for a ping, in milliseconds. */
 const PING_MS = 60_000

@@ -17,8 +17,7 @@ import { META_SUBSCRIPTION_ID } from '../mcp/protocol.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import { LISTEN_METHOD, resourceSubscriptions } from '../mcp/subject.js'
 import { MessageStream } from './message-stream.js'
-import type { RpcChannel } from './rpc-channel.js'
-import type { Connection } from './supervisor.js'
+import type { Connection, RpcChannel } from './rpc-channel.js'
 
 interface ChangeStream {
   /** The changes that the client wants, as in `subscriptions/listen`. */

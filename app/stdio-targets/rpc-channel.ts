@@ -2,7 +2,7 @@
 // and what the process sends gets back those of the client.
 import { type Abortable, abortable, type Refusal } from '@svc/core'
 import { isJsonObject } from '@svc/core/json'
-import type { SendOwn, ServerReply } from '../mcp/handshake.js'
+import type { SendOwn, ServerDescription, ServerReply, ServerSession } from '../mcp/handshake.js'
 import { withMembers } from '../mcp/member-text.js'
 import { metaOf, withMeta } from '../mcp/meta.js'
 import { type Fields, isResponse } from '../mcp/rpc-response.js'
@@ -152,4 +152,14 @@ function tokenOf({ params }: Fields): unknown {
 /** Some servers write the id of a request as text. */
 function asNumber(id: unknown): unknown {
   return typeof id === 'string' && /^\d{1,15}$/.test(id) ? Number(id) : id
+}
+
+/** A process that has completed the handshake. */
+export interface Connection {
+  readonly channel: RpcChannel
+  readonly server: ServerSession & ServerDescription
+  /** Resolves when the process has ended. */
+  readonly ended: Promise<void>
+  /** Ends this process at once, and no later one. */
+  readonly kill: (reason: string) => void
 }

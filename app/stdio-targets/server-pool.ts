@@ -5,6 +5,7 @@ import { UpstreamError } from '../upstream/response.js'
 import type { StdioTarget } from './config.js'
 import { RestartLimit } from './restart-limit.js'
 import type { StdioServer } from './stdio-server.js'
+import type { ProgramFacts } from './supervisor.js'
 
 /** The state of the processes of a target. */
 export interface ProcessState {
@@ -13,12 +14,6 @@ export interface ProcessState {
   readonly processes: number
   /** Why it is down, for operators. */
   readonly reason?: string
-}
-
-/** What the starts of a target's processes have shown of its program. */
-export interface ProgramFacts {
-  /** Whether it exited on `server/discover`, or ignored it, so that it is opened by `initialize` at once. */
-  isProbeUseless: boolean
 }
 
 /** Idle time of processes that are not shared by all callers. */

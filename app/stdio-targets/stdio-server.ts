@@ -4,8 +4,8 @@ import { Budget, type BudgetUser } from '../budget/budget.js'
 import { responseWithoutClient } from '../mcp/rpc-error.js'
 import type { ReceivedMessage } from '../mcp/servers.js'
 import { Notifications } from './notifications.js'
-import type { RpcChannel } from './rpc-channel.js'
-import { type Connection, Supervisor, type SupervisorParts } from './supervisor.js'
+import type { Connection, RpcChannel } from './rpc-channel.js'
+import { Supervisor, type SupervisorParts } from './supervisor.js'
 
 /** Receives what the process sends to its only client; false if that does not get it. */
 export type OnlyClient = (received: ReceivedMessage) => boolean

@@ -3,13 +3,7 @@ import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promi
 import type { Clock, Logger, MaybePromise, Meter, Refusal } from '@svc/core'
 import { isTooCostly, MAX_COST, messageOf, outermostMembers, parseJsonObject } from '@svc/core/json'
 import { smallBytes } from '../budget/process-budgets.js'
-import {
-  type ClientFacts,
-  discover,
-  performHandshake,
-  type ServerDescription,
-  type ServerSession,
-} from '../mcp/handshake.js'
+import { type ClientFacts, discover, performHandshake } from '../mcp/handshake.js'
 import { type Fields, tooCostly } from '../mcp/rpc-response.js'
 import type { ReceivedMessage } from '../mcp/servers.js'
 import { isUpstreamError, UpstreamError } from '../upstream/response.js'
@@ -17,8 +11,7 @@ import { responseTooLarge } from '../upstream/response-limit.js'
 import type { StdioTarget } from './config.js'
 import type { Launcher } from './launcher.js'
 import type { RestartLimit } from './restart-limit.js'
-import { RpcChannel } from './rpc-channel.js'
-import type { ProgramFacts } from './server-pool.js'
+import { type Connection, RpcChannel } from './rpc-channel.js'
 import { ServerProcess } from './server-process.js'
 import { StderrLog } from './stderr-log.js'
 
@@ -47,16 +40,6 @@ export interface SupervisorParts {
   onStart(connection: Connection): void
   /** Called when the process has ended. */
   onExit(): void
-}
-
-/** A process that has completed the handshake. */
-export interface Connection {
-  readonly channel: RpcChannel
-  readonly server: ServerSession & ServerDescription
-  /** Resolves when the process has ended. */
-  readonly ended: Promise<void>
-  /** Ends this process at once, and no later one. */
-  readonly kill: (reason: string) => void
 }
 
 /** The process accepted neither form of the handshake. */
@@ -295,4 +278,10 @@ function accept(message: Fields | undefined, line: string, channel: RpcChannel, 
 function unavailableError(name: string, reason: string, hint?: string): UpstreamError {
   const message = `The MCP server "${name}" is not running${hint === undefined ? '' : `: ${hint}`}.`
   return new UpstreamError(message, 'no', { cause: new Error(reason) })
+}
+
+/** What the starts of a target's processes have shown of its program. */
+export interface ProgramFacts {
+  /** Whether it exited on `server/discover`, or ignored it, so that it is opened by `initialize` at once. */
+  isProbeUseless: boolean
 }

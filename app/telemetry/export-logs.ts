@@ -3,8 +3,8 @@ import { ROOT_CONTEXT, TraceFlags, trace } from '@opentelemetry/api'
 import { OTLPLogExporter } from '@opentelemetry/exporter-logs-otlp-http'
 import { BatchLogRecordProcessor, LoggerProvider, type ReadableLogRecord } from '@opentelemetry/sdk-logs'
 import { logRecordOf } from './log-records.js'
+import type { OpenSignal, SignalParts } from './losses.js'
 import { CountingExporter } from './losses.js'
-import type { OpenSignal, SignalParts } from './open-telemetry.js'
 import { exportLimitMs, numberIn } from './signals.js'
 
 export function openLogs({ env, version, resource, losses }: SignalParts): OpenSignal {

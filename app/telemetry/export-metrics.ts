@@ -5,9 +5,9 @@ import {
   PeriodicExportingMetricReader,
   type ResourceMetrics,
 } from '@opentelemetry/sdk-metrics'
+import type { OpenSignal, SignalParts } from './losses.js'
 import { CountingExporter } from './losses.js'
 import { MetricValues } from './metric-values.js'
-import type { OpenSignal, SignalParts } from './open-telemetry.js'
 import { exportLimitMs, numberIn } from './signals.js'
 
 export function openMetrics({ env, version, metrics, resource, losses }: SignalParts): OpenSignal {

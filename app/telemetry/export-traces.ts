@@ -18,8 +18,8 @@ import {
 import { bind, tokens } from '@svc/core'
 import { callObserver } from '@svc/core/pipeline'
 import { CallSpans, maxSpanText, type PresetIds } from './call-spans.js'
+import type { OpenSignal, SignalParts } from './losses.js'
 import { CountingExporter, type SignalLosses } from './losses.js'
-import type { OpenSignal, SignalParts } from './open-telemetry.js'
 import { RandomIds } from './random-ids.js'
 import { exportLimitMs } from './signals.js'
 

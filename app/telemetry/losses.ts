@@ -1,8 +1,10 @@
 // Counts data that an OTLP receiver did not take, and logs the first loss; calls go on.
 import type { DiagLogger } from '@opentelemetry/api'
-import type { Logger } from '@svc/core'
+import type { Logger, Redactor } from '@svc/core'
 import { messageOf } from '@svc/core/json'
-import type { Signal } from './signals.js'
+import type { DependencyContainer } from 'tsyringe'
+import type { GatewayMetrics } from '../metrics/gateway-metrics.js'
+import type { Signal, TelemetryVariables } from './signals.js'
 
 /** Least time between two lines of the log about one signal, for a receiver that fails now and then. */
 const quietMs = 60_000
@@ -166,4 +168,20 @@ function problemIn(said: readonly unknown[]): ResponseProblem | undefined {
   const text = String(said[1])
   const rejected = /"rejected\w+":"?(\d+)/.exec(text)?.[1]
   return { reason: `it rejected a part: ${text.slice(0, 200)}`, rejected: Number(rejected ?? 0) }
+}
+
+/** One signal's exporter. */
+export interface OpenSignal {
+  bindTo?(container: DependencyContainer): void
+  log?(line: string, redactor: Redactor | undefined): void
+  shutdown(): Promise<void>
+}
+
+/** The options that the exporters of all signals share. */
+export interface SignalParts {
+  readonly env: TelemetryVariables
+  readonly version: string
+  readonly metrics: GatewayMetrics
+  readonly resource: import('@opentelemetry/resources').Resource
+  readonly losses: SignalLosses
 }

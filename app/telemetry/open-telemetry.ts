@@ -8,7 +8,7 @@ import { messageOf } from '@svc/core/json'
 import type { DependencyContainer } from 'tsyringe'
 import { GatewayMetrics, gatewayMetrics } from '../metrics/gateway-metrics.js'
 import { collectedCounter } from '../metrics/own-metric.js'
-import { diagnosticsTo, SignalLosses } from './losses.js'
+import { diagnosticsTo, type OpenSignal, SignalLosses, type SignalParts } from './losses.js'
 import { numberIn, type Signal, type TelemetryVariables, wantedSignals } from './signals.js'
 
 export interface Telemetry {
@@ -20,22 +20,6 @@ export interface Telemetry {
   log(line: string, redactor: Redactor | undefined): void
   /** Sends what is not sent yet, for some seconds, and ends. Never rejects. */
   close(): Promise<void>
-}
-
-/** One signal's exporter. */
-export interface OpenSignal {
-  bindTo?(container: DependencyContainer): void
-  log?(line: string, redactor: Redactor | undefined): void
-  shutdown(): Promise<void>
-}
-
-/** The options that the exporters of all signals share. */
-export interface SignalParts {
-  readonly env: TelemetryVariables
-  readonly version: string
-  readonly metrics: GatewayMetrics
-  readonly resource: import('@opentelemetry/resources').Resource
-  readonly losses: SignalLosses
 }
 
 /** Loads the packages of a signal; the modules of this folder that use them are loaded with them. */

@@ -17,11 +17,12 @@ import {
   settle,
   watchCall,
 } from './control-operations.js'
+import type { Denial } from './errors.js'
 import { type ErrorCode, Refusal } from './errors.js'
 import { listOf, type Several, withOne } from './interruptions.js'
 import { JudgedCall } from './judged-call.js'
 import { isPending, type MaybePromise } from './maybe-promise.js'
-import { type Denial, type Denied, type Failed, type Outcome, type Sent, unsentOutcome } from './outcome.js'
+import { type Denied, type Failed, type Outcome, type Sent, unsentOutcome } from './outcome.js'
 import type { CallAgent, CallProtocol, CallRequest, CallTarget, CallTrace } from './request.js'
 import { type PlacedHandler, runSettleHandlers } from './settle-handlers.js'
 import { withinLimit } from './within-limit.js'

@@ -1,11 +1,11 @@
 // One call as stages see it. `CallControl` is the same object as its creator, the pipeline and the dispatcher see it.
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Abortable } from './abort.js'
-import type { ErrorCode } from './errors.js'
+import type { Denial, ErrorCode } from './errors.js'
 import type { Finding, RecordedFinding } from './finding.js'
 import type { MaybePromise } from './maybe-promise.js'
 import type { SectionEntry } from './notes.js'
-import type { Denial, Denied, Failed, Outcome, Sent } from './outcome.js'
+import type { Denied, Failed, Outcome, Sent } from './outcome.js'
 import type { CallAgent, CallProtocol, CallRequest, CallTarget, CallTrace, RequestKind } from './request.js'
 import type { Slot } from './slot.js'
 

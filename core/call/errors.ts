@@ -2,7 +2,17 @@
 // docs/reference/errors.md.
 
 import { brand, hasBrand } from './contract.js'
-import type { Denial } from './outcome.js'
+
+export interface Denial {
+  /** The level of the rule: `gateway`, `tenant`, `plan`, `user`, `role`, `agent`, `node`. */
+  readonly level?: string
+  /** The section whose stage found it. */
+  readonly type?: string
+  /** The reason token. */
+  readonly reason?: string
+  /** The counter of the limit that is used up; recorded, and not shown to the caller. */
+  readonly limit?: string
+}
 
 interface ErrorEntry {
   /** HTTP status; the upstream's own status if `UPSTREAM` passes a response on. */

@@ -1,9 +1,7 @@
 // Escalations: calls that wait for approval. Shared by the gateway, its admin listener and the stage
 // that escalates.
 import { brand, hasBrand } from './contract.js'
-import type { EscalationFilter, EscalationPage, EscalationPageFilter } from './escalation-page.js'
-import { isPerson } from './principal.js'
-import type { Identity } from './slots.js'
+import { type Identity, isPerson } from './principal.js'
 
 export type EscalationStatus = 'pending' | 'approved' | 'rejected'
 
@@ -280,37 +278,6 @@ export interface EscalationStanding {
   readonly isCaller: boolean
   /** Why they may not vote; absent if they may. */
   readonly voteRefusal?: string
-}
-
-/** Finds escalations, casts votes and waits for decisions. Every method rejects when the store is not available. */
-export interface EscalationService {
-  find(id: string): Promise<Escalation | undefined>
-  /** Undefined for an input that does not exist, that the rule hides, or that was deleted after the decision. */
-  input(id: string): Promise<EscalationInput | undefined>
-  list(filter: EscalationFilter): Promise<readonly Escalation[]>
-  /** Like `list`, with a limit on what is read. */
-  page(filter: EscalationPageFilter): Promise<EscalationPage>
-  /**
-   * Casts a vote. Resolves to the escalation with it.
-   *
-   * @throws {VoteError} when the vote may not be cast
-   */
-  vote(id: string, reviewer: Reviewer, vote: GivenVote): Promise<Escalation>
-  /** Undefined for an escalation that does not exist. */
-  standing(id: string, client: Reviewer): Promise<EscalationStanding | undefined>
-  /**
-   * The challenge that the reviewer's passkey signs for these votes, at least one.
-   *
-   * @throws {VoteError} when one of the votes may not be cast
-   */
-  challenge(
-    reviewer: Reviewer,
-    votes: readonly (GivenVote & { readonly id: string })[],
-  ): Promise<VoteChallenge>
-  /** Loaded when it is asked for. */
-  enrolments(): Promise<EnrolmentService>
-  /** Resolves when the escalation is decided, or unchanged after `withinMs` or when `signal` aborts. */
-  wait(id: string, withinMs: number, signal: AbortSignal): Promise<Escalation | undefined>
 }
 
 export type VoteErrorCode =

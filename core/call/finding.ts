@@ -1,7 +1,7 @@
 // Findings: what stages report about a call. Enforcement decides about those before its verdict, the pipeline about those
 // after it, by the same rule.
-import type { ErrorCode } from './errors.js'
-import { type Denial, type Denied, denied } from './outcome.js'
+import type { Denial, ErrorCode } from './errors.js'
+import { type Denied, denied } from './outcome.js'
 import type { PossibleFinding } from './recorded.js'
 
 /** Reason tokens that several stages or the host use. A plugin declares those of its own stage. */

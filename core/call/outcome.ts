@@ -1,8 +1,8 @@
 // The outcome of a call. Denials and failures are values, so that outer stages see them like responses. Whether the call
 // was sent is not part of it: `call.sent` knows.
-import type { Call } from './call.js'
-import type { ErrorCode, Refusal } from './errors.js'
+import type { Denial, ErrorCode, Refusal } from './errors.js'
 import type { EscalationStatus } from './escalation.js'
+import type { CallTrace } from './request.js'
 
 /** Whether the call was sent: `unknown` when bytes may have been sent and no response came. */
 export type Sent = 'no' | 'yes' | 'unknown'
@@ -23,7 +23,7 @@ export interface ResponseChunk {
     /** The JSON-RPC response without its framing, if it is the upstream's. */
     readonly content?: string
     /** The call that this response is for, if it is not the stream's call: that call settles. */
-    readonly call?: Call
+    readonly call?: { readonly trace: CallTrace }
     /** The bytes to send instead if the call could not be recorded. */
     instead(failed: Failed): Uint8Array
   }
@@ -43,17 +43,6 @@ export interface Completed {
   readonly error?: ErrorCode
   /** The same of the recorded output; absent: SHA-256, hex, of the body. */
   readonly digest?: string | null
-}
-
-export interface Denial {
-  /** The level of the rule: `gateway`, `tenant`, `plan`, `user`, `role`, `agent`, `node`. */
-  readonly level?: string
-  /** The section whose stage found it. */
-  readonly type?: string
-  /** The reason token. */
-  readonly reason?: string
-  /** The counter of the limit that is used up; recorded, and not shown to the caller. */
-  readonly limit?: string
 }
 
 interface ConfirmationRequest {

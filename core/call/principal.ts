@@ -1,7 +1,31 @@
 // The key of a caller's principal, which is a person at one client: sessions, idempotency keys, escalations and tasks
 // belong to it.
 import { sha256Hex } from '../json/hash.js'
-import type { Identity } from './slots.js'
+
+/** The caller, from the claims of the token. */
+export interface Identity {
+  readonly tenant: string
+  readonly authenticated: boolean
+  /** The user claim; a token without one belongs to a service agent. */
+  readonly user?: string
+  /** The subject claim. */
+  readonly userId?: string
+  /** The service agent: the client id claim, else `azp`, `client_id`, `sub`. */
+  readonly clientId?: string
+  /** The token's `iss`. */
+  readonly issuer?: string
+  /** The token's `sub`; differs from `userId` if the policy names another subject claim. */
+  readonly subject?: string
+  /** The client that the token was issued to, even if it names a user: the client id claim, else `azp`, `client_id`. */
+  readonly client?: string
+  readonly roles: readonly string[]
+  /** The scopes of the token. */
+  readonly scopes?: readonly string[]
+  /** The node that the token names, in contrast to the header `x-node-id`, which is not verified. */
+  readonly nodeId?: string
+  /** The unit of callers that the token names, in the claim that the policy names. */
+  readonly unit?: string
+}
 
 type Named = Pick<
   Identity,

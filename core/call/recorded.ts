@@ -1,7 +1,16 @@
 // Calls that are read from their records, for `svc policy replay`: a record leaves out much of what stages read.
 import { brand, hasBrand } from './contract.js'
 import { slot } from './slot.js'
-import type { KeptValues } from './slots.js'
+
+/** Values of a call that rules keep for its record. */
+export interface KeptValues {
+  /** By path, such as `args.amount`. */
+  readonly values: Readonly<Record<string, string | number | boolean | null>>
+  /** Paths without a value in the call. */
+  readonly absent?: readonly string[]
+  /** Paths whose values are not single ones, or are too long. */
+  readonly withheld?: readonly string[]
+}
 
 /**
  * Thrown where a stage reads what the record of the call leaves out. A stage that can still judge catches it, and reports

@@ -1,7 +1,7 @@
 // Redaction of personal data in records, logs and spans, by pseudonyms. A stage sets the redactor in a slot of the call;
 // code that writes about the call uses it.
 import type { Call } from './call.js'
-import { redactor as redactorSlot } from './slots.js'
+import { slot } from './slot.js'
 
 export interface Redactor {
   /** The pseudonym of a user, subject or client: the same for the same name, and not reversible without the key. */
@@ -9,6 +9,9 @@ export interface Redactor {
   /** The text with pseudonyms in place of the caller's names and of other personal data. */
   text(text: string): string
 }
+
+/** Set by the stage directly inside audit; read by code that writes about the call. */
+export const redactor = slot<Redactor>('redactor')
 
 /** A JSON value with every string redacted, member names included. */
 export function redactedValue<T>(value: T, redactor: Redactor): T
@@ -38,7 +41,7 @@ export function redactedError(error: unknown, redactor: Redactor): unknown {
 
 /** The line of the log about an error of a call: the error, redacted as records are, and the ids of its record. */
 export function errorFields(call: Call, error: unknown): { err: unknown; trace_id: string; span_id: string } {
-  const redacts = call.get(redactorSlot)
+  const redacts = call.get(redactor)
   const err = redacts === undefined ? error : redactedError(error, redacts)
   return { err, trace_id: call.trace.traceId, span_id: call.trace.spanId }
 }

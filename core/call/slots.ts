@@ -3,34 +3,10 @@ import type { Credential } from './credential.js'
 import type { EscalationStatus } from './escalation.js'
 import type { ExternalDecision } from './external-decision.js'
 import type { Verdict } from './finding.js'
-import type { Redactor } from './redactor.js'
+import type { Identity } from './principal.js'
+import type { KeptValues } from './recorded.js'
 import type { SideEffectKnowledge } from './side-effects.js'
 import { slot } from './slot.js'
-
-/** The caller, from the claims of the token. */
-export interface Identity {
-  readonly tenant: string
-  readonly authenticated: boolean
-  /** The user claim; a token without one belongs to a service agent. */
-  readonly user?: string
-  /** The subject claim. */
-  readonly userId?: string
-  /** The service agent: the client id claim, else `azp`, `client_id`, `sub`. */
-  readonly clientId?: string
-  /** The token's `iss`. */
-  readonly issuer?: string
-  /** The token's `sub`; differs from `userId` if the policy names another subject claim. */
-  readonly subject?: string
-  /** The client that the token was issued to, even if it names a user: the client id claim, else `azp`, `client_id`. */
-  readonly client?: string
-  readonly roles: readonly string[]
-  /** The scopes of the token. */
-  readonly scopes?: readonly string[]
-  /** The node that the token names, in contrast to the header `x-node-id`, which is not verified. */
-  readonly nodeId?: string
-  /** The unit of callers that the token names, in the claim that the policy names. */
-  readonly unit?: string
-}
 
 /** A caller that the embedding program vouches for. */
 export interface TrustedCaller {
@@ -71,8 +47,6 @@ export const identity = slot<Identity>('identity')
 export const trustedCaller = slot<TrustedCaller>('trustedCaller')
 export const limits = slot<readonly Limit[]>('limits')
 export const verdict = slot<Verdict>('verdict')
-/** Set by the stage directly inside audit; read by code that writes about the call. */
-export const redactor = slot<Redactor>('redactor')
 /** Set by brokers, read by the dispatchers. */
 export const credential = slot<Credential>('credential')
 /** The policy's rules on side effects, for callers of `isSideEffecting`. */
@@ -112,16 +86,6 @@ export interface MandateReport {
   readonly headers: Readonly<Record<string, string>>
   /** Members of `params._meta` that do not go upstream over MCP, as they were not verified. */
   readonly withheldMeta: readonly string[]
-}
-
-/** Values of a call that rules keep for its record. */
-export interface KeptValues {
-  /** By path, such as `args.amount`. */
-  readonly values: Readonly<Record<string, string | number | boolean | null>>
-  /** Paths without a value in the call. */
-  readonly absent?: readonly string[]
-  /** Paths whose values are not single ones, or are too long. */
-  readonly withheld?: readonly string[]
 }
 
 /** The pattern that allows or denies the call's reference. Read by the record. */

@@ -1,6 +1,6 @@
 // Holds a response back until its call has settled: a complete response whole, a stream at its last chunk.
 import { createHash } from 'node:crypto'
-import type { Call, Settlement } from '../call/call.js'
+import type { Settlement } from '../call/call.js'
 import { type CallControl, isCallControl } from '../call/call-control.js'
 import { settle } from '../call/control-operations.js'
 import { type ErrorCode, isRefusal, Refusal, statusOf } from '../call/errors.js'
@@ -134,7 +134,7 @@ class SettlingStream {
 
 /** The response to another call than the stream's. */
 function settledOther(
-  call: Call,
+  call: NonNullable<NonNullable<ResponseChunk['response']>['call']>,
   bytes: Uint8Array,
   response: NonNullable<ResponseChunk['response']>,
 ): Promise<ResponseChunk> {

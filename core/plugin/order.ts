@@ -1,5 +1,6 @@
 // The default order of stages, and the check of an order against the slots that stages read and set.
 
+import { type Phase, stagePhases } from './phase.js'
 import type { Plugin } from './plugin.js'
 
 export interface OrderMistake {
@@ -8,24 +9,8 @@ export interface OrderMistake {
   readonly message: string
 }
 
-/** The phases of the default order, outermost first. A policy's `pipeline` overrides the order. */
-const phases = [
-  'record', //         outermost: every call becomes one record, whatever happens inside
-  'redaction', //      directly inside it: pseudonyms in records and logs
-  'authentication', // before any stage that needs the caller; the body is read after it
-  'authorization', //  what the caller may use; sets the limits that metering counts
-  'inspection', //     arguments, versions, mandates
-  'evaluation', //     after inspection, so that a remote evaluator gets every finding
-  'decision', //       the verdict, after all findings and before anything is counted
-  'idempotency', //    before metering, so that a replay costs no quota
-  'metering', //       counts calls that are allowed and not duplicates
-  'credential', //     innermost: a credential is fetched only for a call that is sent
-] as const
-
-export type Phase = (typeof phases)[number]
-
 function phaseOf({ phase = 'inspection' }: Plugin): number {
-  return phases.indexOf(phase)
+  return stagePhases.indexOf(phase)
 }
 
 /** The default order: by phase, then by registration. */
@@ -95,7 +80,7 @@ function checkFindingsAreJudged(
 ): OrderMistake[] {
   const judge = inPhase('decision', order, byName)
   if (judge === undefined) return []
-  const decision = phases.indexOf('decision')
+  const decision = stagePhases.indexOf('decision')
   return [...byName].flatMap(([name, plugin]) => {
     if (order.indexOf(name) <= order.indexOf(judge)) return []
     const { reasons = [] } = plugin

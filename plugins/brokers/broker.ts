@@ -1,5 +1,5 @@
 // The interfaces of a broker, with one implementation for each `type`, and of a source of keys.
-import { type Call, type Clock, type Credential, type Meter, type PluginContext, token } from '@svc/core'
+import type { Call, Clock, Credential, Meter, PluginContext } from '@svc/core'
 import type { BrokerConfig } from './config.js'
 import type { HeaderWriter } from './header.js'
 import type { Keys } from './keys.js'
@@ -17,30 +17,6 @@ export interface Broker {
   start?(): void
   stop?(): Promise<void>
 }
-
-export class BrokerError extends Error {
-  override readonly name = 'BrokerError'
-  constructor(
-    /** The message for the log; may name files and environment variables. */
-    message: string,
-    /** The message for the caller; without internals. */
-    readonly publicMessage: string,
-    options?: ErrorOptions,
-  ) {
-    super(message, options)
-  }
-}
-
-/** Bind `credentialSource` for key references that are neither `env:` nor `file://`. */
-export interface CredentialSource {
-  /**
-   * The key for `ref` as written in the policy, for example `vault:kv/billing#key`. Rejects when the key is not
-   * available; the error is logged, so it must not contain the key. `signal` aborts at the timeout.
-   */
-  load(ref: string, signal: AbortSignal): Promise<string>
-}
-
-export const credentialSource = token<CredentialSource>('brokers/CredentialSource')
 
 /** The parameters of a broker. */
 export interface BrokerInput {

@@ -1,7 +1,8 @@
 // How the gateway authenticates to the token endpoint: a secret (RFC 6749 §2.3.1) or a signed assertion
 // (RFC 7523 §2.2).
 import { createPrivateKey, type KeyObject, randomUUID } from 'node:crypto'
-import { BrokerError, type BrokerInput } from './broker.js'
+import type { BrokerInput } from './broker.js'
+import { BrokerError } from './broker-error.js'
 import type { BrokerConfig } from './config.js'
 
 const assertionType = 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer'

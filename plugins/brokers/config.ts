@@ -1,7 +1,29 @@
 // The `brokers` section of the policy.
+import { connectionFields } from '@svc/core/http'
 import { headerNameSchema, httpUrlSchema, secureUrlError } from '@svc/core/policy'
 import { z } from 'zod'
-import { reservedHeaders } from './header.js'
+
+/** Headers that the connection, the body or the gateway sets. */
+const reservedHeaders: ReadonlySet<string> = new Set([
+  ...connectionFields,
+  'baggage',
+  'idempotency-key',
+  'last-event-id',
+  'mcp-method',
+  'mcp-name',
+  'mcp-protocol-version',
+  'mcp-session-id',
+  'proxy-authenticate',
+  'proxy-authorization',
+  'traceparent',
+  'tracestate',
+  'x-agent-parent-ref',
+  'x-agent-ref',
+  'x-agent-state',
+  'x-cause-span',
+  'x-cause-trace',
+  'x-node-id',
+])
 
 const keyRef = z
   .string()

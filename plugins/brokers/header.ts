@@ -1,29 +1,7 @@
 // Formats a key as the value of the configured header.
-import { connectionFields, fieldValue } from '@svc/core/http'
-import { BrokerError } from './broker.js'
+import { fieldValue } from '@svc/core/http'
+import { BrokerError } from './broker-error.js'
 import type { InjectConfig } from './config.js'
-
-/** Headers that the connection, the body or the gateway sets. */
-export const reservedHeaders: ReadonlySet<string> = new Set([
-  ...connectionFields,
-  'baggage',
-  'idempotency-key',
-  'last-event-id',
-  'mcp-method',
-  'mcp-name',
-  'mcp-protocol-version',
-  'mcp-session-id',
-  'proxy-authenticate',
-  'proxy-authorization',
-  'traceparent',
-  'tracestate',
-  'x-agent-parent-ref',
-  'x-agent-ref',
-  'x-agent-state',
-  'x-cause-span',
-  'x-cause-trace',
-  'x-node-id',
-])
 
 /** Formats keys as `inject` configures. */
 export class HeaderWriter {

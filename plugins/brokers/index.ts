@@ -1,2 +1,2 @@
-export { type CredentialSource, credentialSource } from './broker.js'
+export { type CredentialSource, credentialSource } from './keys.js'
 export { brokersPlugin } from './plugin.js'

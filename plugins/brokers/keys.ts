@@ -1,8 +1,19 @@
 // Reads the keys behind references when they are used, so that a changed key takes effect without a restart and a
 // removed one is no longer used.
-import { type Clock, withTimeout } from '@svc/core'
+import { type Clock, token, withTimeout } from '@svc/core'
 import { cachedFor, isKeyError, KeyError, type KeyReader } from '@svc/core/secret'
-import { BrokerError, type CredentialSource } from './broker.js'
+import { BrokerError } from './broker-error.js'
+
+/** Bind `credentialSource` for key references that are neither `env:` nor `file://`. */
+export interface CredentialSource {
+  /**
+   * The key for `ref` as written in the policy, for example `vault:kv/billing#key`. Rejects when the key is not
+   * available; the error is logged, so it must not contain the key. `signal` aborts at the timeout.
+   */
+  load(ref: string, signal: AbortSignal): Promise<string>
+}
+
+export const credentialSource = token<CredentialSource>('brokers/CredentialSource')
 
 /** How long a key is cached, so that not every call reads a file. */
 const fileMs = 1000

@@ -13,7 +13,8 @@ import {
 } from '@svc/core'
 import { retryAfterMs } from '@svc/core/http'
 import { canonicalize, sha256Hex } from '@svc/core/json'
-import { type Broker, BrokerError, type BrokerInput } from './broker.js'
+import type { Broker, BrokerInput } from './broker.js'
+import { BrokerError } from './broker-error.js'
 import { GATEWAY, KeyRotation } from './key-rotation.js'
 
 const SESSION = 'mcp-session-id'

@@ -12,7 +12,8 @@ import {
   Refusal,
   type Stage,
 } from '@svc/core'
-import { type Broker, BrokerError } from './broker.js'
+import type { Broker } from './broker.js'
+import { BrokerError } from './broker-error.js'
 
 export class BrokersStage implements Stage {
   #brokers: ReadonlyMap<string, Broker>

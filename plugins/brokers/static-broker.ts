@@ -1,6 +1,7 @@
 // One fixed key for all calls of a server.
 import type { Credential, ResponseHead } from '@svc/core'
-import { type Broker, BrokerError } from './broker.js'
+import type { Broker } from './broker.js'
+import { BrokerError } from './broker-error.js'
 import type { HeaderWriter } from './header.js'
 import type { Keys } from './keys.js'
 

@@ -2,7 +2,8 @@
 // because the response may contain either token.
 import { HttpClient, HttpError } from '@svc/core/http-client'
 import { parseJsonObject } from '@svc/core/json'
-import { BrokerError, type BrokerInput } from './broker.js'
+import type { BrokerInput } from './broker.js'
+import { BrokerError } from './broker-error.js'
 import { type ClientAuth, clientAuthOf } from './client-auth.js'
 import type { BrokerConfig } from './config.js'
 

@@ -11,7 +11,7 @@ import {
   type TenantConfig,
   type ToolLimitConfig,
 } from './config.js'
-import { parseLimits, type ToolLimits } from './limits.js'
+import { parseLimits, type ToolLimits } from './grant.js'
 
 type PerTool = Readonly<Record<string, ToolLimitConfig>>
 

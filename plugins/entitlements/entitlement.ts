@@ -1,15 +1,8 @@
 // The rights of one caller: the combined lists and limits of its plan, tenant and principals. Deny takes precedence.
 import type { CallRequest, Finding, Limit, ReferenceRule, RequestKind } from '@svc/core'
-import {
-  compilePatternMap,
-  compilePatternSet,
-  type PatternMap,
-  type PatternSet,
-  parseNameSegment,
-  specificityOf,
-} from '@svc/core/match'
-import type { PrincipalConfig, ToolLimitConfig } from './config.js'
-import { limitsOf, parseLimits, type ToolLimits } from './limits.js'
+import { parseNameSegment } from '@svc/core/match'
+import type { Grant, ToolLimits } from './grant.js'
+import { limitsOf } from './limits.js'
 
 const PREFIX = 'mcp://'
 const NONE: readonly Limit[] = []
@@ -144,101 +137,4 @@ function describeReading(reading: string, reference: string): string {
 function serverOf(reference: string): string {
   const end = reference.indexOf('/', PREFIX.length)
   return parseNameSegment(reference.slice(PREFIX.length, end === -1 ? undefined : end), 'server name')
-}
-
-export type Level = 'plan' | 'tenant' | 'user' | 'role' | 'agent' | 'node'
-
-/** A compiled list, with its patterns as configured for explanations. */
-export interface PatternList {
-  readonly sources: readonly string[]
-  readonly set: PatternSet
-}
-
-export interface Grant {
-  readonly level: Level
-  /** From the policy's root; empty for open entitlements. */
-  readonly path: readonly string[]
-  /** The name for callers and records; contains no user, role or node name. */
-  readonly title: string
-  /** The name for operators; contains the principal's name. */
-  readonly name: string
-  /** Suffix of the quota key after the reference: empty for a tenant, `#<kind>:<id>` for a principal. */
-  readonly keySuffix: string
-  /** Absent: this level allows nothing. */
-  readonly allow?: PatternList
-  readonly deny?: PatternList
-  readonly perTool?: PatternMap<ToolLimits>
-  /** The allowlist and the limits replace those of the tenant and the plan. */
-  readonly overrides?: boolean
-  /** That of its key in the policy: of grants with one `keySuffix`, the most specific one sets each limit. */
-  readonly specificity: number
-  /** Its key matches the name of the caller only folded, so that its limits never replace others. */
-  readonly isFolded?: boolean
-}
-
-/** The entitlement that allows every tool to every tenant. */
-export const openGrant: Grant = {
-  level: 'plan',
-  path: [],
-  title: 'open entitlements',
-  name: 'open entitlements',
-  keySuffix: '',
-  specificity: 0,
-  allow: compileList(['*']),
-}
-
-/** A tenant's principal sections, with their names in quota keys and messages. */
-const principalKinds = {
-  users: { level: 'user', kind: 'user', title: 'the user' },
-  user_ids: { level: 'user', kind: 'user_id', title: 'the user id' },
-  roles: { level: 'role', kind: 'role', title: 'a role of the caller' },
-  agents: { level: 'agent', kind: 'agent', title: 'the agent' },
-  agent_nodes: { level: 'node', kind: 'node', title: 'the node' },
-} as const satisfies Record<string, { level: Level; kind: string; title: string }>
-
-export type PrincipalSection = keyof typeof principalKinds
-
-function compileList(sources: readonly string[]): PatternList {
-  return { sources, set: compilePatternSet(sources) }
-}
-
-export function principalGrant(
-  tenant: string,
-  section: PrincipalSection,
-  id: string,
-  config: PrincipalConfig,
-): Grant {
-  const { level, kind, title } = principalKinds[section]
-  return {
-    level,
-    path: ['entitlements', 'tenants', tenant, section, id],
-    title,
-    name: `${kind} "${id}"`,
-    keySuffix: keySuffixOf(section, id),
-    specificity: specificityOf(id),
-    ...compiledParts(config),
-    ...(config.override === true ? { overrides: true } : {}),
-  }
-}
-
-export function keySuffixOf(section: PrincipalSection, name: string): string {
-  return `#${principalKinds[section].kind}:${name}`
-}
-
-export function compiledParts({ allowlist, denylist, per_tool }: PrincipalConfig): Partial<Grant> {
-  return {
-    ...(allowlist === undefined ? {} : { allow: compileList(allowlist) }),
-    ...(denylist === undefined ? {} : { deny: compileList(denylist) }),
-    ...(per_tool === undefined ? {} : { perTool: compileLimits(per_tool) }),
-  }
-}
-
-function compileLimits(perTool: Readonly<Record<string, ToolLimitConfig>>): PatternMap<ToolLimits> {
-  const entries = Object.entries(perTool).map(([source, limit]) => [source, parseLimits(limit)] as const)
-  return compilePatternMap(Object.fromEntries(entries))
-}
-
-/** The part of a grant that restricts: it allows nothing, and replaces nothing. */
-export function restrictionsOf({ allow: _allow, overrides: _overrides, ...rest }: Grant): Grant {
-  return rest
 }

@@ -1,7 +1,8 @@
 // The plans and patterns of the section that apply to a call: the coverage of `svc policy test`.
 import type { CallRequest, SectionEntry } from '@svc/core'
 import { compilePatternMap, type PatternMap } from '@svc/core/match'
-import type { Entitlement, Grant, PatternList } from './entitlement.js'
+import type { Entitlement } from './entitlement.js'
+import type { Grant, PatternList } from './grant.js'
 
 type Path = readonly (string | number)[]
 

@@ -2,23 +2,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Limit } from '@svc/core'
 import { foldReference, type PatternMatches } from '@svc/core/match'
-import type { ToolLimitConfig } from './config.js'
-import type { Grant, Level } from './entitlement.js'
-
-interface DayLimit {
-  readonly callsPerDay: number
-}
-
-interface RateLimit {
-  readonly ratePerSec: number
-  readonly burst?: number
-}
-
-/** The limits of one entry of the policy. Daily and rate limits are inherited separately. */
-export interface ToolLimits {
-  readonly day: DayLimit | undefined
-  readonly rate: RateLimit | undefined
-}
+import type { DayLimit, Grant, Level, RateLimit, ToolLimits } from './grant.js'
 
 interface CountedLimits {
   /** The key of the counter. */
@@ -30,16 +14,6 @@ interface CountedLimits {
 const PREFIX = 'mcp://'
 
 export const NO_LIMITS: ToolLimits = { day: undefined, rate: undefined }
-
-export function parseLimits({ calls_per_day, rate_per_sec, burst }: ToolLimitConfig): ToolLimits {
-  return {
-    day: calls_per_day === undefined ? undefined : { callsPerDay: calls_per_day },
-    rate:
-      rate_per_sec === undefined
-        ? undefined
-        : { ratePerSec: rate_per_sec, ...(burst === undefined ? {} : { burst }) },
-  }
-}
 
 /**
  * The limits of the tenant and of each principal come from the most specific `per_tool` entry of the most specific key

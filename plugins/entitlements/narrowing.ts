@@ -11,8 +11,9 @@ import {
 import { findReference, foldReference, NotComparableError } from '@svc/core/match'
 import { hasOneSpelling } from './compare-limits.js'
 import { type EntitlementsConfig, PRINCIPAL_SECTIONS } from './config.js'
-import type { Entitlement, Grant } from './entitlement.js'
+import type { Entitlement } from './entitlement.js'
 import { entriesFor } from './entries.js'
+import type { Grant } from './grant.js'
 import { limitsFrom } from './observed-rates.js'
 import { Tenants } from './tenants.js'
 

@@ -2,13 +2,7 @@
 import { type NameMatch, NamePatterns } from '@svc/core/match'
 import { BoundedMap } from '@svc/core/store'
 import type { PrincipalConfig } from './config.js'
-import {
-  type Grant,
-  keySuffixOf,
-  type PrincipalSection,
-  principalGrant,
-  restrictionsOf,
-} from './entitlement.js'
+import { type Grant, keySuffixOf, type PrincipalSection, principalGrant, restrictionsOf } from './grant.js'
 
 /** Callers choose some names, such as that of a node. */
 const MAX_NAMES = 1024

@@ -13,8 +13,9 @@ import {
   type Stage,
 } from '@svc/core'
 import { compilePatternMap } from '@svc/core/match'
-import type { Entitlement, PatternList } from './entitlement.js'
+import type { Entitlement } from './entitlement.js'
 import { entriesFor } from './entries.js'
+import type { PatternList } from './grant.js'
 import type { Tenants } from './tenants.js'
 
 const ANONYMOUS = { roles: [] }

@@ -3,15 +3,17 @@ import type { Identity } from '@svc/core'
 import { type NameMatch, NamePatterns, specificityOf } from '@svc/core/match'
 import { BoundedMap } from '@svc/core/store'
 import { type EntitlementsConfig, type ParsedPlan, PRINCIPAL_SECTIONS, type TenantConfig } from './config.js'
+import { Entitlement } from './entitlement.js'
 import {
   compiledParts,
-  Entitlement,
   type Grant,
   openGrant,
   type PrincipalSection,
+  parseLimits,
   restrictionsOf,
-} from './entitlement.js'
-import { NO_LIMITS, parseLimits, type ToolLimits } from './limits.js'
+  type ToolLimits,
+} from './grant.js'
+import { NO_LIMITS } from './limits.js'
 import { JoinedPrincipals, type NamedGrants, Principals } from './principals.js'
 
 type Caller = Omit<Identity, 'tenant' | 'authenticated'>

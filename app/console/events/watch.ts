@@ -6,7 +6,7 @@ import type { AdminAccess } from '../../policy/admin-authorizer.js'
 import { maySee } from '../calls/find-calls.js'
 import { gatewayStatus, maxCounted } from '../status-operation.js'
 import { CallFeed } from './call-feed.js'
-import type { CallsEvent, EndEvent, EscalationsEvent, SealedEvent } from './operation.js'
+import type { CallsEvent, EndEvent, EscalationsEvent, SealedEvent } from './event-schemas.js'
 
 const EVERY_MS = 1_000
 /** Without a decision for so long, calls are counted and not sent. */

@@ -4,7 +4,7 @@ import type { PageState } from '../api.js'
 import { App } from './app.js'
 import { sayWhenActive } from './kit/activity.js'
 import { browserApi } from './kit/api.js'
-import { GatewayEvents } from './kit/events.js'
+import { GatewayEvents } from './kit/gateway-events.js'
 import { gatewayClock } from './kit/page.js'
 
 const [root, json] = [document.getElementById('app'), document.getElementById('state')?.textContent]

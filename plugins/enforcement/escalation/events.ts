@@ -9,7 +9,7 @@ import type {
   Reviewer,
   VoteError,
 } from '@svc/core'
-import type { ProvenVote } from './passkeys.js'
+import type { ProvenVote } from './stored-escalation.js'
 import { type StoredEscalation, type StoredVote, statementOf } from './stored-escalation.js'
 
 type Step =

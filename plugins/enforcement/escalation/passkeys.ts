@@ -21,10 +21,7 @@ import {
   type SignedVote,
 } from '@svc/core/passkey'
 import type { EscalationRepository } from './repository.js'
-import type { StoredEscalation, StoredVote } from './stored-escalation.js'
-
-/** The members of a vote's record that prove it. */
-export type ProvenVote = Readonly<Record<string, string | string[]>>
+import type { ProvenVote, StoredEscalation, StoredVote } from './stored-escalation.js'
 
 type Key = Pick<Passkey, 'id' | 'publicKey'>
 

@@ -253,3 +253,6 @@ export function statementOf(
     reviewer,
   }
 }
+
+/** The members of a vote's record that prove it. */
+export type ProvenVote = Readonly<Record<string, string | string[]>>

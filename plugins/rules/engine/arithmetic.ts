@@ -1,10 +1,9 @@
 // Operators on values. A number of JSON is a double and a whole number of an expression an int, so every pair of the two
 // is defined; a result that is not exact is a failure, not a rounded value.
+import { type CostBudget, fail } from './call-scope.js'
 import {
   attemptValue,
-  type CostBudget,
   type EvaluationState,
-  fail,
   isList,
   isMap,
   TypeName,

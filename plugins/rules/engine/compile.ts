@@ -5,14 +5,12 @@ import { isUnrecorded } from '@svc/core'
 import { isExactNumber } from '@svc/core/json'
 import { foldName } from '@svc/core/match'
 import { calculate, compare, isAmong, isEqual, negate } from './arithmetic.js'
+import { Failure, fail, failAbsent } from './call-scope.js'
 import {
   attemptValue,
   booleanOf,
   type Evaluate,
   eitherDecides,
-  Failure,
-  fail,
-  failAbsent,
   given,
   isList,
   isMap,

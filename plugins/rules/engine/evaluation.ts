@@ -1,8 +1,7 @@
-// The common parts of every evaluation: its values, its failures, and a bound on its cost.
+// The common parts of every evaluation: its values, and the operators that failures and unrecorded facts decide.
 import { isUnrecorded, Unrecorded } from '@svc/core'
 import type { JsonObject, JsonValue } from '@svc/core/json'
-import type { CallScope } from './call-scope.js'
-import type { FoldedMembers } from './members.js'
+import { type CostBudget, Failure, type FoldedMembers, fail } from './call-scope.js'
 
 /** `int` is a bigint and `double` a number, as in CEL; a timestamp is a Date. */
 export type Value =
@@ -20,45 +19,9 @@ export class TypeName {
   constructor(readonly name: string) {}
 }
 
-/** Why an expression has no value. Without a stack trace, which would cost more than the evaluation. */
-export class Failure {
-  constructor(
-    readonly message: string,
-    /** Whether the value is a member that is not there. */
-    readonly isAbsent = false,
-  ) {}
-}
-
-export function fail(message: string): never {
-  throw new Failure(message)
-}
-
-export function failAbsent(name: string): never {
-  throw new Failure(`${name} is absent`, true)
-}
-
-/** Nanoseconds that one evaluation may cost, by the estimates that its parts charge. */
-const BUDGET_NS = 1_500_000
 /** Estimated nanoseconds of evaluating one node of an expression, and of one failure that another value makes up for. */
 export const NODE_NS = 40
 const FAILURE_NS = 1500
-
-export class CostBudget {
-  readonly #scope: CallScope
-  #left: number
-
-  constructor(scope: CallScope) {
-    this.#scope = scope
-    this.#left = Math.min(BUDGET_NS, scope.leftNs)
-  }
-
-  /** @throws {Failure} if the evaluation costs too much, and at each charge after that */
-  charge(ns: number): void {
-    this.#left -= ns
-    this.#scope.leftNs -= ns
-    if (this.#left < 0) fail('the condition costs too much for these arguments')
-  }
-}
 
 /** The variables of a call. Records have own properties for what is known. */
 export interface Variables {

@@ -2,16 +2,8 @@
 
 import { isExactNumber } from '@svc/core/json'
 import { doubleOf } from './arithmetic.js'
-import {
-  type CostBudget,
-  type EvaluationState,
-  fail,
-  isList,
-  isMap,
-  TypeName,
-  typeOf,
-  type Value,
-} from './evaluation.js'
+import { type CostBudget, fail } from './call-scope.js'
+import { type EvaluationState, isList, isMap, TypeName, typeOf, type Value } from './evaluation.js'
 import { timestampOf } from './time.js'
 
 type Run = (args: readonly Value[], evaluation: EvaluationState) => Value

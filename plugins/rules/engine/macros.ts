@@ -1,10 +1,10 @@
 // The macros of CEL: what they make of the elements of a list.
+import { fail } from './call-scope.js'
 import {
   attemptValue,
   booleanOf,
   type Evaluate,
   type EvaluationState,
-  fail,
   isList,
   isMap,
   typeOf,

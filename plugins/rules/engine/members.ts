@@ -2,62 +2,8 @@
 // members that could be read as one have no value.
 import type { JsonObject, JsonValue } from '@svc/core/json'
 import { foldName } from '@svc/core/match'
-import {
-  type CostBudget,
-  type Evaluate,
-  type EvaluationState,
-  Failure,
-  fail,
-  failAbsent,
-  isMap,
-  typeOf,
-  type Value,
-} from './evaluation.js'
-
-/** Names whose fold changes only their case, and what folding one costs for each character. */
-const PLAIN = /^[\w-]*$/
-const PLAIN_NS = 2
-const UNICODE_NS = 300
-const NAME_NS = 80
-
-/** The member names of the objects of one call, which do not change during it. */
-export class FoldedMembers {
-  #names = new Map<JsonObject, readonly string[]>()
-  #folded = new Map<JsonObject, ReadonlyMap<string, string | Failure>>()
-
-  /** The names as they are written. Listed once, as that takes a millisecond for an object of 10,000 members. */
-  namesOf(object: JsonObject): readonly string[] {
-    let names = this.#names.get(object)
-    if (names === undefined) {
-      names = Object.keys(object)
-      this.#names.set(object, names)
-    }
-    return names
-  }
-
-  /** The member's name as it is written; undefined if there is none. @throws {Failure} if there are two */
-  find(object: JsonObject, folded: string, budget: CostBudget): string | undefined {
-    let names = this.#folded.get(object)
-    if (names === undefined) {
-      names = foldedNames(this.namesOf(object), budget)
-      this.#folded.set(object, names)
-    }
-    const found = names.get(folded)
-    if (found instanceof Failure) throw found
-    return found
-  }
-}
-
-function foldedNames(written: readonly string[], budget: CostBudget): ReadonlyMap<string, string | Failure> {
-  const names = new Map<string, string | Failure>()
-  for (const name of written) {
-    budget.charge(NAME_NS)
-    const folded = foldOf(name, budget)
-    const isTaken = names.has(folded)
-    names.set(folded, isTaken ? new Failure(`two members could be read as "${folded.slice(0, 64)}"`) : name)
-  }
-  return names
-}
+import { fail, failAbsent } from './call-scope.js'
+import { type Evaluate, type EvaluationState, isMap, typeOf, type Value } from './evaluation.js'
 
 /** The member by a name of the policy; `written` is its path in messages. */
 export function member(of: Evaluate, name: string, written: string): Evaluate {
@@ -92,21 +38,4 @@ function memberOf(
 
 function mapOf(value: Value): JsonObject {
   return isMap(value) ? value : fail(`a ${typeOf(value)} has no members`)
-}
-
-// The names of arguments repeat from call to call. Callers choose them, so the cache is bounded.
-const folds = new Map<string, string>()
-const MAX_FOLDS = 1024
-const MAX_CACHED_LENGTH = 64
-
-function foldOf(name: string, budget: CostBudget): string {
-  const known = folds.get(name)
-  if (known !== undefined) return known
-  const isShort = name.length <= MAX_CACHED_LENGTH
-  budget.charge(NAME_NS + name.length * (isShort && PLAIN.test(name) ? PLAIN_NS : UNICODE_NS))
-  const folded = foldName(name)
-  if (!isShort) return folded
-  if (folds.size >= MAX_FOLDS) folds.clear()
-  folds.set(name, folded)
-  return folded
 }

@@ -1,6 +1,6 @@
 // `matches` by RE2, whose time is linear in the text. The library would use the engine of V8, which is not.
 import { RE2JS, RE2JSException } from 're2js'
-import type { CostBudget } from './evaluation.js'
+import type { CostBudget } from './call-scope.js'
 import { ExpressionError } from './mistake.js'
 
 const MAX_PATTERN = 500

@@ -2,9 +2,8 @@
 import { type KeptValues, Unrecorded } from '@svc/core'
 import { isJsonObject, type JsonObject, type JsonValue } from '@svc/core/json'
 import { foldName } from '@svc/core/match'
-import { CallScope } from './call-scope.js'
-import type { CostBudget } from './evaluation.js'
-import { FoldedMembers } from './members.js'
+import type { CostBudget } from './call-scope.js'
+import { CallScope, FoldedMembers } from './call-scope.js'
 import { writtenPath } from './nodes.js'
 
 type Names = readonly (string | number)[]

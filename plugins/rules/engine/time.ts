@@ -1,5 +1,5 @@
 // Timestamps: their parts in UTC or in a time zone of the IANA database, which a condition writes as a literal.
-import { fail } from './evaluation.js'
+import { fail } from './call-scope.js'
 
 type Part = 'year' | 'month' | 'day' | 'weekday' | 'hour' | 'minute' | 'second'
 

@@ -19,3 +19,9 @@ export function CallDecisionBadge({ call }: { readonly call: Decided }): JSX.Ele
   const { word, tone } = callDecision(call)
   return <span class={`badge ${tone}`}>{word}</span>
 }
+
+const tones: Readonly<Record<string, string>> = { allow: 'good', escalate: 'warn', deny: 'bad' }
+
+export function DecisionBadge({ decision }: { readonly decision: string }): JSX.Element {
+  return <span class={`badge ${tones[decision] ?? ''}`}>{decision}</span>
+}

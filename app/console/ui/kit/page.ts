@@ -3,7 +3,7 @@ import { createContext } from 'preact'
 import { useContext, useEffect, useState } from 'preact/hooks'
 import type { Location, PageState } from '../../api.js'
 import type { Api } from './api.js'
-import type { GatewayEvents } from './events.js'
+import type { GatewayEvents } from './gateway-events.js'
 
 export interface PageContext
   extends Pick<PageState, 'session' | 'now' | 'login' | 'servedFor' | 'witnessKeys'> {

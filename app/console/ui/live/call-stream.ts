@@ -1,8 +1,9 @@
 // The newest calls, as they come: a bounded number is kept, and while the page is paused those at that moment are shown.
 import { useEffect, useRef, useState } from 'preact/hooks'
 import type { CallRow } from '../../calls/call-row.js'
-import type { SealedEvent } from '../../events/operation.js'
-import { type EventsConnection, useConnection, useEvents } from '../kit/events.js'
+import type { SealedEvent } from '../../events/event-schemas.js'
+import { useConnection, useEvents } from '../kit/events.js'
+import type { EventsConnection } from '../kit/gateway-events.js'
 
 const KEPT = 1000
 /** Time after which a sampled stream counts as whole again, in milliseconds. */

@@ -5,7 +5,7 @@ import type { Location } from '../../api.js'
 import type { AccessJson, PolicyJson } from '../../policy-operations.js'
 import { type Column, Table } from '../kit/table.js'
 import { Untrusted } from '../kit/untrusted.js'
-import type { PolicyData } from './load.js'
+import { nameOf, type PolicyCaller, type PolicyData } from './load.js'
 import { type KeptBlock, TurnedOff, useToolSwitches } from './tool-switch.js'
 
 interface AccessProps {
@@ -191,15 +191,13 @@ function Verdict({
   )
 }
 
-type Caller = PolicyJson['callers'][number]
-
 /** Goes to the page of the chosen caller. */
 function Choice({
   policy,
   chosen,
 }: {
   readonly policy: PolicyJson
-  readonly chosen: Caller | undefined
+  readonly chosen: PolicyCaller | undefined
 }): JSX.Element {
   return (
     <p class="choice">
@@ -229,14 +227,8 @@ function Choice({
   )
 }
 
-function keyOf({ tenant, kind, name }: Caller): string {
+function keyOf({ tenant, kind, name }: PolicyCaller): string {
   return JSON.stringify([tenant, kind, name])
-}
-
-/** `role support of acme`; without the tenant if there is only one. */
-export function nameOf({ tenant, kind, name }: Caller, isOneTenant = false): string {
-  const who = kind === 'anyone' ? 'anyone' : `${kind.replace('_', ' ')} ${name}`
-  return isOneTenant ? who : `${who} of ${tenant}`
 }
 
 export function hrefOfTool({ server, tool }: Pick<Row, 'server' | 'tool'>): string {

@@ -6,6 +6,8 @@ import type { Location } from '../../api.js'
 import type { AccessJson, PolicyJson } from '../../policy-operations.js'
 import { type Api, apiRefusalOf } from '../kit/api.js'
 
+export type PolicyCaller = PolicyJson['callers'][number]
+
 export const policyPages = ['in-words', 'access', 'try', 'shadow', 'text'] as const
 export type PolicyPage = (typeof policyPages)[number]
 
@@ -54,4 +56,10 @@ async function unlessAbsent<Json>(asked: Promise<Json>): Promise<Json | undefine
     if (apiRefusalOf(error).error === 'TARGET_NOT_FOUND') return undefined
     throw error
   }
+}
+
+/** `role support of acme`; without the tenant if there is only one. */
+export function nameOf({ tenant, kind, name }: PolicyCaller, isOneTenant = false): string {
+  const who = kind === 'anyone' ? 'anyone' : `${kind.replace('_', ' ')} ${name}`
+  return isOneTenant ? who : `${who} of ${tenant}`
 }

@@ -1,6 +1,7 @@
 // The policy in force, on pages: its rules, who may use what, one call tried, the shadow policy, the text.
 import type { JSX } from 'preact'
 import type { ShadowJson } from '../../../gateway/operations.js'
+import { DecisionBadge } from '../kit/decision.js'
 import { ErrorBanner, useLoaded } from '../kit/error-banner.js'
 import { usePage } from '../kit/page.js'
 import { type Column, Table } from '../kit/table.js'
@@ -106,12 +107,6 @@ const columns: readonly Column<Difference>[] = [
   { name: 'Why', class: 'mono', cell: ({ reason }) => <Untrusted text={reason} cut={100} /> },
   { name: 'Calls', class: 'number', cell: ({ calls }) => calls.toLocaleString('en') },
 ]
-
-const tones: Readonly<Record<string, string>> = { allow: 'good', escalate: 'warn', deny: 'bad' }
-
-export function DecisionBadge({ decision }: { readonly decision: string }): JSX.Element {
-  return <span class={`badge ${tones[decision] ?? ''}`}>{decision}</span>
-}
 
 function Text({ text }: { readonly text: string | null }): JSX.Element {
   if (text === null) return <p class="empty">The policy was given in code, so there is no text of it.</p>

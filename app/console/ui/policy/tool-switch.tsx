@@ -11,7 +11,7 @@ import { ErrorBanner } from '../kit/error-banner.js'
 import { usePage } from '../kit/page.js'
 import { Time } from '../kit/time.js'
 import { Untrusted } from '../kit/untrusted.js'
-import { nameOf } from './access.js'
+import { nameOf } from './load.js'
 
 export type KeptBlock = BlocksJson['blocks'][number]
 

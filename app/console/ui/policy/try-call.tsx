@@ -4,10 +4,10 @@ import { useState } from 'preact/hooks'
 import type { ApiRefusal } from '../../api.js'
 import type { ExplanationJson, PolicyJson } from '../../policy-operations.js'
 import { apiRefusalOf } from '../kit/api.js'
+import { DecisionBadge } from '../kit/decision.js'
 import { ErrorBanner } from '../kit/error-banner.js'
 import { usePage } from '../kit/page.js'
 import { Untrusted } from '../kit/untrusted.js'
-import { DecisionBadge } from './policy.js'
 
 export function TryCall({ policy }: { readonly policy: PolicyJson }): JSX.Element {
   const { api } = usePage()

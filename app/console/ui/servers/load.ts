@@ -4,7 +4,7 @@ import type { EscalationJson, EscalationList } from '../../../escalations/escala
 import type { ServerReviewJson } from '../../../gateway/operations.js'
 import type { ActivityJson } from '../../activity-operation.js'
 import type { Location } from '../../api.js'
-import type { CallsEvent } from '../../events/operation.js'
+import type { CallsEvent } from '../../events/event-schemas.js'
 import type { AccessJson, PolicyJson } from '../../policy-operations.js'
 import type { ClientsJson, ServersJson } from '../../server-operations.js'
 import { type Api, apiRefusalOf } from '../kit/api.js'

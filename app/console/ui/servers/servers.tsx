@@ -1,7 +1,7 @@
 // The servers of the policy: the graph of who calls them, or one of them.
 import type { JSX } from 'preact'
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
-import type { CallsEvent } from '../../events/operation.js'
+import type { CallsEvent } from '../../events/event-schemas.js'
 import type { ServersJson } from '../../server-operations.js'
 import { ErrorBanner, useLoaded } from '../kit/error-banner.js'
 import { useConnection, useEvents } from '../kit/events.js'

@@ -2,7 +2,8 @@
 import type { JSX } from 'preact'
 import { type Column, Table } from '../kit/table.js'
 import { Untrusted } from '../kit/untrusted.js'
-import { blockOn, hrefOfTool, nameOf } from '../policy/access.js'
+import { blockOn, hrefOfTool } from '../policy/access.js'
+import { nameOf } from '../policy/load.js'
 import { useToolSwitches } from '../policy/tool-switch.js'
 import type { CallRoute, ServersData } from './load.js'
 
