@@ -12,6 +12,7 @@ import { applyPlan, fileNames } from '../init/apply.js'
 import { readIfPresent } from '../init/files.js'
 import { type FoundConfiguration, findConfigurations } from '../init/find.js'
 import { InitError, JournalFile } from '../init/journal.js'
+import { Packages, packageOf, packagesDirectory } from '../init/packages.js'
 import { type Candidate, candidatesOf, type PlannedEntry, planEntries } from '../init/plan.js'
 import { clientsOf, findingLines, pathForUser, planLines } from '../init/report.js'
 import { whyUnreachable } from '../init/sign-in.js'
@@ -97,8 +98,12 @@ class Init {
       Object.entries(journal?.servers ?? {}).filter(([name]) => inPolicy.includes(name)),
     )
     const taken = [...inPolicy, ...Object.keys(journal?.servers ?? {})]
-    const options = { launcher: launcher(), policy, stateDir: fileNames.state, taken, known }
-    const plan = (chosen: readonly Candidate[]) => planEntries(chosen, options)
+    using packages = new Packages(this.#machine.env)
+    const plan = (chosen: readonly Candidate[]) => {
+      const programs = new Map([...packages.installed].map(([spec, { program }]) => [spec, program]))
+      const place = { launcher: launcher(), policy, stateDir: fileNames.state }
+      return planEntries(chosen, { ...place, taken, known, programs })
+    }
     for (const path of this.#options.yesTo ?? []) {
       const isKnown = files.some(({ file, isOfDirectory }) => isOfDirectory && file === resolve(dir, path))
       if (!isKnown) throw new InitError(`--yes-to: ${path} is not a configuration in this directory`)
@@ -112,13 +117,14 @@ class Init {
     if (chosen.length === 0) return this.#nothing(files.some(isGoverned))
     await this.#print(planLines(plan(chosen), this.#options.preset, journal === undefined))
     if (!(await this.#agreed('Apply?', 'npx svc-sdk init --yes'))) return
-    const entries = plan(await this.#reachable(chosen))
+    const entries = plan(await this.#installable(await this.#reachable(chosen), packages))
     if (entries.length === 0) return this.#nothing(false)
     await applyPlan({
       dir,
       journalFile: this.#journalFile,
       journal,
       entries,
+      packages: packages.installed,
       preset: this.#options.preset,
       place: { port: 8787, user: userInfo().username, directories: directoriesOf(dir, entries) },
       schema: `${JSON.stringify(policySchema(hostSchema, builtinPlugins), null, 2)}\n`,
@@ -145,9 +151,14 @@ class Init {
       )
     }
     const shown = [...undo.contents.keys()].map((file) => pathForUser(file, this.#machine))
+    const listed = [fileNames.state, packagesDirectory]
+    const removedFiles = [
+      ...undo.removed.filter((name) => !listed.some((directory) => name.startsWith(`${directory}/`))),
+      ...undo.packages,
+    ]
     await this.#print([
       `Would put back  ${shown.join(', ') || 'no configuration'}`,
-      `Would remove    ${undo.removed.filter((name) => !name.startsWith(`${fileNames.state}/`)).join(', ') || 'no policy'}, and what init wrote to ${fileNames.state}/`,
+      `Would remove    ${removedFiles.join(', ') || 'no policy'}, and what init wrote to ${fileNames.state}/`,
       ...undo.kept.map((line) => `Stays           ${line}`),
     ])
     if (!(await this.#agreed('Undo?', 'npx svc-sdk init --undo --yes'))) return
@@ -179,6 +190,21 @@ class Init {
         entry.kind === 'url' && entry.header === undefined ? whyUnreachable(entry.url) : undefined,
       ),
     )
+    return this.#without(reasons, candidates)
+  }
+
+  /** Packages that npx would fetch are installed with a lock file. */
+  async #installable(candidates: readonly Candidate[], packages: Packages): Promise<Candidate[]> {
+    const reasons: (string | undefined)[] = []
+    for (const { entry } of candidates) {
+      const spec = packageOf(entry)
+      reasons.push(spec === undefined ? undefined : await packages.install(spec))
+    }
+    return this.#without(reasons, candidates)
+  }
+
+  /** The candidates that nothing speaks against; says why others are left alone. */
+  #without(reasons: readonly (string | undefined)[], candidates: readonly Candidate[]): Candidate[] {
     return candidates.filter(({ file, found }, index) => {
       const reason = reasons[index]
       if (reason !== undefined)

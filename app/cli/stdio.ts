@@ -67,7 +67,7 @@ export function stdioCommand(): Command {
     )
     .action(run)
   return withManual(command, {
-    example: '--preset guard -- npx -y @modelcontextprotocol/server-everything',
+    example: '--preset guard -- node_modules/.bin/mcp-server-everything',
   })
 }
 

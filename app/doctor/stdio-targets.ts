@@ -15,15 +15,14 @@ import { Launcher } from '../stdio-targets/launcher.js'
 import type { UseSession } from './listed-tools.js'
 import { accessTo, type ListedTools } from './tool-access.js'
 
-/** Time for listing the tools and, if the package is pinned, for its installation, beside the start of the server. */
+/** Time for listing the tools, beside the start of the server. */
 const listMs = 10_000
-const installMs = 600_000
 
 /** Adds to `listed` the tools of each server. */
 export function stdioChecks(policy: Policy, context: PluginContext, listed: ListedTools[]): SectionChecks[] {
   return [...stdioTargetsOf(policy.host.targets).values()].map(({ server, target }) => ({
     section: 'targets',
-    timeoutMs: target.start_timeout_ms + listMs + (target.pin ? installMs : 0),
+    timeoutMs: target.start_timeout_ms + listMs,
     run: () => checkStdio(server, target, policy, context, listed),
   }))
 }
@@ -67,7 +66,7 @@ export async function inStdioSession<T>(
   context: PluginContext,
   use: UseSession<T>,
 ): Promise<T> {
-  const { baseDir, stateDir } = context
+  const { baseDir } = context
   const endpoint = new StdioEndpoint({
     name,
     target,
@@ -78,7 +77,6 @@ export async function inStdioSession<T>(
     responseTimeoutMs: listMs,
     launcher: new Launcher(target, {
       baseDir,
-      stateDir,
       keys: new KeyReader(context),
       substituted: policy.hostSecrets,
     }),

@@ -289,8 +289,8 @@ export class GatewayBuilder {
 
   /** The base of the paths and references of commands. */
   stdioPlace({ host, hostSecrets }: Policy): StdioPlace {
-    const { baseDir, stateDir } = this.#place(host)
-    return { baseDir, stateDir, keys: this.keyReader(host), substituted: hostSecrets }
+    const { baseDir } = this.#place(host)
+    return { baseDir, keys: this.keyReader(host), substituted: hostSecrets }
   }
 
   /**

@@ -120,8 +120,9 @@ export class Gateway implements GatewayHandle {
     const { server } = host
     const { bindings } = this.#builder
     this.#host = host
-    const { stateDir } = this.#builder.stdioPlace(policy)
-    const blocking = gatewayBlocks(this.#builder, stateDir, () => requireStarted(this.#policies))
+    const blocking = gatewayBlocks(this.#builder, this.#builder.stateDir(host), () =>
+      requireStarted(this.#policies),
+    )
     const admin = await this.#createAdmin(host, blocking)
     this.#metrics = this.#createMetrics()
     const memory = { state: this.#state, sessions: () => this.#sessionBinding(host) }

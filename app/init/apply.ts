@@ -1,6 +1,6 @@
 // Carries out a plan: writes the policy and its files, then changes the configurations. All or nothing: what was written
 // is taken back if a later step fails.
-import { existsSync, lstatSync, readdirSync, rmSync } from 'node:fs'
+import { cpSync, existsSync, lstatSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import { isJsonObject } from '@svc/core/json'
@@ -16,6 +16,7 @@ import {
 import { createFile, fileDigest, readIfPresent, removeIfEmpty, replaceContent } from './files.js'
 import type { FoundConfiguration } from './find.js'
 import { checkPrivate, type FileChange, InitError, type Journal, type JournalFile } from './journal.js'
+import { type InstalledPackage, packageFiles, packagesDirectory } from './packages.js'
 import type { PlannedEntry, PlannedServer } from './plan.js'
 import { extendedPolicy, firstTest, type NewPolicyPlace, newPolicy } from './policy-files.js'
 
@@ -28,6 +29,7 @@ export const fileNames = {
   log: '.svc/audit',
   key: '.svc/signing.key',
   schema: '.svc/policy.schema.json',
+  ignoreModules: `${packagesDirectory}/.gitignore`,
 } as const
 
 const ignoreAll = '*\n'
@@ -39,6 +41,8 @@ export interface Application {
   /** The journal of an earlier run. */
   readonly journal: Journal | undefined
   readonly entries: readonly PlannedEntry[]
+  /** By what npm got. */
+  readonly packages: ReadonlyMap<string, InstalledPackage>
   readonly preset: Preset
   readonly place: Omit<NewPolicyPlace, 'schemaPath' | 'stateDir' | 'keyPath'>
   /** The JSON Schema of a policy. */
@@ -55,6 +59,7 @@ export async function applyPlan(application: Application): Promise<void> {
     version: 1,
     written: { ...journal?.written },
     servers: { ...journal?.servers, ...servers },
+    packages: [...(journal?.packages ?? [])],
     changes: [...(journal?.changes ?? [])],
   }
   checkState(application.dir)
@@ -86,6 +91,7 @@ export function removeEmptyDirectories(dir: string): void {
   const secrets = join(dir, fileNames.state, 'secrets')
   for (const server of existsSync(secrets) ? readdirSync(secrets) : []) removeIfEmpty(join(secrets, server))
   for (const name of ['secrets', 'undo', '']) removeIfEmpty(join(dir, fileNames.state, name))
+  removeIfEmpty(join(dir, packagesDirectory))
 }
 
 interface Configuration {
@@ -147,6 +153,7 @@ function changeOf(
 function checkState(dir: string): void {
   checkNoLink(join(dir, fileNames.state))
   for (const name of ['undo', 'secrets', '.gitignore']) checkNoLink(join(dir, fileNames.state, name))
+  checkNoLink(join(dir, packagesDirectory))
   const secrets = join(dir, fileNames.state, 'secrets')
   for (const server of existsSync(secrets) ? readdirSync(secrets) : []) checkNoLink(join(secrets, server))
   const ignored = readIfPresent(join(dir, fileNames.ignore))?.toString() ?? ignoreAll
@@ -159,12 +166,12 @@ function checkState(dir: string): void {
 /** A clone may have links to directories that it adds to git, which does not read a .gitignore that is a link. */
 function checkNoLink(path: string): void {
   if (lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() !== true) return
-  throw new InitError(`${path} is a symbolic link; secrets would be outside, or git would add them`)
+  throw new InitError(`${path} is a symbolic link; files would be outside, or git would add secrets`)
 }
 
 /** Writes what is not there yet. The journal has each file before it is written, so that a killed run can be undone. */
 async function writeFiles(application: Application, next: Journal, undo: (() => void)[]): Promise<void> {
-  const { dir, journal, journalFile, entries, preset, schema, checkPolicy } = application
+  const { dir, journal, journalFile, entries, packages, preset, schema, checkPolicy } = application
   const { written } = next
   const create = (name: string, content: string, mode?: number) => {
     written[name] = fileDigest(Buffer.from(content))
@@ -176,6 +183,8 @@ async function writeFiles(application: Application, next: Journal, undo: (() => 
   const missing = (name: string) => !existsSync(join(dir, name))
   if (missing(fileNames.ignore)) create(fileNames.ignore, ignoreAll)
   if (missing(fileNames.schema)) create(fileNames.schema, schema)
+  if (packages.size > 0 && missing(fileNames.ignoreModules))
+    create(fileNames.ignoreModules, 'node_modules/\n', 0o644)
   for (const [path, value] of servers.flatMap(({ secrets }) => [...secrets])) create(path, value)
   if (missing(fileNames.key)) {
     const path = join(dir, fileNames.key)
@@ -183,6 +192,7 @@ async function writeFiles(application: Application, next: Journal, undo: (() => 
     undo.push(() => rmSync(path))
     written[fileNames.key] = fileDigest(readIfPresent(path) ?? Buffer.alloc(0))
   }
+  for (const server of servers) copyPackage(server, application, next, create, undo)
   const policy = join(dir, fileNames.policy)
   if (journal === undefined) {
     create(fileNames.policy, policyOf(application, servers), 0o644)
@@ -199,6 +209,32 @@ async function writeFiles(application: Application, next: Journal, undo: (() => 
   }
   const mistakes = await checkPolicy(policy)
   if (mistakes.length > 0) throw new InitError(`the policy would not load:\n${mistakes.join('\n')}`)
+}
+
+/** Copies the package of a server to the policy; its lock file comes last, when the rest is complete. */
+function copyPackage(
+  { name, packageSpec }: PlannedServer,
+  { dir, packages, journalFile }: Application,
+  next: Journal,
+  create: (name: string, content: string, mode?: number) => void,
+  undo: (() => void)[],
+): void {
+  const installed = packageSpec === undefined ? undefined : packages.get(packageSpec)
+  if (installed === undefined) return
+  const path = join(dir, packagesDirectory, name)
+  if (existsSync(path)) throw new InitError(`${path} exists, and init did not write it`)
+  next.packages.push(name)
+  journalFile.write(next)
+  undo.push(() => rmSync(path, { recursive: true, force: true }))
+  const modules = join(installed.directory, 'node_modules')
+  cpSync(modules, join(path, 'node_modules'), { recursive: true, verbatimSymlinks: true })
+  for (const file of packageFiles) {
+    create(
+      `${packagesDirectory}/${name}/${file}`,
+      readFileSync(join(installed.directory, file), 'utf8'),
+      0o644,
+    )
+  }
 }
 
 function policyOf({ preset, place }: Application, servers: readonly PlannedServer[]): string {

@@ -4,6 +4,7 @@ import { connectionFields } from '@svc/core/http'
 import { isJsonObject, isUrl } from '@svc/core/json'
 import { brokersPlugin } from '@svc/plugin-brokers'
 import { isPrivateArgument, keepable } from '../clients/private-values.js'
+import { mayFetch, readNpx } from '../stdio-targets/npx.js'
 
 export interface CommandEntry {
   readonly kind: 'command'
@@ -128,6 +129,8 @@ function readCommand(
     if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) return unsupported('the name of a variable')
     if (value !== '' && !keepable(value)) return unsupported(`the form of the variable ${name}`)
   }
+  if (mayFetch(command, args) && readNpx(command, args) === undefined)
+    return unsupported('npx is not given one package of a registry, which could be installed')
   const isOfClient = [command, ...args].some(hasClientVariable)
   const entry = { kind: 'command', command, args, env: variables, isOfClient } as const
   if (isOfClient) {

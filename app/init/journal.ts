@@ -32,6 +32,8 @@ const journalSchema = z.strictObject({
   written: z.record(z.string(), sha256),
   /** SHA-256 of the definition of each server, by its name. */
   servers: z.record(z.string(), sha256),
+  /** Servers whose packages init installed, in directories of their names. */
+  packages: z.array(z.string().regex(/^\w[\w.-]*$/)).default([]),
   /** In the order in which they were made. */
   changes: z.array(changeSchema),
 })

@@ -1,10 +1,13 @@
 // Plans the changes of `svc init`: the servers of the policy, the files with their secrets, and the entries that would start
 // through `svc stdio`. It reads and writes nothing.
+import { dirname, join, posix } from 'node:path'
 import { canonicalize, sha256Hex } from '@svc/core/json'
 import { isPrivateArgument, isPrivateValue } from '../clients/private-values.js'
 import type { PresetCommand } from '../presets/preset-policy.js'
+import { readNpx } from '../stdio-targets/npx.js'
 import { type CommandEntry, hasClientVariable, type UrlEntry } from './entry.js'
 import type { FoundConfiguration, FoundEntry } from './find.js'
+import { packageOf, packagesDirectory } from './packages.js'
 
 /** The command line that starts `svc stdio` from any directory. */
 export interface StdioLauncher {
@@ -24,6 +27,8 @@ export interface PlannedServer {
   readonly header?: { readonly name: string; readonly ref: string }
   /** Values that leave the configuration, by the path of their file below the directory of the policy. */
   readonly secrets: ReadonlyMap<string, string>
+  /** The package with its program, as npm takes it; absent if the command is not one of an installed package. */
+  readonly packageSpec?: string | undefined
 }
 
 /** The change of one entry. */
@@ -52,6 +57,8 @@ export interface PlanOptions {
   readonly taken: readonly string[]
   /** Definitions of an earlier run, by name. */
   readonly known: Readonly<Record<string, string>>
+  /** The names of programs of installed packages, by what npm got; an entry that runs another package is planned as it is. */
+  readonly programs: ReadonlyMap<string, string>
 }
 
 /** The entries that are a command or a URL, of files without a problem. */
@@ -80,11 +87,30 @@ export function planEntries(candidates: readonly Candidate[], options: PlanOptio
     const definition = sha256Hex(canonicalize(withoutClientValues(entry)))
     let server = servers.get(definition)
     if (server === undefined) {
-      server = { definition, ...planServer(freeName(found.name, taken), entry, options.stateDir) }
+      const name = freeName(found.name, taken)
+      const installed = installedCommand(entry, name, options)
+      const packageSpec = installed === undefined ? undefined : packageOf(entry)
+      server = { definition, packageSpec, ...planServer(name, installed ?? entry, options.stateDir) }
       servers.set(definition, server)
     }
     return { file, found, server, members: membersOf(found, entry, server, options) }
   })
+}
+
+/** The entry with the program of its installed package, by its path from the policy; undefined if there is none. */
+function installedCommand(
+  entry: CommandEntry | UrlEntry,
+  name: string,
+  { programs }: PlanOptions,
+): CommandEntry | undefined {
+  const npx = entry.kind === 'command' ? readNpx(entry.command, entry.args) : undefined
+  const program = npx && programs.get(npx.spec)
+  if (entry.kind === 'url' || npx === undefined || program === undefined) return undefined
+  return {
+    ...entry,
+    command: posix.join(packagesDirectory, name, 'node_modules/.bin', program),
+    args: npx.args,
+  }
 }
 
 /** Each client chooses the values of its variables, so servers that differ only in them count as one. */
@@ -153,8 +179,9 @@ function membersOf(
   { members }: FoundEntry,
   entry: CommandEntry | UrlEntry,
   { name, env: planned = {} }: PlannedServer,
-  { launcher, policy }: PlanOptions,
+  options: PlanOptions,
 ): Record<string, unknown> {
+  const { launcher, policy } = options
   const { command, args } = launcher
   if (entry.kind === 'command' && entry.isOfClient) {
     const isFile = (variable: string) => planned[variable]?.startsWith('file:') === true
@@ -165,9 +192,12 @@ function membersOf(
     const own = ['stdio', '--policy', policy, '--name', name, ...variables]
     const kept = Object.entries(entry.env).filter(([variable]) => !isFile(variable))
     const env = kept.length === 0 ? undefined : Object.fromEntries(kept)
+    const installed = installedCommand(entry, name, options)
+    const started = installed && { ...installed, command: join(dirname(policy), installed.command) }
+    const { command: program, args: given } = started ?? entry
     return {
       command,
-      args: [...args, ...own, '--', entry.command, ...entry.args],
+      args: [...args, ...own, '--', program, ...given],
       ...(members.includes('env') ? { env } : {}),
     }
   }

@@ -7,6 +7,7 @@ import { isPrivateArgument } from '../clients/private-values.js'
 import type { Preset } from '../presets/preset-policy.js'
 import { fileNames } from './apply.js'
 import type { FoundConfiguration } from './find.js'
+import { packageOf, packagesDirectory } from './packages.js'
 import type { Candidate, PlannedEntry } from './plan.js'
 
 /** A path as a user writes it. */
@@ -111,8 +112,14 @@ export function planLines(entries: readonly PlannedEntry[], preset: Preset, isFi
     preset === 'observe'
       ? 'Nothing is denied yet: observe records what guard would refuse.'
       : 'guard refuses risky tools, private addresses and files outside the known directories.'
+  const packages = [...new Set(entries.flatMap(({ found }) => packageOf(found.entry) ?? []))]
   return [
     ...(written === undefined ? [] : [`Would write     ${written}`]),
+    ...(packages.length === 0
+      ? []
+      : [
+          `Would install   ${packages.join(', ')} from npm's registry to ${packagesDirectory}/, without scripts`,
+        ]),
     `Would change    ${clientsOf(entries)}; copies in ${state}/undo (0600)`,
     ...(isFirst ? [effect] : []),
   ]

@@ -16,15 +16,18 @@ import {
   parseConfiguration,
 } from './configuration-text.js'
 import { readEntry } from './entry.js'
-import { fileDigest, readIfPresent, replaceContent } from './files.js'
+import { fileDigest, readIfPresent, removeIfEmpty, replaceContent } from './files.js'
 import { realPathOf } from './find.js'
 import { type FileChange, InitError, type Journal, type JournalFile } from './journal.js'
+import { packageFiles, packagesDirectory } from './packages.js'
 
 export interface Undo {
   /** The new content of configurations, by their real path. */
   readonly contents: ReadonlyMap<string, Buffer>
   /** Files that init wrote and that are as it left them, from the directory of the policy. */
   readonly removed: readonly string[]
+  /** Directories of packages whose lock file is as init left it. */
+  readonly packages: readonly string[]
   /** The changes that stay, and why. */
   readonly kept: readonly string[]
   /** Changes that cannot be told apart; if there are any, nothing is changed. */
@@ -66,7 +69,14 @@ export function planUndo(journal: Journal, journalFile: JournalFile, machine: Cl
     if (fileDigest(bytes) === digest) removed.push(name)
     else kept.push(`${name}: changed since init wrote it`)
   }
-  return { contents, removed, kept, conflicts }
+  const packages = journal.packages
+    .map((server) => `${packagesDirectory}/${server}`)
+    .filter((path) =>
+      packageFiles.every(
+        (file) => removed.includes(`${path}/${file}`) || !existsSync(join(machine.dir, path, file)),
+      ),
+    )
+  return { contents, removed, packages, kept, conflicts }
 }
 
 /** Throws `ConfigurationError` with the difference if the entries are not what init wrote. */
@@ -139,11 +149,17 @@ function checkUnchanged({ value }: ConfigurationNode, entry: EntryChange): void 
 }
 
 /** Throws the error of the file system; what was changed until then stays, and can be undone again. */
-export function applyUndo({ contents, removed }: Undo, journalFile: JournalFile, dir: string): void {
+export function applyUndo(
+  { contents, removed, packages }: Undo,
+  journalFile: JournalFile,
+  dir: string,
+): void {
   for (const [file, bytes] of contents) {
     if (readIfPresent(file)?.equals(bytes) === false) replaceContent(file, bytes)
   }
+  for (const path of packages) rmSync(join(dir, path, 'node_modules'), { recursive: true, force: true })
   for (const name of removed) rmSync(join(dir, name))
+  for (const path of packages) removeIfEmpty(join(dir, path))
   rmSync(journalFile.directory, { recursive: true })
   removeEmptyDirectories(dir)
 }

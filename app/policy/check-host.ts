@@ -6,6 +6,7 @@ import { isLocalAddress } from '../http/allowed-hosts.js'
 import { findCommand } from '../stdio-targets/command.js'
 import { stdioTargetsOf } from '../stdio-targets/config.js'
 import { referenceIn } from '../stdio-targets/environment.js'
+import { mayFetch, readNpx } from '../stdio-targets/npx.js'
 import type { TlsConfig } from '../tls/certificates.js'
 import type { HostConfig } from './config.js'
 import type { PolicyPlace } from './facts.js'
@@ -28,6 +29,7 @@ export function checkHost(
     ...(callers === 'program' ? withoutListener(host) : []),
     ...checkFederation(host.federation, Object.keys(host.targets)),
     ...keyFiles(host, place),
+    ...fetchedPackages(host),
     ...commands(host, place),
   ]
 }
@@ -41,15 +43,25 @@ export function checkSharedHost({ targets }: HostConfig): ConfigConflict[] {
   )
 }
 
+/** Nothing would check what a registry has at the start of a process. */
+function fetchedPackages({ targets }: HostConfig): ConfigConflict[] {
+  return [...stdioTargetsOf(targets).values()].flatMap(({ server, target: { command, args } }) => {
+    if (!mayFetch(command, args)) return []
+    const spec = readNpx(command, args)?.spec ?? 'PACKAGE'
+    const install = `npm install --ignore-scripts --save-exact ${spec}`
+    const message = `npx would run what a registry has at the start, which nothing checks; install the package beside the policy (${install}, or npx svc-sdk init for servers of clients) and give its program, such as node_modules/.bin/NAME, or npx --no`
+    return [{ path: ['targets', server, 'command'], message }]
+  })
+}
+
 /** Warnings: the other servers work without the command. */
 function commands({ targets }: HostConfig, place: PolicyPlace | undefined): ConfigConflict[] {
   if (place === undefined) return []
   const { baseDir } = place
   return [...stdioTargetsOf(targets).values()].flatMap(({ server, target }): ConfigConflict[] => {
     const path = target.env['PATH'] ?? process.env['PATH']
-    const program = target.pin ? 'npm' : target.command
-    if (findCommand(program, baseDir, path) !== undefined) return []
-    const message = `the command ${program} is not found, so the server "${server}" cannot start`
+    if (findCommand(target.command, baseDir, path) !== undefined) return []
+    const message = `the command ${target.command} is not found, so the server "${server}" cannot start`
     return [{ path: ['targets', server, 'command'], message, severity: 'warning' }]
   })
 }

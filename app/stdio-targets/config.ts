@@ -1,7 +1,6 @@
 // The schema of a target that is a command: an MCP server that the gateway starts and speaks to over stdio.
 import { sha256Hex } from '@svc/core/json'
 import { z } from 'zod'
-import { readNpx } from './npx-command.js'
 
 const milliseconds = (min: number, what: string) =>
   z.int().min(min).max(86_400_000).describe(`${what}, in milliseconds.`)
@@ -60,12 +59,6 @@ export const stdioTargetSchema = z
       0,
       'Time that the server has to exit after its input closed, and again after SIGTERM, before SIGKILL',
     ).default(2_000),
-    pin: z
-      .boolean()
-      .default(false)
-      .describe(
-        'Whether a command `npx PACKAGE` is installed from a lock file in sec0Dir, without install scripts, and run from there.',
-      ),
     restart: z
       .strictObject({
         base_ms: milliseconds(
@@ -78,14 +71,10 @@ export const stdioTargetSchema = z
       .prefault({})
       .describe('When a server that exited may start again.'),
   })
-  .superRefine(({ command, args, start, isolate, pin }, context) => {
+  .superRefine(({ start, isolate }, context) => {
     if (start === 'at_start' && isolate !== 'gateway') {
       const message = 'at_start has a meaning only with `isolate: gateway`; accepted is first_use'
       context.addIssue({ code: 'custom', path: ['start'], message })
-    }
-    if (pin && readNpx(command, args) === undefined) {
-      const message = 'true is given for another command; accepted with it is npx [-y] PACKAGE of a registry'
-      context.addIssue({ code: 'custom', path: ['pin'], message })
     }
   })
 

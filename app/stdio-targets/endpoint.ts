@@ -153,7 +153,6 @@ export class StdioEndpoint {
     this.#isClosed = true
     await Promise.all(this.#sessions.all().map((session) => this.#end(session)))
     await this.#pool.close()
-    await this.#parts.launcher.close()
   }
 
   async #begin(message: JsonObject, exchange: DispatchedRequest): Promise<McpResponse> {

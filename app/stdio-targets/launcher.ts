@@ -4,15 +4,12 @@ import type { EffectivePolicy } from '@svc/core/policy'
 import type { KeyReader } from '@svc/core/secret'
 import { findCommand } from './command.js'
 import type { StdioTarget } from './config.js'
-import { argumentsOf, type EnvironmentSecret, environmentOf, type ServerEnvironment } from './environment.js'
-import { readNpx } from './npx-command.js'
-import { PinnedPackage } from './pinned-package.js'
+import { argumentsOf, type EnvironmentSecret, environmentOf } from './environment.js'
 import type { Launch } from './server-process.js'
 
 /** The base of a policy's paths and references. */
 export interface StdioPlace {
   readonly baseDir: string
-  readonly stateDir: string
   readonly keys: KeyReader
   /** The values that replaced `${env:NAME}` in the policy. */
   readonly substituted: EffectivePolicy<unknown>['hostSecrets']
@@ -30,31 +27,24 @@ export interface PreparedLaunch {
 export class Launcher {
   #target: StdioTarget
   #place: StdioPlace
-  #pinned: { package: PinnedPackage; args: readonly string[] } | undefined
 
   constructor(target: StdioTarget, place: StdioPlace) {
     this.#target = target
     this.#place = place
-    const npx = target.pin ? readNpx(target.command, target.args) : undefined
-    if (npx !== undefined) {
-      this.#pinned = { package: new PinnedPackage(npx, place.stateDir), args: npx.args }
-    }
   }
 
-  /** Rejects if the command, a secret or a pinned package is not available. */
+  /** Rejects if the command or a secret is not available. */
   async prepare(): Promise<PreparedLaunch> {
     const { baseDir, keys } = this.#place
-    const environment = await environmentOf(this.#target.env, process.env, (ref) => keys.read(ref))
-    const program = await this.#program(environment)
-    const { args, secrets: given } = await argumentsOf(program.args, (ref) => keys.read(ref))
-    const { command } = program
+    const { variables, secrets: ofVariables } = await environmentOf(this.#target.env, process.env, (ref) =>
+      keys.read(ref),
+    )
+    const command = findCommand(this.#target.command, baseDir, variables['PATH'])
+    if (command === undefined) throw new Error(`its command ${this.#target.command} is not found`)
+    const { args, secrets: ofArguments } = await argumentsOf(this.#target.args, (ref) => keys.read(ref))
     const cwd = resolve(baseDir, this.#target.cwd ?? '.')
-    const secrets = [...environment.secrets, ...given, ...this.#substituted()]
-    return { launch: { command, args, env: environment.variables, cwd }, secrets }
-  }
-
-  async close(): Promise<void> {
-    await this.#pinned?.package.close()
+    const secrets = [...ofVariables, ...ofArguments, ...this.#substituted()]
+    return { launch: { command, args, env: variables, cwd }, secrets }
   }
 
   /** Values that the policy got from the environment and that occur in this command. */
@@ -64,15 +54,5 @@ export class Launcher {
     return this.#place.substituted
       .filter(({ value }) => value.length >= minSecret && texts.some((text) => text.includes(value)))
       .map(({ value, reference }) => ({ name: reference, value }))
-  }
-
-  async #program({ variables }: ServerEnvironment): Promise<Pick<Launch, 'command' | 'args'>> {
-    if (this.#pinned !== undefined) {
-      return { command: await this.#pinned.package.program(), args: this.#pinned.args }
-    }
-    const { command, args } = this.#target
-    const found = findCommand(command, this.#place.baseDir, variables['PATH'])
-    if (found === undefined) throw new Error(`its command ${command} is not found`)
-    return { command: found, args }
   }
 }

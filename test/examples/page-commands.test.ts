@@ -74,9 +74,7 @@ const elsewhere: Readonly<Record<string, string>> = {
     'test/examples/docs-policies.test.ts',
   'docs/server.md: npx svc-sdk keys generate --out signing.key': 'test/examples/docs-server.test.ts',
   'docs/server.md: npx svc-sdk doctor FILE          # --json for programs': 'test/app/cli/doctor.test.ts',
-  'docs/stdio.md: npx svc-sdk stdio --preset observe -- npx -y @modelcontextprotocol/server-filesystem@2026.8.31 /srv/docs':
-    'test/app/cli/preset.test.ts',
-  "docs/stdio.md: npx svc-sdk gateway --target files='npx -y @modelcontextprotocol/server-filesystem@2026.8.31 /srv/docs' --target https://mcp.example.com/mcp":
+  "docs/stdio.md: npx svc-sdk gateway --target files='node_modules/.bin/mcp-server-filesystem /srv/docs' --target https://mcp.example.com/mcp":
     'test/app/cli/gateway.test.ts',
   'docs/stdio.md: npx svc-sdk escalations list --admin http://127.0.0.1:8797 --token-ref file://$HOME/.local/state/svc/admin.token':
     'test/app/cli/escalations.test.ts',

@@ -39,10 +39,13 @@ const argument = fc.oneof(
   digits.map((text) => ({ args: ['--header', `X-Team: h${text}`], secret: `h${text}` })),
 )
 
+/** What `Home.writeNpm` installs. */
+const npxPackage = ['-y', '@scope/server@1.2.3']
+
 const command = fc
   .record({
     program: fc.constantFrom('npx', 'node', '/usr/bin/env'),
-    args: fc.array(fc.constantFrom('-y', '@scope/server@1.2.3', '/tmp', '--verbose', '$HOME', ''), {
+    args: fc.array(fc.constantFrom('-y', 'name@1.2.3', '/tmp', '--verbose', '$HOME', ''), {
       maxLength: 3,
     }),
     argument: fc.option(argument),
@@ -64,7 +67,7 @@ const command = fc
       entry: {
         ...(type ? { type: 'stdio' } : {}),
         command: program,
-        args: [...args, ...ofClient, ...(given?.args ?? [])],
+        args: [...(program === 'npx' ? npxPackage : []), ...args, ...ofClient, ...(given?.args ?? [])],
         ...(Object.keys(variables).length === 0 ? {} : { env: variables }),
       },
       secrets: [

@@ -3,8 +3,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { Client } from '@modelcontextprotocol/sdk/client/index.js'
-import { StdioClientTransport, type StdioServerParameters } from '@modelcontextprotocol/sdk/client/stdio.js'
+import type { StdioServerParameters } from '@modelcontextprotocol/sdk/client/stdio.js'
 import { expect } from 'chai'
 import { auditCommand } from 'svc-sdk/internal/cli/audit'
 import { initCommand } from 'svc-sdk/internal/cli/init'
@@ -13,7 +12,7 @@ import { runCommand } from '../../support/command.js'
 import { listenOnLoopback } from '../../support/loopback.js'
 import { json, type Message, serverOf } from '../../support/mcp-server.js'
 import { say } from '../../support/stdio-target.js'
-import { Home } from './home.js'
+import { connected, Home } from './home.js'
 
 const scripted = fileURLToPath(new URL('../../support/scripted-server.js', import.meta.url))
 const token = 'ghp_0123456789abcdefghijklmnopqrstuvwxyz'
@@ -21,18 +20,6 @@ const scriptedEntry = {
   command: process.execPath,
   args: [scripted, '', '--token=t0psecret'],
   env: { TOKEN: token, LEVEL: 'debug' },
-}
-
-/** A client that starts the entry as Claude Desktop does: in the root directory, with few variables. */
-async function connected(
-  home: Home,
-  { env, ...entry }: StdioServerParameters,
-): Promise<Client & AsyncDisposable> {
-  const client = new Client({ name: 'test', version: '1.0.0' })
-  await client.connect(
-    new StdioClientTransport({ ...entry, cwd: '/', env: { ...home.env, ...env }, stderr: 'ignore' }),
-  )
-  return Object.assign(client, { [Symbol.asyncDispose]: () => client.close() })
 }
 
 describe('svc init, with real parts', function () {

@@ -22,6 +22,7 @@ function property(
   return fc.assert(
     fc.asyncProperty(configurations(places), async (templates) => {
       using home = new Home()
+      home.writeNpm()
       const files = templates.map((file) => {
         const place = home.places.find(({ file: path }) => path === file.place.file.replace('/h', home.path))
         if (place === undefined) throw new Error('unreachable')
@@ -52,6 +53,7 @@ describe('svc init', function () {
       const policy = readFileSync(join(home.project, 'svc.yaml'), 'utf8')
       const tests = readFileSync(join(home.project, 'svc.test.yaml'), 'utf8')
       const changed = files.map(({ place }) => readFileSync(place.file, 'utf8'))
+      expect(policy).to.not.include('command: npx')
       for (const { text } of files.flatMap(({ secrets }) => secrets)) {
         for (const shown of [out, err, policy, tests, ...changed]) expect(shown).to.not.include(text)
       }
@@ -118,7 +120,7 @@ describe('svc init', function () {
       expect(await home.run('--undo', '--yes')).to.include({ code: 0, err: '' })
       const now = files.map(({ place }) => parse(readFileSync(place.file, 'utf8')) as unknown)
       expect(now).to.deep.equal(expected.map((text) => parse(text) as unknown))
-      expect(readdirSync(home.project)).to.not.include('svc.yaml').and.not.include('.svc')
+      expect(readdirSync(home.project)).to.not.include.oneOf(['svc.yaml', '.svc', 'mcp-servers'])
     }, 8)
   })
 
