@@ -1,9 +1,15 @@
-// Debian's Chromium without a window, driven by playwright-core: one for a suite. What a page must never do, such as a
-// violation of its policy or an error in its script, fails the test.
+// Debian's Chromium without a window, driven by playwright-core: one for the suites that a process runs one after another.
+// What a page must never do, such as a violation of its policy or an error in its script, fails the test.
 import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
-import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
+import {
+  type Browser,
+  type BrowserContext,
+  type BrowserContextOptions,
+  chromium,
+  type Page,
+} from 'playwright-core'
 
 const program = ['chromium', 'chromium-browser', 'google-chrome'].find(
   (name) => spawnSync(name, ['--version'], { stdio: 'ignore' }).status === 0,
@@ -25,20 +31,39 @@ export interface Chromium {
   problems(): string[]
 }
 
-/** A browser for the tests of the calling suite. */
+/** A browser takes seconds to start, so the next suite takes that of the last one, if it begins within this time. */
+const idleMs = 10_000
+let launched: Promise<Browser> | undefined
+let closing: NodeJS.Timeout | undefined
+
+function launch(): Promise<Browser> {
+  const { stdout } = spawnSync('which', [program ?? 'chromium'], { encoding: 'utf8' })
+  return chromium.launch({
+    executablePath: stdout.trim(),
+    // The tests may run as root, and with a small /dev/shm.
+    args: ['--no-sandbox', '--disable-dev-shm-usage'],
+  })
+}
+
+/** A browser for the tests of the calling suite, whose pages are closed after it. */
 export function chromiumOfSuite(): Chromium {
+  const contexts: BrowserContext[] = []
   let browser: Browser
   let problems: string[] = []
   before(async function () {
     needsChromium(this)
-    const { stdout } = spawnSync('which', [program ?? 'chromium'], { encoding: 'utf8' })
-    browser = await chromium.launch({
-      executablePath: stdout.trim(),
-      // The tests may run as root, and with a small /dev/shm.
-      args: ['--no-sandbox', '--disable-dev-shm-usage'],
-    })
+    clearTimeout(closing)
+    const running = await launched?.catch(() => undefined)
+    if (running?.isConnected() !== true) launched = launch()
+    browser = await launched!
   })
-  after(() => browser?.close())
+  after(async () => {
+    await Promise.all(contexts.map((context) => context.close()))
+    closing = setTimeout(() => {
+      launched = undefined
+      void browser?.close()
+    }, idleMs)
+  })
   return {
     async open(options = {}) {
       const context = await browser.newContext({
@@ -48,6 +73,7 @@ export function chromiumOfSuite(): Chromium {
         reducedMotion: 'reduce',
         ...options,
       })
+      contexts.push(context)
       const page = await context.newPage()
       page.on('pageerror', (error) => problems.push(`error in the page: ${error.message}`))
       page.on('console', (message) => {
