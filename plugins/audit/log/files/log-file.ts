@@ -31,6 +31,7 @@ export class LogFile {
   readonly #port: FileSystem
   readonly #parts: LogFileParts
   #fd: number | undefined
+  #inode = -1
   /** Size after our last write: a file of this size ends in a whole line. */
   #knownSize = -1
   // The process that created the file may have died before it synced the name, so each process syncs it once.
@@ -97,7 +98,10 @@ export class LogFile {
   }
 
   #open(): number {
-    this.#fd ??= openCreating(this.#port, this.path)
+    if (this.#fd === undefined) {
+      this.#fd = openCreating(this.#port, this.path)
+      this.#inode = this.#port.fstatSync(this.#fd).ino
+    }
     return this.#fd
   }
 
@@ -108,9 +112,10 @@ export class LogFile {
    */
   repairTail(): number {
     let fd = this.#open()
-    const handle = this.#port.fstatSync(fd)
-    let { size } = handle
-    const isReplaced = this.#port.statSync(this.path)?.ino !== handle.ino
+    // The name, not the handle: if it still leads to the open file, this is the size of both.
+    const named = this.#port.statSync(this.path)
+    const isReplaced = named?.ino !== this.#inode
+    let size = named?.size ?? 0
     if (isReplaced || size < this.#knownSize) {
       // Writes to this handle would be lost.
       this.close()

@@ -1,5 +1,6 @@
 // Group commit: a batch is written when no more records come, and while it is being synced, the next one fills, so that
-// all records of a batch share the cost of one write and one sync.
+// all records of a batch share the cost of one write and one sync. If the last write had a single record, the next one is
+// likely to be single too, and waiting would only delay it: it is written at once.
 
 import { messageOf } from '@svc/core/json'
 import { AuditError, signerFailure } from '../format/errors.js'
@@ -36,6 +37,8 @@ export class GroupCommit {
   /** The latest time at which a scheduled write begins. */
   #dueAt = 0
   #nextTurn: NodeJS.Immediate | undefined
+  /** Whether the last write had a single record. */
+  #wasSingle = false
 
   constructor(parts: CommitParts) {
     this.#parts = parts
@@ -44,13 +47,15 @@ export class GroupCommit {
   /** Schedules the write of `batch`, which has just grown. Cheap when one is scheduled already. */
   schedule(batch: WriteBatch): void {
     if (this.#state === 'running') return
-    this.#quietTurns = 0
-    if (this.#state === 'idle') {
-      this.#state = 'scheduled'
-      this.#dueAt = this.#parts.monotonic() + MAX_WAIT_MS
-      this.#nextTurn = setImmediate(this.#onTurn)
+    if (this.#wasSingle || batch.length >= EAGER_BYTES) {
+      this.#begin()
+      return
     }
-    if (batch.length >= EAGER_BYTES) this.#begin()
+    this.#quietTurns = 0
+    if (this.#state === 'scheduled') return
+    this.#state = 'scheduled'
+    this.#dueAt = this.#parts.monotonic() + MAX_WAIT_MS
+    this.#nextTurn = setImmediate(this.#onTurn)
   }
 
   readonly #onTurn = (): void => {
@@ -71,6 +76,7 @@ export class GroupCommit {
       const first = this.#next(open)
       let written = first instanceof Promise ? await first : first
       while (written.length > 0) {
+        this.#wasSingle = written.length === 1 && written[0]?.[1].records === 1
         const errors = await Promise.all(written.map((one) => this.#sync(one)))
         this.#parts.queues.closeOldest()
         let next: QueuedBatch[] | Promise<QueuedBatch[]> = []

@@ -101,6 +101,28 @@ describe('SvcAppender', () => {
       await appender.close()
     })
 
+    it('begins the sync of a record at once if the one before it was alone', async () => {
+      let syncs = 0
+      const fileSystem = diskWith({
+        fdatasync: (fd, done) => {
+          syncs++
+          nodeFileSystem.fdatasync(fd, done)
+        },
+      })
+      const appender = appenderIn(dir.path, { fileSystem })
+      await appender.append(envelope())
+      const alone = appender.append(envelope())
+      expect(syncs).to.equal(2)
+      const during = [appender.append(envelope()), appender.append(envelope())]
+      expect(syncs).to.equal(2)
+      await Promise.all([alone, ...during])
+      const afterBatch = appender.append(envelope())
+      expect(syncs).to.equal(3)
+      await afterBatch
+      expect(appender.status()).to.include({ appended: 5, batches: 4 })
+      await appender.close()
+    })
+
     it('writes a batch while records keep coming', async () => {
       let ms = 0
       const appender = appenderIn(dir.path, { clock: { now: Date.now, monotonic: () => ms } })
