@@ -52,8 +52,7 @@ export async function writeAttempt(
   { encode, response }: Encoding,
 ): Promise<void> {
   const isStreamed = outcome.kind === 'completed' && isStream(outcome.body)
-  if (!client.isBegun || isStreamed)
-    return writeOutcome(client, call, outcome, (refused) => encode(refused, call))
+  if (!client.isBegun || isStreamed) return writeOutcome(client, call, outcome, encode)
   await writeLast(client, (await response(outcome, call)).response?.text ?? '')
 }
 

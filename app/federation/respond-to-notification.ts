@@ -35,7 +35,7 @@ export async function respondToNotification(
   if (cancelled !== undefined && link?.isStateless) cancelled.leave()
   else if (routed !== undefined && link !== undefined && request.servers.includes(link.server)) {
     return request.calls.run(serverRequest(request, link, routed.whole), (call, outcome, encoding) =>
-      writeOutcome(client, call, outcome, (refused) => encoding.encode(refused, call)),
+      writeOutcome(client, call, outcome, encoding.encode),
     )
   }
   const isElsewhere = cancelled === undefined && isCancellation(message) && session.shared !== undefined

@@ -22,9 +22,9 @@ export function writeOutcome(
   exchange: ClientExchange,
   call: CallControl,
   outcome: Outcome,
-  encode: (outcome: Denied | Failed) => BufferedResponse,
+  encode: (outcome: Denied | Failed, call: Call) => BufferedResponse,
 ): MaybePromise<void> {
-  if (outcome.kind !== 'completed') return exchange.whole(encode(outcome), call)
+  if (outcome.kind !== 'completed') return exchange.whole(encode(outcome, call), call)
   const { status, headers, body } = outcome
   if (isStream(body)) return writeStream(exchange, call, outcome, body)
   return exchange.whole({ status: shownStatus(call, status), headers, body }, call)

@@ -8,8 +8,8 @@ import { Policies } from '../gateway/policies.js'
 import { AnnotationCache } from '../mcp/annotation-cache.js'
 import { SharedState } from '../mcp/shared-state.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
-import { dispatch } from '../upstream/dispatch-slot.js'
-import { limitOutcome } from '../upstream/response-limit.js'
+import { dispatcher } from '../upstream/call-slots.js'
+import { limitOutcome } from '../upstream/response-limits.js'
 import { callOf, type ToolCall } from './tool-call.js'
 
 /** A pipeline without a server. */
@@ -76,9 +76,9 @@ export class InProcessPipeline implements EmbeddedPipeline {
   async run(toolCall: CallControl | ToolCall, forward: Dispatch): Promise<Outcome> {
     const { current } = await this.#start()
     const call = callOf(toolCall, resolve(this.container, tokens.Ids), resolve(this.container, tokens.Clock))
-    const limited: Dispatch = async (running) =>
-      limitOutcome(await forward(running), current.maxResponseBytes)
-    call.set(dispatch, limited)
+    call.set(dispatcher, {
+      dispatch: async (running) => limitOutcome(await forward(running), current.maxResponseBytes),
+    })
     return current.run(call)
   }
 

@@ -10,7 +10,8 @@ import { decodedResponse } from '../upstream/content-coding.js'
 import { discard } from '../upstream/discard.js'
 import type { UpstreamDispatcher } from '../upstream/dispatcher.js'
 import { UpstreamError, type UpstreamResponse } from '../upstream/response.js'
-import { limitBody } from '../upstream/response-limit.js'
+import { limitBody } from '../upstream/response-limits.js'
+import { budgetUserOf } from '../upstream/send.js'
 import { decoded, encoded } from './header-text.js'
 import { nameSources } from './header-validation.js'
 import { revisionIn } from './meta.js'
@@ -38,11 +39,11 @@ export class HttpServers implements McpServers {
   }
 
   send(target: URL, request: McpRequest, onSent: () => void): Promise<McpResponse> {
-    const { message, text, method, eventsMayPause, signal, caller, onHead } = request
+    const { message, text, method, eventsMayPause, signal, call } = request
     const path = `${target.pathname}${target.search}`
     const headers = completed(request)
     const body = text ?? (message && JSON.stringify(message))
-    const sending = { method, path, headers, body, eventsMayPause, signal, caller, onHead }
+    const sending = { method, path, headers, body, eventsMayPause, signal, call }
     return this.#dispatcher
       .send(target, sending, onSent)
       .then((response) => responseOf(decodedResponse(response), target, request, this.#unfinishedMs))
@@ -96,23 +97,28 @@ function responseOf(
 }
 
 function roomFor(
-  { caller, signal }: McpRequest,
+  request: McpRequest,
   { host }: URL,
   maxBytes: number,
   unfinished?: MessageRoomParts['unfinished'],
 ): MessageRoom {
-  const user = { owner: caller?.().owner ?? '', member: host }
-  return new MessageRoom({ user, maxBytes, signal, ...(unfinished === undefined ? {} : { unfinished }) })
+  const user = { owner: budgetUserOf(request)?.owner ?? '', member: host }
+  return new MessageRoom({
+    user,
+    maxBytes,
+    signal: request.signal,
+    ...(unfinished === undefined ? {} : { unfinished }),
+  })
 }
 
 /** The body, of which no more than a small part is read while there is no room. It is in memory until the call settles. */
 function inRoom(
   body: AsyncIterable<Uint8Array>,
   room: MessageRoom,
-  { afterSettle, signal }: McpRequest,
+  { call, signal }: McpRequest,
 ): AsyncIterable<Uint8Array> & { destroy(): void } {
-  const isOfCall = afterSettle !== undefined && !signal.aborted
-  if (isOfCall) afterSettle(() => room.close())
+  const isOfCall = call !== undefined && !signal.aborted
+  if (isOfCall) call.afterSettle(() => room.close())
   async function* pieces(): AsyncGenerator<Uint8Array> {
     let bytes = 0
     try {

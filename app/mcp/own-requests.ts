@@ -37,7 +37,7 @@ export function createSend(
   { servers }: Pick<OwnRequestParts, 'servers'>,
   upstream: URL,
   credential: Credential | undefined,
-  sending: Pick<McpRequest, 'signal' | 'caller'>,
+  sending: Pick<McpRequest, 'signal' | 'onBehalfOf'>,
 ): Send {
   const uncounted = (): void => undefined
   const send = (one: McpRequest) => servers.send(upstream, one, uncounted)

@@ -24,8 +24,8 @@ import type { BufferedResponse } from '../http/response.js'
 import { upstreamHeaders } from '../upstream/headers.js'
 import { outcomeOfError } from '../upstream/invoke.js'
 import { isUpstreamError } from '../upstream/response.js'
-import { responseTimeoutOf } from '../upstream/response-timeout.js'
-import { type CallObservers, callerOf, sendCall } from '../upstream/send.js'
+import { responseTimeoutOf } from '../upstream/response-limits.js'
+import { sendCall } from '../upstream/send.js'
 import { AccessChecks } from './access-checks.js'
 import type { AnnotationCache } from './annotation-cache.js'
 import { withoutWithheld, withTrace } from './call-meta.js'
@@ -194,10 +194,8 @@ export class McpProxy {
       inputFor,
       eventsMayPause: true,
       signal: call.abortState,
-      caller: () => callerOf(call),
-      afterSettle: (handler: () => void) => call.afterSettle(handler),
+      call,
       responseTimeoutMs: responseTimeoutOf(call),
-      onHead: () => call.firstByte(),
     }
     const send = (): MaybePromise<Outcome> =>
       after(call.commitHolds(), (refused) => refused ?? this.#exchange(call, exchange, request, sending))
@@ -252,14 +250,14 @@ export class McpProxy {
     call: CallControl,
     exchange: McpExchange,
     request: CallRequest,
-    sending: McpRequest & CallObservers,
+    sending: McpRequest & { readonly call: CallControl },
   ): MaybePromise<Outcome> {
     const outcomeFor = (response: McpResponse): MaybePromise<Outcome> =>
       after(outcomeOfResponse(response, { call, exchange, request }, this.#responses), (outcome) =>
         this.#toClient(call, exchange, outcome),
       )
     return attempt(
-      () => after(sendCall(call, this.#parts.servers, exchange.upstream(), sending), outcomeFor),
+      () => after(sendCall(this.#parts.servers, exchange.upstream(), sending), outcomeFor),
       (error) => outcomeOfError(call, error),
     )
   }

@@ -3,7 +3,7 @@
 import { after, type CallRequest, definitionFilter, type MaybePromise, serverMethodRules } from '@svc/core'
 import { isJsonObject } from '@svc/core/json'
 import { type CallControl, refineTarget } from '@svc/core/pipeline'
-import { noteRpcError } from '../upstream/upstream-facts.js'
+import { noteRpcError } from '../upstream/call-slots.js'
 import type { AnnotationCache } from './annotation-cache.js'
 import { withKnownDefinitions } from './definitions.js'
 import { isStatelessExchange, type McpExchange } from './exchange.js'

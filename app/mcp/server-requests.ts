@@ -13,7 +13,7 @@ import {
 } from '@svc/core'
 import { isJsonObject, type JsonObject, type JsonValue } from '@svc/core/json'
 import { PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from '../http/header-names.js'
-import { callerKey, callerOf } from '../upstream/send.js'
+import { callerKey } from '../upstream/send.js'
 import { isForGateway } from './client-requests.js'
 import type { McpExchange } from './exchange.js'
 import { listForms } from './listing.js'
@@ -231,7 +231,7 @@ export class ServerRequests {
     message = 'The gateway refuses the request.',
   ): Promise<undefined> {
     // The call may have ended by the refusal.
-    const sending = { signal: AbortSignal.timeout(this.#own.timeoutMs), caller: () => callerOf(call) }
+    const sending = { signal: AbortSignal.timeout(this.#own.timeoutMs), onBehalfOf: call }
     // A call that was denied got no credential.
     const own = call.get(credential) ?? (await exchange.credential?.())
     const send = createSend(this.#own, exchange.upstream(), own, sending)

@@ -12,12 +12,12 @@ import {
 } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
 import { type CallControl, countRetry } from '@svc/core/pipeline'
+import { noteHttpError, noteRpcError } from '../upstream/call-slots.js'
 import { upstreamHeaders } from '../upstream/headers.js'
 import { outcomeOfError } from '../upstream/invoke.js'
 import { isUpstreamError, UpstreamError } from '../upstream/response.js'
-import { responseTimeoutOf } from '../upstream/response-timeout.js'
-import { callerKey, callerOf, sendCall } from '../upstream/send.js'
-import { noteHttpError, noteRpcError } from '../upstream/upstream-facts.js'
+import { responseTimeoutOf } from '../upstream/response-limits.js'
+import { callerKey, sendCall } from '../upstream/send.js'
 import {
   isOtherEra,
   ownRequest,
@@ -113,12 +113,10 @@ export class McpToolClient {
       headers,
       message,
       signal: call.abortState,
-      caller: () => callerOf(call),
-      afterSettle: (handler: () => void) => call.afterSettle(handler),
+      call,
       responseTimeoutMs: responseTimeoutOf(call),
-      onHead: () => call.firstByte(),
     } as const
-    return sendCall(call, this.#parts.servers, upstream, sending)
+    return sendCall(this.#parts.servers, upstream, sending)
   }
 
   /** Rejects with `UpstreamError`, or as the dispatcher does. */
@@ -152,7 +150,7 @@ export class McpToolClient {
 
   /** Sends messages of the gateway's own with the credential of the call. */
   #ownSend(call: Call, upstream: URL, signal: Abortable): Send {
-    return createSend(this.#parts, upstream, call.get(credential), { signal, caller: () => callerOf(call) })
+    return createSend(this.#parts, upstream, call.get(credential), { signal, onBehalfOf: call })
   }
 
   async #outcomeOf(call: Call, response: McpResponse, respond: Respond): Promise<Outcome> {

@@ -39,6 +39,15 @@ interface AdminParts {
   readonly ended?: ((call: Call, outcome: Outcome) => void) | undefined
 }
 
+/** A call with the client that waits for its response. */
+export interface ServedCall {
+  readonly call: CallControl
+  /** Writes the outcome. */
+  respond(outcome: Outcome): MaybePromise<void>
+  /** Runs in any case, once the response is written. */
+  ended(): void
+}
+
 export class ActivePolicy {
   readonly pipeline: Pipeline
   /** The bindings of its plugins. */
@@ -116,23 +125,20 @@ export class ActivePolicy {
     return servers === undefined ? undefined : { path: resourceUrl('', name), servers }
   }
 
-  /** Runs a call; the stages do not stop before `respond` has written the outcome. `ended` runs in any case. */
-  async serve(
-    call: CallControl,
-    respond: (outcome: Outcome) => MaybePromise<void>,
-    ended: () => void,
-  ): Promise<void> {
+  /** Runs a call; the stages do not stop before its response is written. */
+  async serve(served: ServedCall): Promise<void> {
+    const { call } = served
     const place = this.#calls.add(call)
     this.#metrics?.begin(call, this.#targets, isListening)
     try {
       const outcome = await this.pipeline.run(call)
-      const written = respond(outcome)
+      const written = served.respond(outcome)
       if (isPending(written)) await written
       this.#ended?.(call, outcome)
     } finally {
       this.#metrics?.end()
       this.#calls.delete(place)
-      ended()
+      served.ended()
     }
   }
 

@@ -1,14 +1,14 @@
 // Runs a request to an endpoint as a call, and writes its outcome.
 import type { Socket } from 'node:net'
 import {
-  type Call,
+  after,
   type CallRequest,
   type Clock,
   type ErrorCode,
   errorFields,
+  type Failed,
   type Ids,
   identity,
-  isPending,
   type Logger,
   type MaybePromise,
   type Outcome,
@@ -20,11 +20,10 @@ import { skipBody } from '../http/body.js'
 import { roomForBody } from '../http/body-room.js'
 import { agentOf, repeatedHeader, traceOf } from '../http/call-headers.js'
 import type { ClientExchange } from '../http/client-exchange.js'
-import type { PublicUrl } from '../http/public-url.js'
 import { writeOutcome } from '../http/write-outcome.js'
 import { LISTEN_METHOD } from '../mcp/subject.js'
-import type { ActivePolicy } from '../policy/active-policy.js'
-import { dispatch } from '../upstream/dispatch-slot.js'
+import type { ActivePolicy, ServedCall } from '../policy/active-policy.js'
+import { dispatcher } from '../upstream/call-slots.js'
 import { callerKey } from '../upstream/send.js'
 import type { CallEndpoint } from './endpoints.js'
 import type { TenantCallLimit, TenantConnections } from './tenant-limits.js'
@@ -45,26 +44,6 @@ export interface CallHandlerParts {
   draining(): boolean
 }
 
-/** Releases what a call has taken, at its end, and at once what it takes later. */
-class CallSlot {
-  #release: (() => void)[] = []
-  #hasEnded = false
-
-  add(release: () => void): void {
-    if (this.#hasEnded) release()
-    else this.#release.push(release)
-  }
-
-  release(): void {
-    for (const release of this.#release.splice(0)) release()
-  }
-
-  end(): void {
-    this.#hasEnded = true
-    this.release()
-  }
-}
-
 /** Failures that do not mean that a part of the gateway is broken. */
 const expectedFailures: ReadonlySet<ErrorCode> = new Set([
   'UPSTREAM',
@@ -74,6 +53,9 @@ const expectedFailures: ReadonlySet<ErrorCode> = new Set([
   'RATE_LIMITED',
   'CANCELLED',
 ])
+
+/** Writes the response of a call. */
+type Respond = (call: CallControl, outcome: Outcome) => MaybePromise<void>
 
 export class CallHandler {
   #parts: CallHandlerParts
@@ -92,18 +74,22 @@ export class CallHandler {
     return this.run(exchange, endpoint, policy, (call, outcome) => {
       if (waits?.(call, outcome) === true) return
       const { http } = exchange
-      const isUnread = http?.complete === false
-      const write = (): MaybePromise<void> => {
-        // A body that nobody reads, or an open connection during a drain, must not keep the connection in use.
-        const closes = http?.complete === false || this.#parts.draining()
-        if (closes && !exchange.isBegun) exchange.setHeader('connection', 'close')
-        return (
-          endpoint.write?.(exchange, call, outcome) ??
-          writeOutcome(exchange, call, outcome, (refused) => endpoint.encode(refused, call))
-        )
-      }
-      return isUnread ? skipBody(http).then(write) : write()
+      if (http?.complete === false)
+        return skipBody(http).then(() => this.#write(exchange, endpoint, call, outcome))
+      return this.#write(exchange, endpoint, call, outcome)
     })
+  }
+
+  #write(
+    exchange: ClientExchange,
+    endpoint: CallEndpoint,
+    call: CallControl,
+    outcome: Outcome,
+  ): MaybePromise<void> {
+    // A body that nobody reads, or an open connection during a drain, must not keep the connection in use.
+    const closes = exchange.http?.complete === false || this.#parts.draining()
+    if (closes && !exchange.isBegun) exchange.setHeader('connection', 'close')
+    return endpoint.write?.(exchange, call, outcome) ?? writeOutcome(exchange, call, outcome, endpoint.encode)
   }
 
   /** Runs one call; the stages do not stop before `respond` has resolved. */
@@ -111,102 +97,141 @@ export class CallHandler {
     exchange: ClientExchange,
     endpoint: CallEndpoint,
     policy: ActivePolicy,
-    respond: (call: CallControl, outcome: Outcome) => MaybePromise<void>,
+    respond: Respond,
   ): Promise<void> {
-    const counted = new CallSlot()
-    const call = this.#call(exchange, endpoint, policy, counted)
-    const disconnect = (): void => {
-      call.disconnect()
-      if (endpoint.disconnectCancels?.()) {
-        call.abort('CANCELLED', 'The caller disconnected before the response.')
-      }
-    }
-    const stopListening = exchange.onDisconnect(disconnect)
-    // One of several calls for one request may begin after the caller has left.
-    if (exchange.isDisconnected) disconnect()
-    const respondTo = (outcome: Outcome): MaybePromise<void> => {
-      stopListening()
-      this.#logFailure(call, outcome)
-      return respond(call, outcome)
-    }
-    return policy.serve(call, respondTo, () => counted.end())
+    return policy.serve(new HandledCall(this.#parts, exchange, endpoint, policy, respond))
   }
+}
 
-  #call(
+/** A request while it is handled as a call. Releases what the call has taken at its end. */
+class HandledCall implements ServedCall {
+  readonly call: CallControl
+  #parts: CallHandlerParts
+  #exchange: ClientExchange
+  #endpoint: CallEndpoint
+  #policy: ActivePolicy
+  #respond: Respond
+  #stopListening: () => void
+  #refusal: Refusal | undefined
+  #tenant = ''
+  #limit: TenantCallLimit | undefined
+  #freeRoom: (() => void) | undefined
+  #hasEnded = false
+
+  constructor(
+    parts: CallHandlerParts,
     exchange: ClientExchange,
     endpoint: CallEndpoint,
-    { origins, publicUrl }: ActivePolicy,
-    counted: CallSlot,
-  ): CallControl {
+    policy: ActivePolicy,
+    respond: Respond,
+  ) {
+    this.#parts = parts
+    this.#exchange = exchange
+    this.#endpoint = endpoint
+    this.#policy = policy
+    this.#respond = respond
     const { headers, protocol, target } = endpoint
     const { http } = exchange
     const { agent, refusal = http && repeatedHeader(http) } = agentOf(headers)
-    const call: CallControl = new CallControl({
+    this.#refusal = refusal
+    this.call = new CallControl({
       protocol,
       headers,
       agent,
-      trace: traceOf(headers, this.#parts.ids),
+      trace: traceOf(headers, parts.ids),
       target,
-      receivedAt: this.#parts.clock.now(),
-      read: (reading) => {
-        if (this.#parts.draining()) throw new Refusal('DRAINING', 'The gateway is shutting down.')
-        if (refusal !== undefined) throw refusal
-        origins.check(headers)
-        return this.#read(reading, exchange, endpoint, { publicUrl, counted })
-      },
+      receivedAt: parts.clock.now(),
+      read: (call) => this.#read(call),
     })
-    if (http !== undefined) call.set(publicBaseUrl, () => publicUrl.of(http))
-    call.set(dispatch, endpoint.dispatch)
-    endpoint.prepare?.(call)
-    return call
+    if (http !== undefined) this.call.set(publicBaseUrl, () => policy.publicUrl.of(http))
+    this.call.set(dispatcher, endpoint)
+    endpoint.prepare?.(this.call)
+    this.#stopListening = exchange.onDisconnect(() => this.#disconnect())
+    // One of several calls for one request may begin after the caller has left.
+    if (exchange.isDisconnected) this.#disconnect()
   }
 
-  /** Reads the request within the limits of its tenant. Rejects with `Refusal`. */
-  async #read(
-    call: CallControl,
-    exchange: ClientExchange,
-    endpoint: CallEndpoint,
-    { publicUrl, counted }: { readonly publicUrl: PublicUrl; readonly counted: CallSlot },
-  ): Promise<CallRequest> {
+  #disconnect(): void {
+    this.call.disconnect()
+    if (this.#endpoint.disconnectCancels?.() === true)
+      this.call.abort('CANCELLED', 'The caller disconnected before the response.')
+  }
+
+  /** Reads the request within the limits of its tenant. Throws or rejects with `Refusal`. */
+  #read(call: CallControl): MaybePromise<CallRequest> {
+    if (this.#parts.draining()) throw new Refusal('DRAINING', 'The gateway is shutting down.')
+    if (this.#refusal !== undefined) throw this.#refusal
+    const { origins, publicUrl } = this.#policy
+    origins.check(this.#endpoint.headers)
+    const { tenantCallLimit, tenantStreamLimit, maxBodyBytes, tenant: defaultTenant } = this.#parts
+    const tenant = call.get(identity)?.tenant ?? defaultTenant
+    const exchange = this.#exchange
     const { http } = exchange
-    const { tenantCallLimit, tenantStreamLimit, maxBodyBytes } = this.#parts
-    const tenant = call.get(identity)?.tenant ?? this.#parts.tenant
     // A connection that has closed already has no address.
-    if (http?.socket.remoteAddress !== undefined && !publicUrl.isProxy(http.socket.remoteAddress)) {
-      this.#admit(http.socket, tenant, exchange)
-    }
-    const limit = endpoint.isStream?.() === true ? tenantStreamLimit : tenantCallLimit
-    counted.add(limit.acquire(tenant))
+    if (http?.socket.remoteAddress !== undefined && !publicUrl.isProxy(http.socket.remoteAddress))
+      this.#admit(http.socket, tenant)
+    this.#take(this.#endpoint.isStream?.() === true ? tenantStreamLimit : tenantCallLimit, tenant)
     const user = { owner: tenant, member: callerKey(call) }
     const room = roomForBody(exchange, user, maxBodyBytes, call.abortState)
-    const release = isPending(room) ? await room : room
-    if (release !== undefined) counted.add(release)
-    const request = await endpoint.read(call)
-    // Only the body says that it opens a stream.
-    if (call.protocol !== 'mcp' || request.method !== LISTEN_METHOD) return request
-    counted.release()
-    counted.add(tenantStreamLimit.acquire(tenant))
-    return request
+    if (room === undefined) return this.#readBody(call)
+    return room.then((free) => {
+      if (this.#hasEnded) free()
+      else this.#freeRoom = free
+      return this.#readBody(call)
+    })
+  }
+
+  #readBody(call: CallControl): MaybePromise<CallRequest> {
+    const reading = this.#endpoint.read(call)
+    if (call.protocol !== 'mcp') return reading
+    return after(reading, (request) => {
+      // Only the body says that it opens a stream.
+      if (request.method !== LISTEN_METHOD) return request
+      this.#release()
+      this.#take(this.#parts.tenantStreamLimit, this.#tenant)
+      return request
+    })
   }
 
   /** Throws `Refusal` (`RATE_LIMITED`), and has the connection closed, if the tenant has too many. */
-  #admit(socket: Socket, tenant: string, exchange: ClientExchange): void {
+  #admit(socket: Socket, tenant: string): void {
     if (this.#parts.tenantConnections.admit(socket, tenant)) return
     // One of several calls for one request may come after the head of its response.
-    if (!exchange.isBegun) exchange.setHeader('connection', 'close')
+    if (!this.#exchange.isBegun) this.#exchange.setHeader('connection', 'close')
     throw new Refusal('RATE_LIMITED', 'The tenant has as many connections as it may have.')
   }
 
-  #loggerOf(call: Call): Logger {
-    const { logger, limitedLogger } = this.#parts
-    return call.get(identity) === undefined ? limitedLogger : logger
+  /** Counts the call until it ends; not at all if it has ended. Throws `Refusal` (`RATE_LIMITED`). */
+  #take(limit: TenantCallLimit, tenant: string): void {
+    limit.acquire(tenant)
+    this.#tenant = tenant
+    this.#limit = limit
+    if (this.#hasEnded) this.#release()
+  }
+
+  #release(): void {
+    this.#limit?.release(this.#tenant)
+    this.#limit = undefined
+    this.#freeRoom?.()
+    this.#freeRoom = undefined
+  }
+
+  respond(outcome: Outcome): MaybePromise<void> {
+    this.#stopListening()
+    if (outcome.kind === 'failed') this.#logFailure(outcome)
+    return this.#respond(this.call, outcome)
+  }
+
+  ended(): void {
+    this.#hasEnded = true
+    this.#release()
   }
 
   /** The record has every call; the log has the failures that an operator must repair. */
-  #logFailure(call: Call, outcome: Outcome): void {
-    if (outcome.kind !== 'failed') return
-    const fields = { ...errorFields(call, outcome.cause), code: outcome.code }
-    if (expectedFailures.has(outcome.code)) this.#parts.logger.debug(fields, 'call ended without a response')
-    else this.#loggerOf(call).error(fields, 'call failed')
+  #logFailure({ cause, code }: Failed): void {
+    const { logger, limitedLogger } = this.#parts
+    const fields = { ...errorFields(this.call, cause), code }
+    if (expectedFailures.has(code)) logger.debug(fields, 'call ended without a response')
+    else (this.call.get(identity) === undefined ? limitedLogger : logger).error(fields, 'call failed')
   }
 }

@@ -1,12 +1,10 @@
 // The endpoints for calls: they read, send upstream and refuse the requests of each protocol.
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import {
-  after,
   type Call,
   type CallProtocol,
   type CallRequest,
   type CallTarget,
-  callRequest,
   type Denied,
   type Failed,
   type MaybePromise,
@@ -16,7 +14,7 @@ import {
   requestedResource,
   resolveOptional,
 } from '@svc/core'
-import { type CallControl, refineTarget } from '@svc/core/pipeline'
+import type { CallControl } from '@svc/core/pipeline'
 import { writeAttempt } from '../elicitation/attempt.js'
 import type { ServerRequest } from '../federation/server-calls.js'
 import type { ClientExchange } from '../http/client-exchange.js'
@@ -29,13 +27,10 @@ import type { McpProxy } from '../mcp/proxy.js'
 import type { RequestBody } from '../mcp/request.js'
 import { UNVERSIONED } from '../mcp/server-versions.js'
 import { splitSessionId } from '../mcp/session-binding.js'
-import { reportVersionMismatch } from '../mcp/tool-client.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
+import { upstreamTarget } from '../upstream/call-slots.js'
 import type { UpstreamDispatcher } from '../upstream/dispatcher.js'
-import { dispatchInvoke } from '../upstream/invoke.js'
-import { upstreamTarget } from '../upstream/upstream-facts.js'
-import { type Invocation, readA2a, readInvoke, type ToolName, validName } from './invoke.js'
-import type { Route } from './route.js'
+import { callTargetOf, ToolEndpoint, type ToolName, unknownTarget } from './invoke.js'
 
 /** A request as a call: what its head says, and how to read, send and refuse it. */
 export interface CallEndpoint {
@@ -87,39 +82,9 @@ export class CallEndpoints {
     this.#parts = parts
   }
 
-  invoke(
-    message: IncomingMessage,
-    route: Extract<Route, { kind: 'invoke' }>,
-    policy: ActivePolicy,
-  ): CallEndpoint {
-    return {
-      headers: message.headers,
-      protocol: 'invoke',
-      target: targetOf(route),
-      dispatch: this.#toolDispatch(policy),
-      encode: refusalResponse,
-      read: (call) => {
-        policy.target(route.server)
-        return readInvoke(message, this.#parts.maxBodyBytes, route).then((invocation) =>
-          this.#toolRequest(call, invocation, policy),
-        )
-      },
-    }
-  }
-
-  a2a(message: IncomingMessage, policy: ActivePolicy): CallEndpoint {
-    return {
-      headers: message.headers,
-      protocol: 'a2a',
-      target: unknownTarget,
-      dispatch: this.#toolDispatch(policy),
-      encode: refusalResponse,
-      read: async (call) => {
-        const invocation = await readA2a(message, this.#parts.maxBodyBytes)
-        call[refineTarget](targetOf(invocation))
-        return this.#toolRequest(call, invocation, policy)
-      },
-    }
+  /** `name` is that of the path; undefined for A2A, whose body names the tool. */
+  tool(message: IncomingMessage, name: ToolName | undefined, policy: ActivePolicy): CallEndpoint {
+    return new ToolEndpoint(message, name, policy, this.#parts)
   }
 
   mcp(client: ClientExchange, route: ServerEndpoint, policy: ActivePolicy): RepeatableEndpoint {
@@ -230,7 +195,7 @@ export class CallEndpoints {
     return {
       protocol: 'mcp',
       headers: exchange.headers,
-      target: targetOf({ server, tool: method, version: UNVERSIONED }),
+      target: callTargetOf({ server, tool: method, version: UNVERSIONED }),
       read: (call) => body().then((found) => mcp.read(call, exchange, found)),
       dispatch: (call) => {
         call.set(upstreamTarget, { url: exchange.upstream(), isMcp: true })
@@ -245,62 +210,14 @@ export class CallEndpoints {
   }
 
   /** The endpoint of a malformed path: the call is recorded with its refusal. */
-  refused(message: IncomingMessage, refusal: Refusal, policy: ActivePolicy): CallEndpoint {
+  refused(message: IncomingMessage, refusal: Refusal): CallEndpoint {
     return {
       headers: message.headers,
       protocol: 'invoke',
       target: unknownTarget,
-      dispatch: this.#toolDispatch(policy),
+      dispatch: () => Promise.reject(refusal),
       encode: refusalResponse,
       read: () => Promise.reject(refusal),
     }
   }
-
-  #toolDispatch(policy: ActivePolicy): CallEndpoint['dispatch'] {
-    return (call) =>
-      after(call.request(), (request) => {
-        const { mcp, upstream } = this.#parts
-        const target = policy.target(request.server)
-        const { url, isMcp } = target
-        call.set(upstreamTarget, target)
-        return isMcp
-          ? mcp.dispatchTool(call, url)
-          : dispatchInvoke(call, request, url, { upstream, maxResponseBytes: policy.maxResponseBytes })
-      })
-  }
-
-  /** An MCP server's tools have the version that the server gives itself. */
-  #toolRequest(call: CallControl, invocation: Invocation, policy: ActivePolicy): MaybePromise<CallRequest> {
-    const { server, tool: name, version, args, bytes, idempotencyKey } = invocation
-    const { url, isMcp } = policy.target(server)
-    const request = {
-      kind: 'tool',
-      method: null,
-      server,
-      name,
-      version,
-      args,
-      bytes,
-      idempotencyKey,
-      isInPath: !isMcp,
-    } as const
-    if (!isMcp) return validName(() => callRequest(request))
-    const { mcp } = this.#parts
-    return after(
-      mcp.versionOf(url, () => policy.pipeline.ownCredential(server)),
-      (found) => {
-        call[refineTarget]({ serverVersion: found, toolVersion: found })
-        reportVersionMismatch(call, invocation, found)
-        const known = callRequest({ ...request, version: found })
-        const refreshing = mcp.refreshAnnotations(url, known)
-        return refreshing === undefined ? known : refreshing.then(() => known)
-      },
-    )
-  }
 }
-
-function targetOf({ server, tool, version }: ToolName): CallTarget {
-  return { server, serverVersion: version, tool, toolVersion: version, mcpMethod: null }
-}
-
-const unknownTarget = targetOf({ server: 'unknown', tool: 'unknown', version: UNVERSIONED })

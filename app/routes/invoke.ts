@@ -1,10 +1,27 @@
 // The invoke protocol: plain HTTP in front of plain tool servers. `/a2a/invoke` is the same call in one body.
-import type { IncomingMessage } from 'node:http'
-import { Refusal } from '@svc/core'
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
+import {
+  after,
+  type CallRequest,
+  type CallTarget,
+  callRequest,
+  type MaybePromise,
+  type Outcome,
+  Refusal,
+} from '@svc/core'
 import { isJsonObject, type JsonObject } from '@svc/core/json'
 import { parseNameSegment, parseToolSegment, ReferenceInputError } from '@svc/core/match'
+import { type CallControl, refineTarget } from '@svc/core/pipeline'
 import { jsonObjectIn, readBody } from '../http/body.js'
 import { idempotencyKeyOf } from '../http/call-headers.js'
+import { refusalResponse } from '../http/response.js'
+import type { McpProxy } from '../mcp/proxy.js'
+import { UNVERSIONED } from '../mcp/server-versions.js'
+import { reportVersionMismatch } from '../mcp/tool-client.js'
+import type { ActivePolicy } from '../policy/active-policy.js'
+import { upstreamTarget } from '../upstream/call-slots.js'
+import type { UpstreamDispatcher } from '../upstream/dispatcher.js'
+import { dispatchInvoke } from '../upstream/invoke.js'
 
 /** A tool as the invoke protocol names it. */
 export interface ToolName {
@@ -13,34 +30,117 @@ export interface ToolName {
   readonly version: string
 }
 
-/** A call of a tool as its caller wrote it. */
-export interface Invocation extends ToolName {
-  readonly args: JsonObject
-  /** Size in bytes of the body. */
-  readonly bytes: number
-  readonly idempotencyKey: string | null
+interface ToolEndpointParts {
+  readonly maxBodyBytes: number
+  readonly mcp: McpProxy
+  readonly upstream: UpstreamDispatcher
 }
 
-/** Reads `POST /mcp/<server>/<tool>@<version>`: the body is the tool's arguments. Throws or rejects with `Refusal`. */
-export function readInvoke(
-  message: IncomingMessage,
-  maxBytes: number,
-  { server, tool, version }: ToolName,
-): Promise<Invocation> {
-  const idempotencyKey = idempotencyKeyOf(message.headers)
-  return readBody(message, maxBytes).then((bytes) => {
-    return { server, tool, version, args: jsonObjectIn(bytes), bytes: bytes.byteLength, idempotencyKey }
-  })
+/** `POST /mcp/<server>/<tool>@<version>`, whose body is the tool's arguments; or `POST /a2a/invoke`, whose body names the tool. */
+export class ToolEndpoint {
+  readonly protocol: 'invoke' | 'a2a'
+  readonly target: CallTarget
+  readonly headers: IncomingHttpHeaders
+  readonly encode = refusalResponse
+  #message: IncomingMessage
+  #name: ToolName | undefined
+  #policy: ActivePolicy
+  #parts: ToolEndpointParts
+
+  /** `name` is that of the path. */
+  constructor(
+    message: IncomingMessage,
+    name: ToolName | undefined,
+    policy: ActivePolicy,
+    parts: ToolEndpointParts,
+  ) {
+    this.protocol = name === undefined ? 'a2a' : 'invoke'
+    this.target = name === undefined ? unknownTarget : callTargetOf(name)
+    this.headers = message.headers
+    this.#message = message
+    this.#name = name
+    this.#policy = policy
+    this.#parts = parts
+  }
+
+  /** Throws or rejects with `Refusal`. */
+  read(call: CallControl): Promise<CallRequest> {
+    const named = this.#name
+    if (named !== undefined) this.#policy.target(named.server)
+    const idempotencyKey = idempotencyKeyOf(this.headers)
+    return readBody(this.#message, this.#parts.maxBodyBytes).then((bytes) => {
+      const body = jsonObjectIn(bytes)
+      if (named !== undefined) return this.#request(call, named, body, bytes.byteLength, idempotencyKey)
+      const { name, args } = a2aCallIn(body)
+      call[refineTarget](callTargetOf(name))
+      return this.#request(call, name, args, bytes.byteLength, idempotencyKey)
+    })
+  }
+
+  /** An MCP server's tools have the version that the server gives itself. */
+  #request(
+    call: CallControl,
+    name: ToolName,
+    args: JsonObject,
+    bytes: number,
+    idempotencyKey: string | null,
+  ): MaybePromise<CallRequest> {
+    const { server } = name
+    const { url, isMcp } = this.#policy.target(server)
+    if (!isMcp) return requestOf(name, args, bytes, idempotencyKey, true)
+    const { mcp } = this.#parts
+    return after(
+      mcp.versionOf(url, () => this.#policy.pipeline.ownCredential(server)),
+      (version) => {
+        call[refineTarget]({ serverVersion: version, toolVersion: version })
+        reportVersionMismatch(call, name, version)
+        const known = requestOf({ ...name, version }, args, bytes, idempotencyKey, false)
+        const refreshing = mcp.refreshAnnotations(url, known)
+        return refreshing === undefined ? known : refreshing.then(() => known)
+      },
+    )
+  }
+
+  dispatch(call: CallControl): MaybePromise<Outcome> {
+    return after(call.request(), (request) => {
+      const { mcp, upstream } = this.#parts
+      const target = this.#policy.target(request.server)
+      call.set(upstreamTarget, target)
+      if (target.isMcp) return mcp.dispatchTool(call, target.url)
+      const { maxResponseBytes } = this.#policy
+      return dispatchInvoke(call, request, target.url, { upstream, maxResponseBytes })
+    })
+  }
 }
 
-/**
- * Reads `POST /a2a/invoke`: `{ "to": server, "toolAtVersion": "<tool>@<version>", "args": object }`.
- * Rejects with `Refusal`.
- */
-export async function readA2a(message: IncomingMessage, maxBytes: number): Promise<Invocation> {
-  const idempotencyKey = idempotencyKeyOf(message.headers)
-  const bytes = await readBody(message, maxBytes)
-  const { to, toolAtVersion, args, ...rest } = jsonObjectIn(bytes)
+/** Throws `Refusal` for names that no reference can have. */
+function requestOf(
+  { server, tool: name, version }: ToolName,
+  args: JsonObject,
+  bytes: number,
+  idempotencyKey: string | null,
+  isInPath: boolean,
+): CallRequest {
+  try {
+    return callRequest({
+      kind: 'tool',
+      method: null,
+      server,
+      name,
+      version,
+      args,
+      bytes,
+      idempotencyKey,
+      isInPath,
+    })
+  } catch (error) {
+    throw badName(error)
+  }
+}
+
+/** `{ "to": server, "toolAtVersion": "<tool>@<version>", "args": object }`. Throws `Refusal`. */
+function a2aCallIn(body: JsonObject): { readonly name: ToolName; readonly args: JsonObject } {
+  const { to, toolAtVersion, args, ...rest } = body
   const [unknown] = Object.keys(rest)
   if (
     unknown !== undefined ||
@@ -53,19 +153,20 @@ export async function readA2a(message: IncomingMessage, maxBytes: number): Promi
       'Expected {"to": string, "toolAtVersion": "<tool>@<version>", "args": object}.',
     )
   }
-  return { ...toolName(to, toolAtVersion), args, bytes: bytes.byteLength, idempotencyKey }
-}
-
-/** The result of `read`. Throws `Refusal` for names that `read` refuses. */
-export function validName<T>(read: () => T): T {
   try {
-    return read()
-  } catch (cause) {
-    if (!(cause instanceof ReferenceInputError)) throw cause
-    throw new Refusal('BAD_REQUEST', `Bad name: ${cause.message}`, { cause })
+    return { name: { server: parseNameSegment(to), ...parseToolSegment(toolAtVersion) }, args }
+  } catch (error) {
+    throw badName(error)
   }
 }
 
-function toolName(to: string, toolAtVersion: string): ToolName {
-  return validName(() => ({ server: parseNameSegment(to), ...parseToolSegment(toolAtVersion) }))
+function badName(cause: unknown): unknown {
+  if (!(cause instanceof ReferenceInputError)) return cause
+  return new Refusal('BAD_REQUEST', `Bad name: ${cause.message}`, { cause })
 }
+
+export function callTargetOf({ server, tool, version }: ToolName): CallTarget {
+  return { server, serverVersion: version, tool, toolVersion: version, mcpMethod: null }
+}
+
+export const unknownTarget = callTargetOf({ server: 'unknown', tool: 'unknown', version: UNVERSIONED })

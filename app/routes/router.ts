@@ -66,13 +66,13 @@ export class Router {
     const exchange = new HttpClientExchange(message, response)
     switch (route.kind) {
       case 'invoke':
-        return this.#calls.handle(exchange, this.#endpoints.invoke(message, route, policy), policy)
+        return this.#calls.handle(exchange, this.#endpoints.tool(message, route, policy), policy)
       case 'a2a':
-        return this.#calls.handle(exchange, this.#endpoints.a2a(message, policy), policy)
+        return this.#calls.handle(exchange, this.#endpoints.tool(message, undefined, policy), policy)
       case 'mcp':
         return this.mcp(exchange, route, policy)
       case 'bad':
-        return this.#calls.handle(exchange, this.#endpoints.refused(message, route.refusal, policy), policy)
+        return this.#calls.handle(exchange, this.#endpoints.refused(message, route.refusal), policy)
       case 'method': {
         const headers = { allow: route.allow }
         const refusal = denied('METHOD_NOT_ALLOWED', `This path has ${route.allow}.`, { headers })

@@ -39,10 +39,14 @@ export class TenantCallLimit {
     this.#what = what
   }
 
-  /** Counts one more until the returned function runs. Throws `Refusal` (`RATE_LIMITED`). */
-  acquire(tenant: string): () => void {
-    if (this.#limit.take(tenant)) return () => this.#limit.release(tenant)
+  /** Counts one more until it is released. Throws `Refusal` (`RATE_LIMITED`). */
+  acquire(tenant: string): void {
+    if (this.#limit.take(tenant)) return
     const { max } = this.#limit
     throw new Refusal('RATE_LIMITED', `The tenant has ${max} ${this.#what}, as many as it may have.`)
+  }
+
+  release(tenant: string): void {
+    this.#limit.release(tenant)
   }
 }

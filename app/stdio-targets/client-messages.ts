@@ -48,7 +48,7 @@ export async function respond(
   const opensStream = isStateless && method === LISTEN_METHOD
   if (opensStream || own !== undefined) {
     onSent()
-    request.onHead?.()
+    request.call?.firstByte()
     if (own !== undefined) return messageResponse({ message: own }, statusOf(own))
     return stdio.notifications.listen(message, server, request.signal)
   }

@@ -14,6 +14,7 @@ import { methodNotFound, rpcError } from '../mcp/rpc-error.js'
 import { type Fields, isResponse } from '../mcp/rpc-response.js'
 import { type McpRequest, type McpResponse, messageResponse, noMessage } from '../mcp/servers.js'
 import { isUpstreamError } from '../upstream/response.js'
+import { budgetUserOf } from '../upstream/send.js'
 import { respond } from './client-messages.js'
 import { ClientSession } from './client-session.js'
 import type { StdioTarget } from './config.js'
@@ -168,7 +169,7 @@ export class StdioEndpoint {
       throw error
     }
     exchange.onSent()
-    exchange.request.onHead?.()
+    exchange.request.call?.firstByte()
     const isPassedOn = session.server.isExclusive && !server.isStateless
     const capabilities = isPassedOn ? server.capabilities : sharedCapabilities(server)
     const result = initializeResult(server, protocolVersion, capabilities)
@@ -180,7 +181,7 @@ export class StdioEndpoint {
   #session(id: string, params: JsonObject, request: McpRequest): ClientSession {
     const client = clientIn(params)
     // The gateway's own requests have no caller.
-    const user = request.caller?.()
+    const user = budgetUserOf(request)
     this.#sessions.makeRoom(user)
     const caller = this.#callerKey(request)
     const server =
@@ -223,8 +224,8 @@ export class StdioEndpoint {
     })
   }
 
-  #callerKey({ caller }: McpRequest): string {
-    return this.#parts.target.isolate === 'gateway' ? '' : (caller?.().member ?? '')
+  #callerKey(request: McpRequest): string {
+    return this.#parts.target.isolate === 'gateway' ? '' : (budgetUserOf(request)?.member ?? '')
   }
 }
 

@@ -6,7 +6,8 @@ import { metaOf, replaceMeta } from '../mcp/meta.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import { type McpRequest, type McpResponse, messageResponse } from '../mcp/servers.js'
 import { isUpstreamError, UpstreamError } from '../upstream/response.js'
-import { noResponseWithin } from '../upstream/response-timeout.js'
+import { noResponseWithin } from '../upstream/response-limits.js'
+import { budgetUserOf } from '../upstream/send.js'
 import { MessageStream } from './message-stream.js'
 import type { Connection, PendingRequest } from './rpc-channel.js'
 import type { StdioServer } from './stdio-server.js'
@@ -40,8 +41,8 @@ export async function forward(
   { request, onSent, responseTimeoutMs }: DispatchedRequest,
   forwarding: Forwarding,
 ): Promise<McpResponse> {
-  const { signal, headers, onHead } = request
-  const release = await server.admit(request.caller?.() ?? noOwner, signal)
+  const { signal, headers } = request
+  const release = await server.admit(budgetUserOf(request) ?? noOwner, signal)
   if (signal.aborted) {
     release()
     throw signal.reason
@@ -67,7 +68,7 @@ export async function forward(
   cancel = connection.channel.request(withTraceHeaders(message, headers), running)
   const response = await running.begun
   clearTimeout(timer)
-  onHead?.()
+  request.call?.firstByte()
   return response
 }
 

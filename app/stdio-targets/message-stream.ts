@@ -4,7 +4,7 @@ import type { Abortable } from '@svc/core'
 import { eventStreamHeaders } from '../http/event-stream-rules.js'
 import { checkServerMessage, type Fields } from '../mcp/rpc-response.js'
 import type { EventsResponse, ReceivedMessage, StreamLimits } from '../mcp/servers.js'
-import { responseTooLarge } from '../upstream/response-limit.js'
+import { responseTooLarge } from '../upstream/response-limits.js'
 
 /** Bytes that a reader may leave unread before notifications for it are dropped. */
 const maxUnreadBytes = 4 * 1024 * 1024

@@ -7,7 +7,7 @@ import { type ClientFacts, discover, performHandshake } from '../mcp/handshake.j
 import { type Fields, tooCostly } from '../mcp/rpc-response.js'
 import type { ReceivedMessage } from '../mcp/servers.js'
 import { isUpstreamError, UpstreamError } from '../upstream/response.js'
-import { responseTooLarge } from '../upstream/response-limit.js'
+import { responseTooLarge } from '../upstream/response-limits.js'
 import type { StdioTarget } from './config.js'
 import type { Launcher } from './launcher.js'
 import type { RestartLimit } from './restart-limit.js'

@@ -5,8 +5,8 @@ import type { Attributes, Context, Span, Tracer } from '@opentelemetry/api'
 import { type Call, identity, mcpFacts, type Redactor, redactor, type Settlement } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
 import type { CallObserver } from '@svc/core/pipeline'
+import { reportedError, upstreamTarget } from '../upstream/call-slots.js'
 import type { Target } from '../upstream/target.js'
-import { reportedError, upstreamTarget } from '../upstream/upstream-facts.js'
 
 /** The part of `@opentelemetry/api` that this file uses; it is loaded only if telemetry is on. */
 export type TraceApi = Pick<

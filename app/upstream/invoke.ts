@@ -9,15 +9,13 @@ import {
   type Outcome,
   type ResponseChunk,
 } from '@svc/core'
-import { formatToolSegment } from '@svc/core/match'
 import type { CallControl } from '@svc/core/pipeline'
+import { noteHttpError } from './call-slots.js'
 import type { UpstreamDispatcher } from './dispatcher.js'
 import { upstreamHeaders } from './headers.js'
-import { isUpstreamError, type UpstreamRequest, type UpstreamResponse } from './response.js'
-import { limitResponse } from './response-limit.js'
-import { responseTimeoutOf } from './response-timeout.js'
-import { type CallObservers, callerOf, sendCall } from './send.js'
-import { noteHttpError } from './upstream-facts.js'
+import { isUpstreamError, type UpstreamResponse } from './response.js'
+import { limitResponse, responseTimeoutOf } from './response-limits.js'
+import { sendCall } from './send.js'
 
 /** The upstream's headers about the body; the others belong to the hop. */
 const bodyHeaders: ReadonlySet<string> = new Set([
@@ -39,41 +37,41 @@ export function dispatchInvoke(
   call: CallControl,
   request: CallRequest,
   target: URL,
-  { upstream, maxResponseBytes }: InvokeParts,
+  parts: InvokeParts,
 ): MaybePromise<Outcome> {
-  const headers = upstreamHeaders(call, request)
-  headers['content-type'] = 'application/json'
-  headers['accept'] = 'application/json, text/event-stream;q=0.5, */*;q=0.1'
-  const send = async (): Promise<Outcome> => {
-    try {
-      const path = invokePath(target, request)
-      const body = JSON.stringify(request.args)
-      const sending: UpstreamRequest & CallObservers = {
-        method: 'POST',
-        path,
-        headers,
-        body,
-        signal: call.abortState,
-        caller: () => callerOf(call),
-        afterSettle: (handler: () => void) => call.afterSettle(handler),
-        responseTimeoutMs: responseTimeoutOf(call),
-        onHead: () => call.firstByte(),
-      }
-      const response = limitResponse(await sendCall(call, upstream, target, sending), maxResponseBytes)
-      const whole = isPending(response) ? await response : response
-      noteHttpError(call, whole.status)
-      return completedOutcome(whole)
-    } catch (error) {
-      return outcomeOfError(call, error)
-    }
-  }
-  return after(call.commitHolds(), (refused) => refused ?? send())
+  return after(call.commitHolds(), (refused) => refused ?? exchange(call, request, target, parts))
 }
 
-/** The path of the tool below its target. */
-function invokePath(target: URL, { name, version }: CallRequest): string {
-  const base = target.pathname.endsWith('/') ? target.pathname.slice(0, -1) : target.pathname
-  return `${base}/invoke/${formatToolSegment({ tool: name, version })}${target.search}`
+async function exchange(
+  call: CallControl,
+  request: CallRequest,
+  target: URL,
+  { upstream, maxResponseBytes }: InvokeParts,
+): Promise<Outcome> {
+  try {
+    const headers = upstreamHeaders(call, request)
+    headers['content-type'] = 'application/json'
+    headers['accept'] = 'application/json, text/event-stream;q=0.5, */*;q=0.1'
+    const sending = {
+      method: 'POST',
+      path: invokePath(target, request),
+      headers,
+      body: JSON.stringify(request.args),
+      signal: call.abortState,
+      call,
+      responseTimeoutMs: responseTimeoutOf(call),
+    } as const
+    const response = limitResponse(await sendCall(upstream, target, sending), maxResponseBytes)
+    return completedOutcome(call, isPending(response) ? await response : response)
+  } catch (error) {
+    return outcomeOfError(call, error)
+  }
+}
+
+/** The path of the tool below its target. The names of a request have been checked. */
+function invokePath({ pathname, search }: URL, { name, version }: CallRequest): string {
+  const base = pathname.endsWith('/') ? pathname.slice(0, -1) : pathname
+  return `${base}/invoke/${encodeURIComponent(name)}@${encodeURIComponent(version)}${search}`
 }
 
 /** The outcome of an error while a call is sent. */
@@ -88,7 +86,7 @@ export function outcomeOfError(call: CallControl, error: unknown): Outcome {
   throw error
 }
 
-function completedOutcome(response: UpstreamResponse): Outcome {
+function completedOutcome(call: CallControl, response: UpstreamResponse): Outcome {
   const headers: Record<string, string | string[]> = {}
   for (const name in response.headers) {
     const value = response.headers[name]
@@ -96,8 +94,9 @@ function completedOutcome(response: UpstreamResponse): Outcome {
   }
   const { status } = response
   const body = response.body instanceof Uint8Array ? response.body : chunks(response.body)
-  const outcome = { kind: 'completed', status, headers, body } as const
-  return status >= 400 ? { ...outcome, error: 'UPSTREAM' } : outcome
+  if (status < 400) return { kind: 'completed', status, headers, body }
+  noteHttpError(call, status)
+  return { kind: 'completed', status, headers, body, error: 'UPSTREAM' }
 }
 
 async function* chunks(body: AsyncIterable<Uint8Array>): AsyncGenerator<ResponseChunk> {

@@ -1,6 +1,6 @@
 // Requests to an upstream and its responses, as HTTP.
-import { type Abortable, brand, hasBrand, type ResponseHeaders, type Sent } from '@svc/core'
-import type { BudgetUser } from '../budget/budget.js'
+import { type Abortable, brand, type Call, hasBrand, type ResponseHeaders, type Sent } from '@svc/core'
+import type { CallControl } from '@svc/core/pipeline'
 
 /** A request to an upstream. */
 export interface UpstreamRequest {
@@ -9,12 +9,10 @@ export interface UpstreamRequest {
   readonly path: string
   readonly headers: Record<string, string | string[]>
   readonly body?: string | Uint8Array | undefined
-  /** The principal that it is for, as a member of its tenant; absent for requests of the gateway itself. */
-  readonly caller?: (() => BudgetUser) | undefined
-  /** Registers what runs once the call has settled; absent for requests of the gateway itself. */
-  readonly afterSettle?: ((handler: () => void) => void) | undefined
-  /** Runs when the head of the response has arrived. */
-  readonly onHead?: (() => void) | undefined
+  /** The call that it sends; absent for requests of the gateway itself. */
+  readonly call?: CallControl | undefined
+  /** The call whose caller a request of the gateway itself is for, if it is for one. */
+  readonly onBehalfOf?: Call | undefined
   /** Silence that is allowed before and within the response, in milliseconds, unless the policy sets the limit. */
   readonly responseTimeoutMs?: number | undefined
   /** Whether a response of events may be silent for as long as it takes. */

@@ -19,13 +19,9 @@ import {
 } from './response.js'
 
 type RequestWithoutPath = Omit<UpstreamRequest, 'path'>
-/** Optional members of a request. The literal that makes it has them, as V8 gives each extended copy a new class. */
-export interface CallObservers {
-  readonly caller: () => BudgetUser
-  readonly afterSettle: (handler: () => void) => void
-  readonly responseTimeoutMs: number
-  readonly onHead: () => void
-}
+
+/** A request that sends a call. */
+type CallSending<Request> = Request & { readonly call: CallControl }
 
 /** A response of bytes, or of messages. */
 type AnyResponse = UpstreamResponse | (ResponseHead & Discardable)
@@ -36,11 +32,11 @@ export interface Sender<Request extends RequestWithoutPath, Response extends Any
 
 /** Marks what was sent, and counts a repetition. Rejects like the dispatcher. */
 export function sendCall<Request extends RequestWithoutPath, Response extends AnyResponse>(
-  call: CallControl,
   upstream: Sender<Request, Response>,
   target: URL,
-  request: Request & CallObservers,
+  request: CallSending<Request>,
 ): Promise<Response> {
+  const { call } = request
   call.markSent('no')
   const onSent = (): void => call.markSent('unknown')
   const onResponse = (response: Response): Response => {
@@ -48,8 +44,10 @@ export function sendCall<Request extends RequestWithoutPath, Response extends An
     call.markSent('yes')
     return response
   }
+  const first = call.get(credential)
+  if (first === undefined) return upstream.send(target, request, onSent).then(onResponse)
   const send = (one: Request) => upstream.send(target, one, onSent).then(onResponse)
-  return sendWith<Request, Response>(call.get(credential), request, send, () => {
+  return sendAgainIfRefused<Request, Response>(first, request, send, () => {
     call[countRetry]()
   })
 }
@@ -61,8 +59,17 @@ export function callerKey(call: Call): string {
 }
 
 /** The principal that makes the call, as a member of its tenant. */
-export function callerOf(call: Call): BudgetUser {
+function callerOf(call: Call): BudgetUser {
   return { owner: call.get(identity)?.tenant ?? '', member: callerKey(call) }
+}
+
+/** The principal that the request is for; undefined if it is for none. */
+export function budgetUserOf({
+  call,
+  onBehalfOf,
+}: Pick<UpstreamRequest, 'call' | 'onBehalfOf'>): BudgetUser | undefined {
+  const known = call ?? onBehalfOf
+  return known && callerOf(known)
 }
 
 /**

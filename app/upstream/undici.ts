@@ -4,7 +4,7 @@ import type { Abortable, ResponseHeaders } from '@svc/core'
 import type { Dispatcher, Pool } from 'undici'
 import type { UpstreamDispatcher } from './dispatcher.js'
 import { UpstreamError, type UpstreamRequest, type UpstreamResponse } from './response.js'
-import { noResponseWithin } from './response-timeout.js'
+import { noResponseWithin } from './response-limits.js'
 
 export interface UndiciOptions {
   readonly connectTimeoutMs: number
@@ -23,8 +23,15 @@ const DEFAULT_TIMEOUT_MS = 300_000
 let loaded: Undici | undefined
 type Undici = typeof import('undici')
 
+/** The pool of a target, with its origin, which a URL serialises each time. */
+interface PooledOrigin {
+  readonly origin: string
+  readonly pool: Pool
+}
+
 export class UndiciDispatcher implements UpstreamDispatcher {
   #pools = new Map<string, Pool>()
+  #byTarget = new WeakMap<URL, PooledOrigin>()
   #options: UndiciOptions
 
   constructor(options: UndiciOptions) {
@@ -54,45 +61,40 @@ export class UndiciDispatcher implements UpstreamDispatcher {
       const { headersTimeoutMs = responseTimeoutMs, idleTimeoutMs = responseTimeoutMs } = this.#options
       const { wholeUpToBytes } = this.#options
       const mayPause = request.eventsMayPause === true
-      const exchange = new Exchange(
-        request.signal,
-        {
-          wholeUpTo: wholeUpToBytes,
-          idleMs: mayPause ? idleTimeoutMs : undefined,
-          headersMs: headersTimeoutMs,
-          Timeout: undici.errors.BodyTimeoutError,
-        },
-        { onSent, onHead: request.onHead, resolve, reject },
-      )
-      this.#pool(undici, target.origin).dispatch(
-        {
-          origin: target.origin,
-          path: request.path,
-          method: request.method,
-          headers: request.headers,
-          body: request.body ?? null,
-          headersTimeout: headersTimeoutMs,
-          // The pool cannot know yet whether the response is an event stream.
-          bodyTimeout: mayPause ? 0 : idleTimeoutMs,
-        },
-        exchange,
+      const limits: ExchangeLimits = {
+        wholeUpTo: wholeUpToBytes,
+        idleMs: mayPause ? idleTimeoutMs : undefined,
+        headersMs: headersTimeoutMs,
+        Timeout: undici.errors.BodyTimeoutError,
+      }
+      const { origin, pool } = this.#byTarget.get(target) ?? this.#pooled(undici, target)
+      const { path, method, headers, body = null } = request
+      // The pool cannot know yet whether the response is an event stream.
+      const bodyTimeout = mayPause ? 0 : idleTimeoutMs
+      pool.dispatch(
+        { origin, path, method, headers, body, headersTimeout: headersTimeoutMs, bodyTimeout },
+        new Exchange(request, limits, onSent, { resolve, reject }),
       )
     })
   }
 
-  #pool({ Pool }: Undici, origin: string): Pool {
+  #pooled({ Pool }: Undici, target: URL): PooledOrigin {
+    const { origin } = target
     let pool = this.#pools.get(origin)
     if (pool === undefined) {
       pool = new Pool(origin, { connect: { timeout: this.#options.connectTimeoutMs }, pipelining: 1 })
       this.#pools.set(origin, pool)
     }
-    return pool
+    const pooled = { origin, pool }
+    this.#byTarget.set(target, pooled)
+    return pooled
   }
 
   /** Closes all connections and aborts their exchanges. */
   async close(): Promise<void> {
     const pools = [...this.#pools.values()]
     this.#pools.clear()
+    this.#byTarget = new WeakMap()
     await Promise.all(pools.map((pool) => pool.destroy()))
   }
 }
@@ -108,33 +110,39 @@ interface ExchangeLimits {
   readonly Timeout: new () => Error
 }
 
-interface ExchangeListener {
-  onSent(): void
-  readonly onHead: (() => void) | undefined
+/** Who waits for the response. */
+interface Waiter {
   resolve(response: UpstreamResponse): void
   reject(reason: unknown): void
 }
 
+const noHeaders: ResponseHeaders = {}
+const none: Buffer[] = []
+
 /** One request on its way: collects a small response whole, turns a large or endless one into a stream. */
 class Exchange implements Dispatcher.DispatchHandler {
   #signal: Abortable
+  #call: UpstreamRequest['call']
   #limits: ExchangeLimits
+  #onSent: () => void
+  #waiter: Waiter
   #idle: NodeJS.Timeout | undefined
-  #listener: ExchangeListener
   #controller: Dispatcher.DispatchController | undefined
   #onAbort = (): void => this.#controller?.abort(asError(this.#signal.reason))
   #sent = false
   #isEnded = false
   #status = 0
-  #headers: ResponseHeaders = {}
-  #pieces: Buffer[] = []
+  #headers = noHeaders
+  #pieces: Buffer[] | undefined
   #size = 0
   #stream: Readable | undefined
 
-  constructor(signal: Abortable, limits: ExchangeLimits, listener: ExchangeListener) {
+  constructor({ signal, call }: UpstreamRequest, limits: ExchangeLimits, onSent: () => void, waiter: Waiter) {
     this.#signal = signal
+    this.#call = call
     this.#limits = limits
-    this.#listener = listener
+    this.#onSent = onSent
+    this.#waiter = waiter
     signal.addEventListener('abort', this.#onAbort)
   }
 
@@ -145,7 +153,7 @@ class Exchange implements Dispatcher.DispatchHandler {
       return
     }
     this.#sent = true
-    this.#listener.onSent()
+    this.#onSent()
   }
 
   onResponseStart(
@@ -154,7 +162,7 @@ class Exchange implements Dispatcher.DispatchHandler {
     headers: Record<string, string | string[] | undefined>,
   ): void {
     if (status < 200) return
-    this.#listener.onHead?.()
+    this.#call?.firstByte()
     this.#status = status
     this.#headers = headers as ResponseHeaders
     const type = headers['content-type']
@@ -176,7 +184,8 @@ class Exchange implements Dispatcher.DispatchHandler {
       if (!this.#stream.push(chunk)) controller.pause()
       return
     }
-    this.#pieces.push(chunk)
+    if (this.#pieces === undefined) this.#pieces = [chunk]
+    else this.#pieces.push(chunk)
     this.#size += chunk.byteLength
     if (this.#size > this.#limits.wholeUpTo) this.#becomeStream()
   }
@@ -189,9 +198,9 @@ class Exchange implements Dispatcher.DispatchHandler {
       this.#stream.push(null)
       return
     }
-    const only = this.#pieces.length === 1 ? this.#pieces[0] : undefined
-    const body = only ?? Buffer.concat(this.#pieces)
-    this.#listener.resolve({ status: this.#status, headers: this.#headers, body })
+    const { [0]: first, length = 0 } = this.#pieces ?? none
+    const body = first !== undefined && length === 1 ? first : Buffer.concat(this.#pieces ?? none)
+    this.#waiter.resolve({ status: this.#status, headers: this.#headers, body })
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
@@ -202,7 +211,7 @@ class Exchange implements Dispatcher.DispatchHandler {
       ? this.#signal.reason
       : errorOf(error, this.#sent, this.#limits.headersMs)
     if (this.#stream !== undefined) this.#stream.destroy(asError(reason))
-    else this.#listener.reject(reason)
+    else this.#waiter.reject(reason)
   }
 
   #becomeStream(): void {
@@ -222,8 +231,8 @@ class Exchange implements Dispatcher.DispatchHandler {
     // A reader gets the error from the iteration; without a reader, the event must not end the process.
     stream.on('error', () => stream.destroy())
     this.#stream = stream
-    for (const piece of this.#pieces.splice(0)) stream.push(piece)
-    this.#listener.resolve({ status: this.#status, headers: this.#headers, body: stream })
+    for (const piece of this.#pieces?.splice(0) ?? []) stream.push(piece)
+    this.#waiter.resolve({ status: this.#status, headers: this.#headers, body: stream })
   }
 }
 

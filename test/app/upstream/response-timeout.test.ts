@@ -1,6 +1,6 @@
 import { responseTimeLeft, type Verdict, verdict } from '@svc/core'
 import { expect } from 'chai'
-import { responseTimeoutOf } from 'svc-sdk/internal/upstream/response-timeout'
+import { responseTimeoutOf } from 'svc-sdk/internal/upstream/response-limits'
 import { UndiciDispatcher } from 'svc-sdk/internal/upstream/undici'
 import { makeCall } from '../../support/call.js'
 import { startTestGateway } from '../../support/gateway.js'

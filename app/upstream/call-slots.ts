@@ -1,7 +1,14 @@
-// Facts about the server of a call for its span: the address, and the error in the response.
+// The slots of a call about its server: how it is sent, and for its span the address and the error in the response.
 import { type Call, slot } from '@svc/core'
 import { isJsonObject } from '@svc/core/json'
+import type { Dispatch } from '@svc/core/pipeline'
 import type { Target } from './target.js'
+
+/** The endpoint that creates a call sets it: it knows the upstream, so the pipeline need not decide it again. */
+export const dispatcher = slot<{ readonly dispatch: Dispatch }>('svc-sdk/dispatcher')
+
+/** The dispatch of a pipeline's core. */
+export const dispatchFromSlot: Dispatch = (call) => call.need(dispatcher).dispatch(call)
 
 /** Set by the endpoint that created the call; `isMcp`: the call is sent by MCP. */
 export const upstreamTarget = slot<Target>('svc-sdk/upstreamTarget', { isShared: true })
@@ -23,6 +30,7 @@ export function noteRpcError(call: Call, { error, result }: Readonly<Record<stri
     call.set(reportedError, { type: 'tool_error', isRpcCode: false })
 }
 
+/** Reads the error of an HTTP response. */
 export function noteHttpError(call: Call, status: number): void {
   if (status >= 400) call.set(reportedError, { type: String(status), isRpcCode: false })
 }

@@ -1,5 +1,16 @@
-// The hard cap on the response to one call, which holds for every protocol: `server.maxResponseBytes`.
-import { failed, isStream, type MaybePromise, type Outcome, Refusal, type ResponseChunk } from '@svc/core'
+// The limits of the response to one call, for every protocol: its size (`server.maxResponseBytes`), and the time until it
+// begins if the policy does not limit that.
+import {
+  type Call,
+  failed,
+  isStream,
+  type MaybePromise,
+  type Outcome,
+  Refusal,
+  type ResponseChunk,
+  responseTimeLeft,
+  verdict,
+} from '@svc/core'
 import { readBounded } from '@svc/core/http'
 import { discard } from './discard.js'
 import type { UpstreamResponse } from './response.js'
@@ -63,4 +74,21 @@ async function* limitChunks<T>(
     if (bytes > maxBytes) throw responseTooLarge(maxBytes)
     yield piece
   }
+}
+
+/** In observe mode nothing fails that would have worked without the gateway. */
+const OBSERVED_MS = 3_600_000
+const ENFORCED_MS = 300_000
+/** The longest time of a timer. */
+const NO_LIMIT = 2_147_483_647
+
+/** In milliseconds. A call that `security.limits.max_duration_ms` ends has no other limit. */
+export function responseTimeoutOf(call: Call): number {
+  if (call.get(responseTimeLeft)?.() !== undefined) return NO_LIMIT
+  return call.get(verdict)?.mode === 'observe' ? OBSERVED_MS : ENFORCED_MS
+}
+
+/** The message of a call that failed because of the limit, with the key that changes it. */
+export function noResponseWithin(ms: number): string {
+  return `The upstream did not respond within ${ms / 1000} s; server.upstreamTimeoutMs raises that limit.`
 }
