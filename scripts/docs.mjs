@@ -86,7 +86,7 @@ function table(schema) {
       description,
     ],
   )
-  return markdown(['Key', 'Accepts', 'Default', 'Meaning'], rows)
+  return rows.length === 0 ? '' : markdown(['Key', 'Accepts', 'Default', 'Meaning'], rows)
 }
 
 function errorsPage() {

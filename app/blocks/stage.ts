@@ -11,6 +11,7 @@ import {
   type Outcome,
   type ReferenceRule,
   type Stage,
+  token,
 } from '@svc/core'
 import { type Block, BlockList, blockedMessage } from './block.js'
 
@@ -18,8 +19,18 @@ const STAGE = 'blocks'
 const nothing = new BlockList([])
 const unknown = denied('STORE_UNAVAILABLE', 'What operators have blocked is not known yet; ask again later.')
 
-/** `current` returns the list in force; undefined if it has not been read yet, for which `reason` has the reason. */
-export function blockStage(current: () => BlockList | undefined, reason = () => ''): Stage {
+/** What operators block, as a stage asks for it with every call. */
+export interface BlockSource {
+  /** The list in force; undefined if it has not been read yet. */
+  current(): BlockList | undefined
+  /** Why it has not been read. */
+  reason?(): string
+}
+
+/** The blocks of the gateway; without a binding nothing is blocked. */
+export const blockSource = token<BlockSource>('blocks/BlockSource')
+
+export function blockStage({ current, reason = () => '' }: BlockSource): Stage {
   const list = () => current() ?? nothing
   // Lists do not show a blocked tool.
   const rule: ReferenceRule = (reference, kind) => findingOf(list().findReference([reference], kind))

@@ -1,9 +1,9 @@
 // The tools of the servers in a policy, as far as the gateway can know them: those that a server lists without a
 // credential, a command only while it runs; those that the policy names; and those that were called in the last 24 hours.
 import type { Clock } from '@svc/core'
-import type { InsertedStage } from '@svc/core/pipeline'
 import { patternsOf } from '@svc/core/policy'
 import type { BlockList } from '../blocks/block.js'
+import type { BlockSource } from '../blocks/stage.js'
 import { UNVERSIONED } from '../mcp/server-versions.js'
 import type { Policy } from '../policy/config.js'
 import type { PolicyPlace } from '../policy/facts.js'
@@ -15,9 +15,9 @@ import type { ActivityJson } from './activity-operation.js'
 export interface PolicyInForce {
   readonly policy: Policy
   readonly place: PolicyPlace
-  /** The blocks of operators, and the stage that refuses calls by them. */
+  /** The blocks of operators, and where the stage gets them. */
   readonly blocks: BlockList
-  readonly blocking: InsertedStage
+  readonly blocking: BlockSource
 }
 
 /** Milliseconds until a server is asked for its list again. */

@@ -3,10 +3,7 @@
 import { type NamedCaller, Refusal, resolve, resolveOptional, services, tokens } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import { exactPattern, formatReference, ReferenceInputError } from '@svc/core/match'
-import type { InsertedStage } from '@svc/core/pipeline'
 import { z } from 'zod'
-import { type Operation, type OperationRequest, operation } from '../admin/operation.js'
-import { type Block, BlockList } from '../blocks/block.js'
 import {
   type BlockingGateway,
   changedSchema,
@@ -14,7 +11,9 @@ import {
   operatorName,
   reasonSchema,
   secondsSchema,
-} from '../blocks/operations.js'
+} from '../admin/block-operations.js'
+import { type Operation, type OperationRequest, operation } from '../admin/operation.js'
+import { type Block, BlockList } from '../blocks/block.js'
 import { UNVERSIONED } from '../mcp/server-versions.js'
 import type { Policy } from '../policy/config.js'
 import { callerSchema, effectiveAccess, policyCallers, type ReadServers } from './policy-operations.js'
@@ -26,10 +25,7 @@ const MAX_WAITING = 4
 
 export interface SwitchParts {
   inForce(): PolicyInForce
-  blocking(): BlockingGateway & {
-    /** The stage that refuses the calls of the list, as a gateway inserts it. */
-    stageFor(list: BlockList): InsertedStage
-  }
+  blocking(): BlockingGateway
   /** The policy in force, loaded once more. */
   load(): Promise<Policy>
   loadText(text: string): Promise<Policy>
@@ -184,7 +180,7 @@ function candidate(server: string, tool: string): Block {
 }
 
 async function accessChanges(
-  { inForce, blocking, serversOf }: SwitchParts,
+  { inForce, serversOf }: SwitchParts,
   request: PreviewRequest,
   before: readonly Block[],
   after: readonly Block[],
@@ -197,7 +193,7 @@ async function accessChanges(
   const found = known?.tools.find(({ name }) => name === tool)
   const tools = { server, tools: [found ?? { name: tool, version: UNVERSIONED }] }
   const refusals = async (blocks: readonly Block[]) => {
-    await using access = await effectiveAccess(inForce(), blocking().stageFor(new BlockList(blocks)))
+    await using access = await effectiveAccess(inForce(), { current: () => new BlockList(blocks) })
     return Promise.all(callers.map(async (caller) => (await access.judge(caller, tools))[0]?.refused ?? null))
   }
   const [was, is] = [await refusals(before), await refusals(after)]
@@ -207,7 +203,7 @@ async function accessChanges(
 }
 
 async function replayOf(
-  { inForce, load, loadText, blocking }: SwitchParts,
+  { inForce, load, loadText }: SwitchParts,
   active: OperationRequest['policy'],
   changed: Block,
   after: readonly Block[],
@@ -217,6 +213,7 @@ async function replayOf(
   const until = resolve(active.container, tokens.Clock).now()
   const since = until - DAY_MS
   const only = new BlockList([changed])
+  const blocksAfter = new BlockList(after)
   const { replayBlock } = await import('../policy-replay/replay-block.js')
   const { place } = inForce()
   const logger = resolve(active.container, tokens.Logger)
@@ -225,7 +222,7 @@ async function replayOf(
     since,
     until,
     place: { baseDir: place.baseDir, env: place.env ?? process.env },
-    inserted: blocking().stageFor(new BlockList(after)),
+    blocks: { current: () => blocksAfter },
     isOn: ({ server, readings, kind }) =>
       (only.findServer(server) ?? only.findReference(readings, kind)) !== undefined,
     load,

@@ -1,8 +1,8 @@
 // The operations of the admin API that a gateway has, without those that each listener has.
 import { resolve, tokens } from '@svc/core'
 import type { DependencyContainer } from 'tsyringe'
+import { blockOperations } from '../admin/block-operations.js'
 import type { Operation } from '../admin/operation.js'
-import { blockOperations } from '../blocks/operations.js'
 import { ActivityReader, activityOperation } from '../console/activity-operation.js'
 import { callOperations } from '../console/calls/operations.js'
 import { showCall } from '../console/calls/show-call.js'

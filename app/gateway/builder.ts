@@ -18,13 +18,7 @@ import {
   tokens,
 } from '@svc/core'
 import { messageOf, sha256Hex } from '@svc/core/json'
-import {
-  buildPipeline,
-  callObserver,
-  type Dispatch,
-  type InsertedStage,
-  type Pipeline,
-} from '@svc/core/pipeline'
+import { buildPipeline, callObserver, type Dispatch, type Pipeline } from '@svc/core/pipeline'
 import { loadHost, loadPolicy, PolicyError, type PolicyLayer, pluginUses } from '@svc/core/policy'
 import { KeyReader, loadOrCreateKey } from '@svc/core/secret'
 import type { DependencyContainer } from 'tsyringe'
@@ -317,7 +311,7 @@ export class GatewayBuilder {
   }
 
   /** Creates the stages, with a container of their own; nothing is opened before the pipeline starts. */
-  build(policy: Policy, dispatch: Dispatch, inserted?: InsertedStage): BuiltPipeline {
+  build(policy: Policy, dispatch: Dispatch): BuiltPipeline {
     const warnings = this.#adaptation.isSilent === true ? [] : policy.warnings
     for (const { file, path, message } of warnings) this.logger.warn({ file, path }, message)
     const metrics = resolveOptional(this.#bindings, gatewayMetrics)
@@ -333,10 +327,8 @@ export class GatewayBuilder {
       ...this.#place(policy.host),
     })
     const observers = [resolveOptional(this.#bindings, callObserver), metrics?.stages]
-    const pipeline = buildPipeline(policy, context, dispatch, {
-      observers: observers.filter((observer) => observer !== undefined),
-      ...(inserted === undefined ? {} : { inserted }),
-    })
+    const listening = observers.filter((observer) => observer !== undefined)
+    const pipeline = buildPipeline(policy, context, dispatch, listening)
     const takeOver = (): void => {
       this.#running.switchTo(container, policy.plugins)
       this.#redactor = resolveOptional(container, services.redactor)

@@ -43,7 +43,7 @@ export function createAdmin(host: HostConfig, config: AdminConfig, gateway: Admi
       inForce: () => {
         const { policy } = policies()
         const place = builder.placeOf(policy.host)
-        return { policy, place, blocks: blocking.blocks.list, blocking: blocking.stage }
+        return { policy, place, blocks: blocking.blocks.list, blocking: blocking.source }
       },
       load: () => builder.anew(policies().policy),
       loadText: (text) => builder.policyFrom(text),

@@ -1,13 +1,11 @@
 // Connects the blocks of operators with the calls, the records and the notices of a gateway.
 import { join } from 'node:path'
-import { identity, resolve, resolveOptional, services, tokens } from '@svc/core'
-import type { InsertedStage } from '@svc/core/pipeline'
+import { bind, resolve, resolveOptional, services, tokens } from '@svc/core'
 import { MemoryBoard } from '@svc/core/store'
-import type { BlockList } from '../blocks/block.js'
+import { type BlockingGateway, type BlockJournal, reportStep } from '../admin/block-operations.js'
 import { Blocks } from '../blocks/blocks.js'
 import { BlocksFile } from '../blocks/kept-blocks.js'
-import { type BlockingGateway, type BlockJournal, reportStep } from '../blocks/operations.js'
-import { blockStage, stopIfBlocked } from '../blocks/stage.js'
+import { type BlockSource, blockSource, stopIfBlocked } from '../blocks/stage.js'
 import { StoreClock } from '../blocks/store-clock.js'
 import { gatewayMetrics } from '../metrics/gateway-metrics.js'
 import { storeClockMetrics } from '../metrics/metric-table.js'
@@ -15,10 +13,9 @@ import type { GatewayBuilder } from './builder.js'
 import type { Policies } from './policies.js'
 
 export interface GatewayBlocks extends BlockingGateway {
-  readonly stage: InsertedStage
+  /** What the stages of every policy ask. */
+  readonly source: BlockSource
   warnings(): string[]
-  /** The stage in its place, for another list. */
-  stageFor(list: BlockList): InsertedStage
 }
 
 /** `policies` returns those of the gateway, once it has started. @throws {Error} if the last list cannot be read */
@@ -57,18 +54,17 @@ export function gatewayBlocks(
     },
     ended: (block) => void reportStep('expire', block, journal),
   })
-  const placed = (current: () => BlockList | undefined): InsertedStage => ({
-    name: 'blocks',
-    stage: blockStage(current, () => blocks.error ?? ''),
-    within: identity,
-  })
   const allowsCallsWithoutStore = () =>
     resolveOptional(policies().current.container, services.allowsCallsWithoutStore) === true
+  const source: BlockSource = {
+    current: () => (blocks.isKnown || allowsCallsWithoutStore() ? blocks.list : undefined),
+    reason: () => blocks.error ?? '',
+  }
+  bind(bindings, blockSource, { useValue: source })
   return {
     blocks,
     journal,
+    source,
     warnings: () => [storeClock.warning()].filter((warning) => warning !== undefined),
-    stage: placed(() => (blocks.isKnown || allowsCallsWithoutStore() ? blocks.list : undefined)),
-    stageFor: (list) => placed(() => list),
   }
 }

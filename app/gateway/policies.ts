@@ -2,7 +2,6 @@
 // the other, and each is recorded before the policy is in force.
 
 import type { Call, Outcome } from '@svc/core'
-import type { InsertedStage } from '@svc/core/pipeline'
 import type { CallMetrics } from '../metrics/call-metrics.js'
 import { ActivePolicy } from '../policy/active-policy.js'
 import type { Policy } from '../policy/config.js'
@@ -26,7 +25,6 @@ export class Policies {
   #builder: GatewayBuilder
   #calls: CallMetrics | undefined
   #drainMs: number
-  #inserted: InsertedStage | undefined
   #stdio: TargetServers | undefined
   #current: InForce | undefined
   #targets: Policy['host']['targets'] = {}
@@ -35,15 +33,13 @@ export class Policies {
   #serving = new Set<ActivePolicy>()
   #reloading: Promise<unknown> = Promise.resolve()
 
-  /** `drainMs`: time for the calls of a replaced policy to end; `stdio` runs the targets that are commands; `inserted` runs in every policy. */
+  /** `drainMs`: time for the calls of a replaced policy to end; `stdio` runs the targets that are commands. */
   constructor(
     builder: GatewayBuilder,
     drainMs: number,
     calls: CallMetrics | undefined,
     stdio?: TargetServers,
-    inserted?: InsertedStage,
   ) {
-    this.#inserted = inserted
     this.#builder = builder
     this.#stdio = stdio
     this.#drainMs = drainMs
@@ -87,7 +83,7 @@ export class Policies {
 
   async #prepare(policy: Policy) {
     const authorizer = await this.#builder.authorizer(policy)
-    const built = this.#builder.build(policy, dispatchFromSlot, this.#inserted)
+    const built = this.#builder.build(policy, dispatchFromSlot)
     const { shadow: candidate } = policy.host
     const shadow = candidate && new GatewayShadow(candidate.policy)
     const ended = shadow && ((call: Call, outcome: Outcome) => shadow.offer(call, outcome))

@@ -129,7 +129,7 @@ export class Gateway implements GatewayHandle {
     const upstream = createDispatcher(bindings, server)
     const servers = createServers(bindings, server, upstream)
     const calls = this.#metrics?.calls
-    const policies = new Policies(this.#builder, server.drainMs, calls, servers, blocking.stage)
+    const policies = new Policies(this.#builder, server.drainMs, calls, servers)
     const mcp = createMcpProxy(bindings, server, servers, memory)
     this.#admin = admin
     this.#policies = policies

@@ -26,8 +26,10 @@ import {
   trustedCaller,
 } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
-import type { InsertedStage, PlacedStage } from '@svc/core/pipeline'
+import type { PlacedStage } from '@svc/core/pipeline'
 import type { DependencyContainer } from 'tsyringe'
+import { BlockList } from '../blocks/block.js'
+import { type BlockSource, blockSource } from '../blocks/stage.js'
 import type { Policy } from '../policy/config.js'
 import { pluginContext } from '../policy/plugin-context.js'
 import { bindBetweenPlugins } from '../policy/plugins.js'
@@ -75,8 +77,8 @@ export interface StageOptions {
   readonly place: StagePlace
   /** Whether stages run whose plugin does not say what they reach. */
   readonly runsUnstated: boolean
-  /** A stage of the gateway. */
-  readonly inserted?: InsertedStage | undefined
+  /** The blocks of a gateway; absent for a judgement without them. */
+  readonly blocks?: BlockSource | undefined
 }
 
 export interface JudgingStages {
@@ -91,7 +93,7 @@ export interface JudgingStages {
 
 /** The stages are not started. Throws what a plugin's `create` throws. */
 export function judgingStages(policy: Policy, options: StageOptions): JudgingStages {
-  const { clock, place, inserted } = options
+  const { clock, place, blocks = { current: () => new BlockList([]) } } = options
   const container = policy.container.createChildContainer()
   const silent = { debug: quiet, info: quiet, warn: quiet, error: quiet }
   bind(container, services.inMemory, { useValue: true })
@@ -100,6 +102,7 @@ export function judgingStages(policy: Policy, options: StageOptions): JudgingSta
   bind(container, tokens.Logger, { useValue: silent })
   bind(container, tokens.Meter, { useValue: { count: quiet } })
   bind(container, tokens.Notices, { useValue: { send: quiet } })
+  bind(container, blockSource, { useValue: blocks })
   bind(container, services.record, { useValue: async () => undefined })
   const resources = new Resources()
   const { baseDir, env = {}, warn = quiet } = place
@@ -112,7 +115,7 @@ export function judgingStages(policy: Policy, options: StageOptions): JudgingSta
   const unasked: string[] = []
   let mayPass = false
   const placed = policy.plugins.flatMap((plugin) => {
-    const { name, phase = 'inspection', provides = [] } = plugin
+    const { name, phase = 'inspection' } = plugin
     if (phase === 'record' || phase === 'redaction') return []
     const config = configOf(plugin)
     const asks = plugin.effects === 'network' && !(phase === 'evaluation' && isLocal)
@@ -120,9 +123,7 @@ export function judgingStages(policy: Policy, options: StageOptions): JudgingSta
     if (!isRun && !laterPhases.has(phase)) unasked.push(name)
     mayPass ||= !isRun && phase === 'evaluation'
     const created = isRun ? stageOf(plugin, config, context) : standIn(plugin)
-    const own = { name, phase, stage: judging(name, created, sha256Hex(JSON.stringify(config) ?? '')) }
-    if (inserted === undefined || !provides.includes(inserted.within)) return [own]
-    return [own, { name: inserted.name, phase, stage: judging(inserted.name, inserted.stage, '') }]
+    return [{ name, phase, stage: judging(name, created, sha256Hex(JSON.stringify(config) ?? '')) }]
   })
   return { placed, container, unasked, mayPass }
 }

@@ -15,7 +15,8 @@ import {
   verdict,
 } from '@svc/core'
 import { compilePatternSet } from '@svc/core/match'
-import type { CallControl, InsertedStage } from '@svc/core/pipeline'
+import type { CallControl } from '@svc/core/pipeline'
+import type { BlockSource } from '../blocks/stage.js'
 import { Judge, type PolicyJudgement } from '../judge/judge.js'
 import type { StagePlace } from '../judge/stages.js'
 import { EveryScope, toolListing } from '../judge/tool-listing.js'
@@ -60,10 +61,10 @@ export class EffectiveAccess implements AsyncDisposable {
     this.#conditional = conditionalRules(resolveOptional(judge.container, services.describedRules) ?? [])
   }
 
-  /** `inserted` is a stage of the gateway. Throws what a plugin's `create` throws. */
-  static async open(policy: Policy, place: StagePlace, inserted?: InsertedStage): Promise<EffectiveAccess> {
+  /** `blocks` are those of a gateway. Throws what a plugin's `create` throws. */
+  static async open(policy: Policy, place: StagePlace, blocks?: BlockSource): Promise<EffectiveAccess> {
     // A page view asks about many calls, so no code runs for it that may contact others.
-    const options = { place, inserted, runsUnstated: false, through: 'verdict' } as const
+    const options = { place, blocks, runsUnstated: false, through: 'verdict' } as const
     return new EffectiveAccess(await Judge.start(policy, options))
   }
 

@@ -15,7 +15,8 @@ import {
 } from '@svc/core'
 import { parseJson } from '@svc/core/json'
 import { parseToolSegment } from '@svc/core/match'
-import type { CallControl, InsertedStage } from '@svc/core/pipeline'
+import type { CallControl } from '@svc/core/pipeline'
+import type { BlockSource } from '../blocks/stage.js'
 import { Judge, type PolicyJudgement } from '../judge/judge.js'
 import { collectNotes, type StageNote, type StagePlace, WHOLE_STAGE } from '../judge/stages.js'
 import { unsentCall } from '../judge/unsent-call.js'
@@ -59,18 +60,18 @@ export interface CallExplanation {
   readonly verdict: ExplainedVerdict
 }
 
-/** `inserted` is a stage of the gateway. Throws what a plugin's `create` throws. */
+/** `blocks` are those of a gateway. Throws what a plugin's `create` throws. */
 export async function explainCall(
   policy: Policy,
   requested: ExplainedCall,
   place: StagePlace,
-  inserted?: InsertedStage,
+  blocks?: BlockSource,
 ): Promise<CallExplanation> {
   const lines: string[] = []
   const warn = (message: string) => void lines.push(`warning: ${message}`)
   await using judge = await Judge.start(policy, {
     place: { ...place, warn },
-    inserted,
+    blocks,
     runsUnstated: true,
     through: 'end',
   })

@@ -9,8 +9,8 @@ import {
   tokens,
   Unrecorded,
 } from '@svc/core'
-import type { InsertedStage } from '@svc/core/pipeline'
 import type { SignedEnvelope } from '@svc/plugin-audit/log'
+import type { BlockSource } from '../blocks/stage.js'
 import { Judge, type PolicyJudgement } from '../judge/judge.js'
 import { controlOf, type NamedRequest, recordedSubjectOf, requestNames } from '../judge/recorded-call.js'
 import { type StagePlace, WHOLE_STAGE } from '../judge/stages.js'
@@ -34,11 +34,11 @@ export class PolicyJudge implements AsyncDisposable {
     )
   }
 
-  /** `inserted` is a stage of the gateway. Throws what a plugin's `create` throws. */
-  static async start(policy: Policy, place: StagePlace, inserted?: InsertedStage): Promise<PolicyJudge> {
+  /** `blocks` are those of a gateway. Throws what a plugin's `create` throws. */
+  static async start(policy: Policy, place: StagePlace, blocks?: BlockSource): Promise<PolicyJudge> {
     bind(policy.container, tokens.ToolAnnotations, { useValue: { among: () => unknownAnnotations } })
     return new PolicyJudge(
-      await Judge.start(policy, { place, inserted, runsUnstated: false, through: 'verdict' }),
+      await Judge.start(policy, { place, blocks, runsUnstated: false, through: 'verdict' }),
     )
   }
 

@@ -1,6 +1,6 @@
 // The changes that a block would have made if it had been set, or lifted: the calls of a log that it matches, judged by the
 // policy in force with the blocks that would be in force then. It runs beside the calls of its process, so its time is limited.
-import type { InsertedStage } from '@svc/core/pipeline'
+import type { BlockSource } from '../blocks/stage.js'
 import type { NamedRequest } from '../judge/recorded-call.js'
 import type { Policy } from '../policy/config.js'
 import { PolicyJudge } from './policy-judge.js'
@@ -15,7 +15,7 @@ interface BlockReplaySettings {
   readonly until: number
   readonly place: Parameters<typeof PolicyJudge.start>[1]
   /** The blocks that would be in force. */
-  readonly inserted: InsertedStage
+  readonly blocks: BlockSource
   /** Whether the block that changes is on the request. */
   isOn(request: NamedRequest): boolean
   /** The policy in force, for one judge alone. */
@@ -45,16 +45,16 @@ const SLICE_MS = 10
 const MAX_CALLERS = 5
 
 export async function replayBlock(settings: BlockReplaySettings): Promise<BlockReplay> {
-  const { dir, since, until, place, inserted, isOn, maxMs = MAX_MS } = settings
+  const { dir, since, until, place, blocks, isOn, maxMs = MAX_MS } = settings
   const judges: PolicyJudge[] = []
-  const judgeOf = async (policy: Policy, stage?: InsertedStage) => {
-    const judge = await PolicyJudge.start(policy, place, stage)
+  const judgeOf = async (policy: Policy, given?: BlockSource) => {
+    const judge = await PolicyJudge.start(policy, place, given)
     judges.push(judge)
     return judge
   }
   try {
     const current = await settings.load()
-    const judge = await judgeOf(current, inserted)
+    const judge = await judgeOf(current, blocks)
     const callers = new Map<string, number>()
     const replay = new Replay({
       now: judge,

@@ -14,12 +14,14 @@ import { rulesPlugin } from '@svc/plugin-rules'
 import { runtimePlugin } from '@svc/plugin-runtime'
 import { securityPlugin } from '@svc/plugin-security'
 import type { DependencyContainer } from 'tsyringe'
+import { blocksPlugin } from '../blocks/plugin.js'
 
 /** The plugins that ship: the default registration of `pluginToken`. */
 export const builtinPlugins = [
   auditPlugin,
   privacyPlugin,
   authnPlugin,
+  blocksPlugin,
   entitlementsPlugin,
   securityPlugin,
   rulesPlugin,

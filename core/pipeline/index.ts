@@ -11,7 +11,7 @@ export {
   settle,
   takeReferenceRules,
 } from '../call/control-operations.js'
-export { buildPipeline, type InsertedStage } from './build.js'
+export { buildPipeline } from './build.js'
 export { compose, type Dispatch, type PlacedStage, type Run } from './compose.js'
 export { type CallObserver, callObserver } from './observe.js'
 export { Pipeline } from './pipeline.js'

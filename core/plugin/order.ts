@@ -15,7 +15,33 @@ function phaseOf({ phase = 'inspection' }: Plugin): number {
 
 /** The default order: by phase, then by registration. */
 export function defaultOrder(plugins: readonly Plugin[]): string[] {
-  return [...plugins].sort((a, b) => phaseOf(a) - phaseOf(b)).map(({ name }) => name)
+  const sorted = [...plugins].sort((a, b) => phaseOf(a) - phaseOf(b)).map(({ name }) => name)
+  const others = sorted.filter((name) => plugins.find((one) => one.name === name)?.phase !== 'blocking')
+  return withBlocking(others, plugins)
+}
+
+/**
+ * The order with stages of the phase `blocking` that it leaves out: no policy turns them off. They stand directly inside
+ * the last stage that sets a slot that they read.
+ */
+export function withBlocking(order: readonly string[], plugins: readonly Plugin[]): string[] {
+  const placed = [...order]
+  for (const { name, phase, uses = [] } of plugins.toReversed()) {
+    if (phase !== 'blocking' || order.includes(name)) continue
+    const outer = placed.findLastIndex(
+      (other, at) =>
+        placed.indexOf(other) === at &&
+        plugins.find((one) => one.name === other)?.provides?.some((slot) => uses.includes(slot)),
+    )
+    placed.splice(outer < 0 ? outermost(placed, plugins) : outer + 1, 0, name)
+  }
+  return placed
+}
+
+/** The first place inside the stages that record and redact. */
+function outermost(order: readonly string[], plugins: readonly Plugin[]): number {
+  const byName = new Map(plugins.map((plugin) => [plugin.name, plugin]))
+  return order.findLastIndex((name) => /^(?:record|redaction)$/.test(byName.get(name)?.phase ?? '')) + 1
 }
 
 /** Every mistake of an order: unknown, repeated and missing stages, slots that are read before they are set. */

@@ -1,10 +1,11 @@
-// The stagePhases by which stages are ordered.
+// The phases by which stages are ordered.
 
-/** The stagePhases of the default order, outermost first. A policy's `pipeline` overrides the order. */
+/** The phases of the default order, outermost first. A policy's `pipeline` overrides the order. */
 export const stagePhases = [
   'record', //         outermost: every call becomes one record, whatever happens inside
   'redaction', //      directly inside it: pseudonyms in records and logs
   'authentication', // before any stage that needs the caller; the body is read after it
+  'blocking', //       what operators block: directly inside the stage that identifies callers
   'authorization', //  what the caller may use; sets the limits that metering counts
   'inspection', //     arguments, versions, mandates
   'evaluation', //     after inspection, so that a remote evaluator gets every finding

@@ -1,5 +1,5 @@
 // Orders the stages, and reports mistakes of the order at the wrong entry of `pipeline`.
-import { checkOrder, defaultOrder } from '../plugin/order.js'
+import { checkOrder, defaultOrder, withBlocking } from '../plugin/order.js'
 import type { Plugin } from '../plugin/plugin.js'
 import { mistakeAt } from './diagnostic.js'
 import { withoutSecrets } from './environment.js'
@@ -25,7 +25,13 @@ export function orderStages({ sections, plugins, env }: OrderInput): {
       : undefined
   // The schema of `pipeline` reports an entry that is not a string; the order cannot be checked then.
   if (listed?.some(({ name }) => name === undefined)) return { plugins: [], mistakes: [] }
-  const names = listed?.flatMap(({ name }) => name ?? []) ?? defaultOrder(plugins)
+  const names =
+    listed === undefined
+      ? defaultOrder(plugins)
+      : withBlocking(
+          listed.flatMap(({ name }) => name ?? []),
+          plugins,
+        )
   const secrets = secretsOf(pipeline.node, env)
   const mistakes = checkOrder(names, plugins).map((mistake) => {
     const entries = listed?.filter(({ name }) => name === mistake.name) ?? []

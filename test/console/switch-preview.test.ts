@@ -1,11 +1,9 @@
 // What the switch of a tool says before it is used: who loses or regains the tool, and the calls of a day judged again.
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { identity } from '@svc/core'
 import { generateKeyFile } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import { BlockList } from 'svc-sdk/internal/blocks/block'
-import { blockStage } from 'svc-sdk/internal/blocks/stage'
 import { type SwitchParts, switchOperations } from 'svc-sdk/internal/console/switch-operations'
 import { replayBlock } from 'svc-sdk/internal/policy-replay/replay-block'
 import { type AdminRig, adminToken, startAdminRig } from '../app/admin/rig.js'
@@ -155,7 +153,7 @@ ${extra}`
       dir,
       until: Date.now() + 1_000,
       place: { baseDir: home.path, env: { SVC_ADMIN: adminToken } },
-      inserted: { name: 'blocks', stage: blockStage(() => new BlockList([])), within: identity },
+      blocks: { current: () => new BlockList([]) },
       isOn: () => true,
       load,
       loadKept: load,

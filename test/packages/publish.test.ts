@@ -283,7 +283,7 @@ describe('the published packages', function () {
 
       it('run the command', async () => {
         const { stdout } = await command
-        expect(stdout).to.match(/^policy\.yaml: OK, 6 stages: /)
+        expect(stdout).to.match(/^policy\.yaml: OK, 7 stages: /)
       })
     })
   }

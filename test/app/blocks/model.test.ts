@@ -363,10 +363,7 @@ describe('blocks of several gateways', () => {
   })
 
   it('of which nothing is known yet refuse calls in an explanation too, and say why', async () => {
-    const stage = blockStage(
-      () => undefined,
-      () => 'down',
-    )
+    const stage = blockStage({ current: () => undefined, reason: () => 'down' })
     const { lines, outcome } = await explain(stage)
     expect(lines.join()).to.contain('what operators have blocked could not be read yet: down')
     expect(outcome).to.include({ code: 'STORE_UNAVAILABLE' })

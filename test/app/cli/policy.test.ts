@@ -47,7 +47,7 @@ describe('svc policy check', () => {
     expect(lines).to.deep.equal([
       'warning: valid/least.yaml:2:1 authn: every call is refused with 401 UNAUTHENTICATED; set authn.oidc (issuer, audience, jwks_uri) to validate tokens, or authn.allowUnauthenticated: true to accept calls without a token',
       'warning: valid/least.yaml:2:1 entitlements: without an entitlements section no tool is allowed to any tenant; list tools per plan and tenant, or set entitlements: open',
-      'valid/least.yaml: OK, 5 stages: audit, authn, entitlements, enforcement, quotas',
+      'valid/least.yaml: OK, 6 stages: audit, authn, blocks, entitlements, enforcement, quotas',
     ])
     expect(exit).to.equal(0)
   })

@@ -109,6 +109,18 @@ describe('defaultOrder', () => {
     expect(defaultOrder([quotas, enforcement, audit])).to.deep.equal(['audit', 'enforcement', 'quotas'])
   })
 
+  it('places a stage that blocks directly inside the one that sets what it reads, whatever its phase', () => {
+    const blocks = plugin('blocks', { phase: 'blocking', uses: [who] })
+    const login = plugin('login', { provides: [who] })
+    const limits = plugin('limits', { phase: 'authorization' })
+    expect(defaultOrder([blocks, limits, login, audit])).to.deep.equal(['audit', 'limits', 'login', 'blocks'])
+    expect(defaultOrder([blocks, limits, audit]), 'without such a stage').to.deep.equal([
+      'audit',
+      'blocks',
+      'limits',
+    ])
+  })
+
   it('keeps the order of registration within a phase', () => {
     expect(defaultOrder([plugin('b'), plugin('a'), audit])).to.deep.equal(['audit', 'b', 'a'])
   })

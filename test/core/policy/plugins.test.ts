@@ -12,6 +12,7 @@ import {
   mistakesIn,
   plugin,
   printed,
+  who,
 } from './policies.js'
 
 const base = 'tenant: acme\naudit: {dir: log}\n'
@@ -102,6 +103,26 @@ describe('the order of stages', () => {
       load(`${base}early: {}\nmine: {word: a}\n`, { plugins: [...defaults, early, mine] }),
     )
     expect(policy.plugins.map(({ name }) => name)).to.deep.equal(['audit', 'early', 'authn', 'mine'])
+  })
+
+  it('has a stage that blocks where `pipeline` leaves it out, and nowhere outside what it reads', () => {
+    const blocks = plugin('blocks', z.strictObject({}).prefault({}), {
+      presence: 'always',
+      phase: 'blocking',
+      uses: [who],
+    })
+    const plugins = [audit, authn, limits, blocks]
+    const orderOf = (pipeline: string) =>
+      accepted(load(`${base}limits: {}\npipeline: [${pipeline}]\n`, { plugins })).plugins.map(
+        ({ name }) => name,
+      )
+    expect(orderOf('audit, authn, limits')).to.deep.equal(['audit', 'authn', 'blocks', 'limits'])
+    expect(orderOf('audit, authn, limits, blocks')).to.deep.equal(['audit', 'authn', 'limits', 'blocks'])
+    expect(
+      mistakesIn(`${base}limits: {}\npipeline: [audit, blocks, authn, limits]\n`, { plugins }),
+    ).to.deep.equal([
+      'p.yaml:4:19 pipeline[1]: stage "blocks" reads the slot "who" before "authn" fills it; put "authn" before "blocks"',
+    ])
   })
 
   it('follows `pipeline` if the policy has it', () => {

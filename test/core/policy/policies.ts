@@ -22,7 +22,7 @@ const hostSchema = z.strictObject({
 export type Host = z.infer<typeof hostSchema>
 
 const create: Plugin['create'] = () => ({ handle: (_call, next) => next() })
-const who = slot<string>('who')
+export const who = slot<string>('who')
 
 export function plugin(name: string, schema: z.ZodType, more: Partial<Plugin> = {}): Plugin {
   return definePlugin({ name, version: '1.2.0', core: '^1.0.0', schema, create, ...more })

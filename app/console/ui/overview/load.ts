@@ -1,5 +1,5 @@
 // Loads the overview.
-import type { BlocksJson } from '../../../blocks/operations.js'
+import type { BlocksJson } from '../../../admin/block-operations.js'
 import type { ActivityJson } from '../../activity-operation.js'
 import type { HealthJson } from '../../health-operation.js'
 import { type Api, apiRefusalOf } from '../kit/api.js'

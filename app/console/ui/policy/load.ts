@@ -1,5 +1,5 @@
 // Loads the pages of the policy.
-import type { BlocksJson } from '../../../blocks/operations.js'
+import type { BlocksJson } from '../../../admin/block-operations.js'
 import type { ShadowJson } from '../../../gateway/operations.js'
 import type { ActivityJson } from '../../activity-operation.js'
 import type { Location } from '../../api.js'

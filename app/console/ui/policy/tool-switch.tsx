@@ -2,7 +2,7 @@
 // would have been decided otherwise.
 import type { JSX } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
-import type { BlocksJson } from '../../../blocks/operations.js'
+import type { BlocksJson } from '../../../admin/block-operations.js'
 import type { ApiRefusal } from '../../api.js'
 import type { PolicyJson } from '../../policy-operations.js'
 import type { SwitchedJson, SwitchPreviewJson } from '../../switch-operations.js'

@@ -1,5 +1,5 @@
 // Loads the view of the servers, and adds the calls that come meanwhile.
-import type { BlocksJson } from '../../../blocks/operations.js'
+import type { BlocksJson } from '../../../admin/block-operations.js'
 import type { EscalationJson, EscalationList } from '../../../escalations/escalation-json.js'
 import type { ServerReviewJson } from '../../../gateway/operations.js'
 import type { ActivityJson } from '../../activity-operation.js'

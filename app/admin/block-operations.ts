@@ -2,9 +2,9 @@
 import { callerNameOf, type GatewayEvent, type Notices, Refusal, type Reviewer, withinLimit } from '@svc/core'
 import { compilePattern, foldName, PatternError } from '@svc/core/match'
 import { z } from 'zod'
-import { type Operation, type OperationRequest, operation } from '../admin/operation.js'
-import { type Block, blockKinds, blockSchema } from './block.js'
-import type { Blocks, Changed } from './blocks.js'
+import { type Block, blockKinds, blockSchema } from '../blocks/block.js'
+import type { Blocks, Changed } from '../blocks/blocks.js'
+import { type Operation, type OperationRequest, operation } from './operation.js'
 
 const MAX_SECONDS = 30 * 86_400
 
