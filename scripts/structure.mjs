@@ -104,7 +104,7 @@ const branded = new RegExp(`\\binstanceof (${brandedClasses.join('|')})\\b`)
  * The parts of the audit log that its tools may use. `fetch` reads the objects that `upload` writes, with its requests.
  */
 const audit = 'plugins/audit/log'
-const sharedWithTools = ['browser', 'files', 'format', 'keys', 'merkle', 'tree', 'tools']
+const sharedWithTools = ['files', 'format', 'keys', 'merkle', 'tree', 'tools']
 
 function crossesHalvesOfLog(path, target) {
   const isTool = path.startsWith(`${audit}/tools/`)
@@ -131,6 +131,17 @@ function checkBoundaries() {
     }
     if (branded.test(read(path)))
       errors.push(`${path} recognises a branded class by instanceof; use its is… function`)
+  }
+}
+
+/** Pages load the format of the log: it has nothing of Node, and imports no other part of the log. */
+function checkFormat() {
+  const format = `${audit}/format/`
+  for (const path of sources.filter((one) => one.startsWith(format))) {
+    for (const [, specifier] of read(path).matchAll(/^(?:import|export) (?!type\b)[^'"]*?from '([^']+)'/gm)) {
+      if (!/^\.\/|^@svc\/core\/json\/portable$/.test(specifier)) errors.push(`${path} imports ${specifier}`)
+    }
+    if (/\b(?:Buffer|process|setImmediate)\b/.test(read(path))) errors.push(`${path} uses a global of Node`)
   }
 }
 
@@ -280,6 +291,7 @@ checkNames()
 checkSectionNames()
 checkFiles()
 checkFolders()
+checkFormat()
 checkBoundaries()
 checkReferences()
 await checkKeys()

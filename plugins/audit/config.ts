@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { witnessError } from './log/cosigning/config.js'
 import type { AuditEnvelope } from './log/format/envelope.js'
-import { isDay, isOrigin } from './log/tree/journal-line.js'
+import { isDay, isOrigin } from './log/format/journal-line.js'
 import { presignError } from './log/upload/presign.js'
 
 type Append = (envelope: AuditEnvelope) => Promise<void>

@@ -99,7 +99,7 @@ describe('a page of evidence in a browser', function () {
     await row.locator('summary').click()
     await row.locator('pre').waitFor()
     expect(await row.textContent()).to.match(
-      /Place in the log: WRONG — the record does not lead to the root of the checkpoint/,
+      /Place in the log: WRONG — the record does not lead to the root of its checkpoint/,
     )
     expect(await row.textContent()).to.match(/expected: [0-9a-f]{64}found: [0-9a-f]{64}/)
     expect(await accessibilityViolations(page)).to.deep.equal([])

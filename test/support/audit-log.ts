@@ -4,20 +4,15 @@ import { hash } from 'node:crypto'
 import { appendFileSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { canonicalize, toBase64 } from '@svc/core/json'
-import { publicKeyLine } from '@svc/plugin-audit/internal/log/keys/public-key'
+import { checkpointText } from '@svc/plugin-audit/internal/log/format/checkpoint'
+import { bytesOfDigest, type Digest, digestToBase64 } from '@svc/plugin-audit/internal/log/format/digest'
+import type { JournalBody, SealRange } from '@svc/plugin-audit/internal/log/format/journal-line'
+import { LEVEL_STEP, placeOfHash } from '@svc/plugin-audit/internal/log/format/tree-layout'
+import { publicKeyLine } from '@svc/plugin-audit/internal/log/format/verifier'
+import { noteKeyId } from '@svc/plugin-audit/internal/log/keys/public-key'
 import { alignedSubtrees } from '@svc/plugin-audit/internal/log/merkle/aligned-subtrees'
 import { LeafRange } from '@svc/plugin-audit/internal/log/merkle/leaf-range'
-import {
-  type Digest,
-  digestToBytes,
-  leafHash,
-  nodeHash,
-} from '@svc/plugin-audit/internal/log/merkle/tree-hash'
-import { checkpointText } from '@svc/plugin-audit/internal/log/tree/checkpoint'
-import { digestToBase64 } from '@svc/plugin-audit/internal/log/tree/journal-codec'
-import type { JournalBody, SealRange } from '@svc/plugin-audit/internal/log/tree/journal-line'
-import { noteKeyId } from '@svc/plugin-audit/internal/log/tree/note'
-import { LEVEL_STEP, placeOfHash } from '@svc/plugin-audit/internal/log/tree/tree-layout'
+import { leafHash, nodeHash } from '@svc/plugin-audit/internal/log/merkle/tree-hash'
 import { LocalDevSigner } from '@svc/plugin-audit/log'
 
 export function signerOf(seed: number): LocalDevSigner {
@@ -183,7 +178,7 @@ export class LogBuilder {
     const { ranges, sealed } = this.#day(day)
     const hashes = ranges.flatMap(([first, lines]) => {
       return this.#pieces(first, lines).flatMap(([from, to]) =>
-        alignedSubtrees(from, to).map(({ start, level }) => digestToBytes(this.#node(start, level))),
+        alignedSubtrees(from, to).map(({ start, level }) => bytesOfDigest(this.#node(start, level))),
       )
     })
     const cover = this.removed.cover ?? Buffer.concat(hashes)
@@ -203,12 +198,12 @@ export class LogBuilder {
   /** Writes the files of the tree. */
   finish(): this {
     for (let level = 0; 2 ** level <= this.size; level += LEVEL_STEP) {
-      const files = new Map<string, Buffer[]>()
+      const files = new Map<string, Uint8Array[]>()
       for (let index = 0; (index + 1) * 2 ** level <= this.size; index++) {
         const { path } = placeOfHash(level, index)
         const hashes = files.get(path) ?? []
         files.set(path, hashes)
-        hashes.push(digestToBytes(this.#node(index * 2 ** level, level)))
+        hashes.push(bytesOfDigest(this.#node(index * 2 ** level, level)))
       }
       for (const [path, hashes] of files) {
         mkdirSync(dirname(join(this.#dir, path)), { recursive: true })

@@ -1,4 +1,4 @@
-import { Base64Error, fromBase64, sha256Hex, toBase64, writeBase64 } from '@svc/core/json'
+import { Base64Error, fromBase64, parseBase64, sha256Hex, toBase64, writeBase64 } from '@svc/core/json'
 import { expect } from 'chai'
 import fc from 'fast-check'
 
@@ -19,6 +19,25 @@ describe('base64', () => {
       fc.property(fc.uint8Array(), (bytes) => {
         expect(fromBase64(toBase64(bytes))).to.deep.equal(bytes)
       }),
+    )
+  })
+
+  it('decodes exactly the texts that the encoder of Node gives', () => {
+    const nearly = fc.tuple(
+      fc.uint8Array({ maxLength: 12 }),
+      fc.nat(15),
+      fc.constantFrom('', '=', '+', '/', 'A', '-', ' ', 'é'),
+    )
+    fc.assert(
+      fc.property(nearly, ([bytes, at, other]) => {
+        const text = Buffer.from(bytes).toString('base64')
+        const changed = text.slice(0, at) + other + text.slice(at + 1)
+        const lenient = Buffer.from(changed, 'base64')
+        const expected = lenient.toString('base64') === changed ? new Uint8Array(lenient) : undefined
+        expect(parseBase64(changed)).to.deep.equal(expected)
+        expect(toBase64(bytes)).to.equal(text)
+      }),
+      { numRuns: 500 },
     )
   })
 

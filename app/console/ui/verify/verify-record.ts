@@ -3,12 +3,13 @@ import {
   type CheckedCosignature,
   type CheckResult,
   canonicalText,
-  checkAppendOnly,
-  checkTlogProof,
+  continuesHead,
   type ReadProof,
   readCheckpoint,
   readGivenKeys,
   readProof,
+  type SignedCheckpoint,
+  webChecker,
 } from '@svc/plugin-audit/browser'
 import type { LogJson, ProofJson } from '../../../log/log-json.js'
 import { type Api, ApiError } from '../kit/api.js'
@@ -22,7 +23,7 @@ export interface VerifiedRow {
 export interface VerifiedRecord {
   readonly state: CheckResult['state']
   /** The record in the proof, which alone the result is of; undefined without a proof. */
-  readonly record: ReadProof['record']
+  readonly record: ReadProof['fields']
   /** Name of the log. */
   readonly origin: string | undefined
   readonly rows: readonly VerifiedRow[]
@@ -59,7 +60,7 @@ export async function verifyRecord(
     const result = missingResult(given, log, shown.day)
     const rows = [
       { name: 'Inclusion', result },
-      { name: 'Kept head', result: await historyOf(kept, log) },
+      { name: 'Kept head', result: historyOf(kept, log) },
     ]
     return { state: stateOf(rows), record: undefined, origin: kept?.origin, rows, unknown: [], kept }
   }
@@ -67,23 +68,23 @@ export async function verifyRecord(
   const known = kept?.keys ?? stated
   const isKnown = (line: string) => known.some((one) => keyOf(one) === keyOf(line)) || shown.trusts(line)
   const keys = stated.filter(isKnown).map((line) => limited(line, kept))
-  const { logs } = await readGivenKeys(keys.join('\n'))
-  const { witnesses } = await readGivenKeys(shown.witnessKeys)
-  const checked = await checkTlogProof(proof, { logs, witnesses, wrongLines: [] }, given.sealed_sha256)
-  const { checkpoint } = proof
+  const { logs } = readGivenKeys(keys.join('\n'))
+  const { witnesses } = readGivenKeys(shown.witnessKeys)
+  const checked = await webChecker({ logs, witnesses }).check(proof, given.sealed_sha256)
+  const { head: checkpoint, fields: record } = proof
   const { origin = checkpoint.origin } = shown
   const others = kept === undefined ? keptOrigins().filter((one) => one !== checkpoint.origin) : []
   const isOther = others.length > 0 && !shown.trusts(checkpoint.origin)
   const place: CheckResult =
-    proof.leaf === leaf
+    proof.index === leaf
       ? checked.inclusion
-      : { state: 'failed', reason: `the gateway gave the proof of leaf ${proof.leaf}` }
+      : { state: 'failed', reason: `the gateway gave the proof of leaf ${proof.index}` }
   const decisive: VerifiedRow[] = [
     { name: 'Signature', result: checked.signature },
     { name: 'Inclusion', result: place },
     { name: 'Checkpoint', result: checked.checkpoint },
     ...(checked.vote === undefined ? [] : [{ name: 'Vote', result: checked.vote }]),
-    ...(canonicalText(shown.stated ?? proof.record) === canonicalText(proof.record) ? [] : [otherRecord]),
+    ...(canonicalText(shown.stated ?? record) === canonicalText(record) ? [] : [otherRecord]),
     {
       name: 'Kept head',
       result:
@@ -91,18 +92,18 @@ export async function verifyRecord(
           ? replacedLog(origin, checkpoint.origin)
           : isOther
             ? otherLog(others)
-            : await historyOf(kept, log, checkpoint),
+            : historyOf(kept, log, checkpoint),
     },
   ]
   const cosigned = witnessRows(checkpoint, checked.cosignatures)
   // A witness may be late with the newest checkpoint; a wrong cosignature is one that somebody made up.
   const state = stateOf([...decisive, ...cosigned.filter(({ result }) => result.state === 'failed')])
   const since = kept?.since ?? new Date().toISOString()
-  const head = { ...headIn(checkpoint.text), origin: checkpoint.origin, keys, since }
+  const head = { ...headIn(checkpoint.note.text), origin: checkpoint.origin, keys, since }
   const newKeys = stated.filter((line) => !isKnown(line))
   return {
     state,
-    record: proof.record,
+    record,
     origin: checkpoint.origin,
     rows: [...decisive, ...cosigned],
     unknown: isOther ? [...newKeys, checkpoint.origin] : newKeys,
@@ -137,10 +138,10 @@ async function readState(
   for (let attempt = 1; ; attempt++) {
     const given = await proofIn(api, leaf)
     const proof = given?.proof === undefined ? undefined : readProof(given.proof)
-    const origin = proof?.checkpoint.origin ?? formerOrigin
+    const origin = proof?.head.origin ?? formerOrigin
     const kept = origin === undefined ? undefined : keptHead(origin)
     const log = await api.get<LogJson>(`/api/log${kept === undefined ? '' : `?older=${kept.size}`}`)
-    const isSame = proof === undefined || proof.checkpoint.size === log.head?.size
+    const isSame = proof === undefined || proof.head.size === log.head?.size
     if (isSame || attempt === MAX_ATTEMPTS) return { given, proof, log, kept }
   }
 }
@@ -168,8 +169,6 @@ function stateOf(rows: readonly VerifiedRow[]): CheckResult['state'] {
   if (rows.some(({ result }) => result.state === 'failed')) return 'failed'
   return rows.every(({ result }) => result.state === 'ok') ? 'ok' : 'unchecked'
 }
-
-type Checkpoint = NonNullable<ReturnType<typeof readProof>>['checkpoint']
 
 function keyOf(line: string): string {
   return line.split(' ')[0] ?? ''
@@ -201,29 +200,29 @@ function headIn(text: string): { size: number; root: string } {
 }
 
 /** Whether the log continues the kept head, and the checkpoint of the proof is its newest. */
-async function historyOf(
+function historyOf(
   kept: KeptHead | undefined,
   { head, consistency = [] }: LogJson,
-  checkpoint?: Checkpoint,
-): Promise<CheckResult> {
+  checkpoint?: SignedCheckpoint,
+): CheckResult {
   const newest = head === null ? undefined : readCheckpoint(head.note)
   if (newest === undefined)
     return {
       state: 'failed',
       reason: `the log has no checkpoint${kept ? `, the kept head has ${kept.size} leaves` : ''}`,
     }
-  if (checkpoint !== undefined && checkpoint.text !== newest.text) {
+  if (checkpoint !== undefined && checkpoint.note.text !== newest.note.text) {
     if (checkpoint.size !== newest.size)
       return { state: 'unchecked', reason: 'the log grew while it was read' }
     return { state: 'failed', reason: 'the log has another checkpoint of the same size than the proof' }
   }
-  if (kept !== undefined) return checkAppendOnly(kept, newest, consistency)
+  if (kept !== undefined) return continuesHead(kept, newest, consistency)
   return { state: 'ok', detail: 'the first one that this browser sees' }
 }
 
 /** A row for each witness whose key the reader has, and for each other name, which is only a claim of the checkpoint. */
 function witnessRows(
-  { origin, signatures }: Checkpoint,
+  { origin, note: { signatures } }: SignedCheckpoint,
   cosignatures: readonly CheckedCosignature[],
 ): VerifiedRow[] {
   const claimed = signatures.flatMap(({ name }) => (name === origin ? [] : [name]))

@@ -11,8 +11,8 @@ export function WitnessKeys({ onKept }: { onKept(): void }): JSX.Element {
   const [wrong, setWrong] = useState<number | undefined>()
   const [isStored, setStored] = useState(true)
   useEffect(() => setText(keptWitnessKeys()), [])
-  const keep = async () => {
-    const line = await wrongLineOf(text)
+  const keep = () => {
+    const line = wrongLineOf(text)
     setWrong(line)
     if (line !== undefined) return
     setStored(keepWitnessKeys(text.trim()))
@@ -24,7 +24,7 @@ export function WitnessKeys({ onKept }: { onKept(): void }): JSX.Element {
       <form
         onSubmit={(event) => {
           event.preventDefault()
-          void keep()
+          keep()
         }}
       >
         <label for="witness-keys">
@@ -50,9 +50,9 @@ export function WitnessKeys({ onKept }: { onKept(): void }): JSX.Element {
 }
 
 /** The number of the first line that is not the key of a witness. */
-async function wrongLineOf(text: string): Promise<number | undefined> {
+function wrongLineOf(text: string): number | undefined {
   for (const [index, line] of text.split('\n').entries()) {
-    const { logs, wrongLines } = await readGivenKeys(line)
+    const { logs, wrongLines } = readGivenKeys(line)
     if (logs.length + wrongLines.length > 0) return index + 1
   }
   return undefined

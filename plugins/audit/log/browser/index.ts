@@ -1,15 +1,32 @@
-// The verifier for browsers: WebCrypto only, no import of Node or of a library. `svc audit bundle` has it in its pages, and
-// the console imports it.
+// The verifier of pages: the log's format, with WebCrypto. `svc audit bundle` has it in its pages, and the console imports it.
 
-export { callerNameIn } from './caller-name.js'
-export { canonicalText } from './canonical.js'
-export type { CheckResult } from './check-result.js'
+import { checkAppendOnly, ProofChecker } from '../format/check-proof.js'
+import type { CheckResult } from '../format/check-result.js'
+import type { Head } from '../format/checkpoint.js'
+import { type GivenKeys, leafKeysOf } from './given-keys.js'
+import { webCrypto, webNodeHash } from './web-crypto.js'
+
+export { callerNameIn } from '../format/caller-name.js'
 export {
+  type CheckedCosignature,
   type CheckedProof,
-  checkAppendOnly,
-  checkTlogProof,
   type ReadProof,
+  readCheckpoint,
   readProof,
-} from './check-tlog-proof.js'
+  type SignedCheckpoint,
+} from '../format/check-proof.js'
+export type { CheckResult } from '../format/check-result.js'
+export { canonicalText } from '../format/stored-record.js'
 export { type GivenKeys, readGivenKeys } from './given-keys.js'
-export { type CheckedCosignature, readCheckpoint, type SignedCheckpoint } from './signed-checkpoint.js'
+
+/** Checks proofs with the keys that the reader gives. */
+export function webChecker({ logs, witnesses }: Pick<GivenKeys, 'logs' | 'witnesses'>): ProofChecker {
+  return new ProofChecker({ log: leafKeysOf(logs), witnesses }, webCrypto)
+}
+
+/** Whether the newer checkpoint's log was only appended to since the older head. */
+export function continuesHead(
+  ...[older, newer, path]: [Parameters<typeof checkAppendOnly>[0], Head, readonly string[]]
+): CheckResult {
+  return checkAppendOnly(older, newer, path, webNodeHash)
+}

@@ -6,13 +6,14 @@ import type { Meter } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import type { LockedDirectory } from '../files/directory-lock.js'
 import { syncPath } from '../files/file-system.js'
+import { isBy, judgeCosignature } from '../format/cosignature.js'
 import { dayOfInstant } from '../format/day.js'
+import { consistencyRanges } from '../format/merkle-proof.js'
+import { isVerified, type Note, signatureLine } from '../format/note.js'
 import { checkpointFile } from '../format/paths.js'
-import type { SignatureVerifier } from '../keys/public-key.js'
-import { consistencyRanges } from '../merkle/proof.js'
+import type { NoteVerifier } from '../format/verifier.js'
+import { parseWitnessKey } from '../keys/note-keys.js'
 import { newestCheckpoint, type StoredCheckpoint } from '../tree/checkpoint-file.js'
-import { isBy, judgeCosignature, parseWitnessKey } from '../tree/cosignature.js'
-import { isVerified, type Note, signatureLine } from '../tree/note.js'
 import { appendNote } from '../tree/note-tail.js'
 import { rootsOf } from '../tree/tree-store.js'
 import { Backoff } from '../upload/backoff.js'
@@ -30,7 +31,7 @@ interface CosigningParts extends LockedDirectory {
   readonly meter: Meter
   readonly origin: string
   /** The keys that sign its checkpoints now; a witness gets no checkpoint of another key. */
-  readonly keys: readonly SignatureVerifier[]
+  readonly keys: readonly NoteVerifier[]
   readonly witnesses: readonly WitnessConfig[]
   readonly quorum: number
   readonly random: () => number

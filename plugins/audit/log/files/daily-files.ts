@@ -1,7 +1,7 @@
-// The daily logs of a directory, oldest first.
+// The files of a day: the daily logs of a directory, oldest first, and the files of agents.
 
 import { readdir } from 'node:fs/promises'
-import { reasonOf } from '@svc/core/json'
+import { pathSegment, reasonOf } from '@svc/core/json'
 import { AuditError } from '../format/errors.js'
 import { dayOfDailyLog } from '../format/paths.js'
 
@@ -23,4 +23,8 @@ export async function dailyFiles(dir: string): Promise<DailyFile[]> {
     const day = dayOfDailyLog(name)
     return day === undefined ? [] : [{ name, day }]
   })
+}
+
+export function agentLog(nodeId: string, day: string, agentRef: string): string {
+  return `agents/${pathSegment(nodeId)}/${day}/${pathSegment(agentRef)}.ndjson`
 }

@@ -1,5 +1,5 @@
 // Checks an envelope against the types of an audit envelope, and completes it from the metadata of the upload.
-import { isJsonObject } from '@svc/core/json'
+import { isJsonObject } from '@svc/core/json/portable'
 import type { AuditEnvelope } from './envelope.js'
 import { AuditError } from './errors.js'
 

@@ -1,7 +1,5 @@
 // Paths below the log's directory.
 
-import { pathSegment } from '@svc/core/json'
-
 export const LOCK_FILE = '.svc-lock'
 export const PUBLIC_KEYS_FILE = 'public-keys'
 export const INTENTS_FOLDER = 'intents'
@@ -30,10 +28,6 @@ export function coverFile(day: string): string {
 
 export function rawLog(day: string): string {
   return `raw/raw-${day}.ndjson`
-}
-
-export function agentLog(nodeId: string, day: string, agentRef: string): string {
-  return `agents/${pathSegment(nodeId)}/${day}/${pathSegment(agentRef)}.ndjson`
 }
 
 function dayIn(pattern: RegExp): (name: string) => string | undefined {

@@ -10,6 +10,7 @@ import {
 } from 'node:crypto'
 import { createRequire } from 'node:module'
 import { systemCode } from '../format/errors.js'
+import { PUBLIC_KEY_BYTES, SIGNATURE_BYTES } from '../format/key-sizes.js'
 
 export interface SigningKey {
   readonly publicKey: Uint8Array
@@ -22,8 +23,6 @@ export interface Ed25519 {
   verify(publicKey: Uint8Array, data: Uint8Array, sig: Uint8Array): boolean
 }
 
-export const SIGNATURE_BYTES = 64
-export const PUBLIC_KEY_BYTES = 32
 export const SEED_BYTES = 32
 
 // DER prefixes of RFC 8410 §7, before the 32 key bytes.

@@ -14,8 +14,9 @@ import { dirname, resolve } from 'node:path'
 import { makeDirectories } from '@svc/core/directories'
 import { parseBase64 } from '@svc/core/json'
 import { SignerKeyError, systemCode } from '../format/errors.js'
+import { publicKeyLine } from '../format/verifier.js'
 import { ed25519, SEED_BYTES } from './ed25519.js'
-import { keyIdOf, publicKeyLine } from './public-key.js'
+import { keyIdOf } from './public-key.js'
 
 const SCHEME = 'file://'
 const WORLD_WRITABLE = 0o002

@@ -1,45 +1,34 @@
-// Public keys: their ids, their one-line form, and verification.
+// Public keys: their ids, and verification.
 
-import { parseBase64, sha256Hex, toBase64 } from '@svc/core/json'
+import { hash } from 'node:crypto'
+import { sha256Hex } from '@svc/core/json'
 import { SignerKeyError } from '../format/errors.js'
-import { ed25519, PUBLIC_KEY_BYTES } from './ed25519.js'
-
-const PREFIX = 'ed25519:'
-
-export interface SignatureVerifier {
-  /** `ed25519:` and the SHA-256, in lower-case hex, of the public key. */
-  readonly keyId: string
-  readonly publicKey: Uint8Array
-  verify(data: Uint8Array, sig: Uint8Array): boolean
-}
-
-/** A key with the leaves of a log for which it is trusted; without `leaves` it is trusted for all. */
-export interface TrustedKey extends SignatureVerifier {
-  /** The first leaf that it may sign, and the first that it may not. */
-  readonly leaves?: readonly [from: number, until: number]
-}
+import { PUBLIC_KEY_BYTES } from '../format/key-sizes.js'
+import { ED25519_TYPE, noteKeyIdIn, noteKeyIdInput } from '../format/note.js'
+import { type NoteVerifier, parsePublicKeyLine, type SignatureVerifier } from '../format/verifier.js'
+import { ed25519 } from './ed25519.js'
 
 export function keyIdOf(publicKey: Uint8Array): string {
-  return PREFIX + sha256Hex(publicKey)
+  return `ed25519:${sha256Hex(publicKey)}`
 }
 
-/** `ed25519:<base64>`, as the file `public-keys` holds it. */
-export function publicKeyLine(publicKey: Uint8Array): string {
-  return PREFIX + toBase64(publicKey)
+/** The id of the key in the signature lines of notes under `name`. */
+export function noteKeyId(name: string, publicKey: Uint8Array, type: number = ED25519_TYPE): Uint8Array {
+  return noteKeyIdIn(hash('sha256', noteKeyIdInput(name, publicKey, type), 'buffer'))
 }
 
 /** The key in `ed25519:` and the base64 of 32 bytes. @throws {SignerKeyError} for any other line. */
-export function verifierFromLine(line: string): SignatureVerifier {
-  if (!line.startsWith(PREFIX)) {
-    throw new SignerKeyError('key_malformed', 'a public key line has the form ed25519:<base64>')
-  }
-  const bytes = parseBase64(line.slice(PREFIX.length))
-  if (bytes === undefined) throw new SignerKeyError('key_malformed', 'the public key is not strict base64')
-  return verifierFromPublicKey(bytes)
+export function verifierFromLine(line: string): NoteVerifier {
+  const bytes = parsePublicKeyLine(line)
+  if (bytes !== undefined) return verifierFromPublicKey(bytes)
+  throw new SignerKeyError(
+    'key_malformed',
+    'a public key line has the form ed25519:<base64>, with the strict base64 of 32 bytes',
+  )
 }
 
 /** @throws {SignerKeyError} when the key is not 32 bytes long. */
-export function verifierFromPublicKey(publicKey: Uint8Array): SignatureVerifier {
+export function verifierFromPublicKey(publicKey: Uint8Array): NoteVerifier {
   if (publicKey.length !== PUBLIC_KEY_BYTES) {
     throw new SignerKeyError(
       'key_wrong_length',
@@ -47,9 +36,22 @@ export function verifierFromPublicKey(publicKey: Uint8Array): SignatureVerifier 
     )
   }
   const own = new Uint8Array(publicKey)
+  const verify = (data: Uint8Array, sig: Uint8Array) => ed25519().verify(own, data, sig)
+  return noteVerifier({ keyId: keyIdOf(own), publicKey: own, verify })
+}
+
+/** A log has one name and few keys, and a key may have to be compared with the signatures of millions of notes. */
+export function noteVerifier(key: SignatureVerifier): NoteVerifier {
+  const { keyId, publicKey } = key
+  let last: { readonly name: string; readonly type: number; readonly id: Uint8Array } | undefined
   return {
-    keyId: keyIdOf(own),
-    publicKey: own,
-    verify: (data, sig) => ed25519().verify(own, data, sig),
+    keyId,
+    publicKey,
+    verify: (data, sig) => key.verify(data, sig),
+    noteId(name, type) {
+      if (last?.name !== name || last.type !== type)
+        last = { name, type, id: noteKeyId(name, publicKey, type) }
+      return last.id
+    },
   }
 }

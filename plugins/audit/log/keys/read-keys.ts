@@ -5,10 +5,9 @@ import { join } from 'node:path'
 import { readInput } from '../files/read-input.js'
 import { AuditError, SignerKeyError, systemCode } from '../format/errors.js'
 import { PUBLIC_KEYS_FILE } from '../format/paths.js'
+import { leafBounds, type TrustedKey } from '../format/verifier.js'
 import { LocalDevSigner } from './local-dev-signer.js'
-import { type TrustedKey, verifierFromLine, verifierFromPublicKey } from './public-key.js'
-
-const LEAF = /^(?:0|[1-9]\d{0,15})$/
+import { verifierFromLine, verifierFromPublicKey } from './public-key.js'
 
 /**
  * Reads `ed25519:<base64> [<first leaf> [<first leaf after>]]` lines or a signing key file.
@@ -45,17 +44,14 @@ export async function readKeyLines<T>(path: string, parse: (line: string) => T):
 
 /** @throws {SignerKeyError} */
 function trustedKey(line: string): TrustedKey {
-  const [key = '', from = '0', until, ...more] = line.split(/\s+/)
+  const [key = '', ...bounds] = line.split(/\s+/)
   const verifier = verifierFromLine(key)
-  const leaves = [Number(from), until === undefined ? Number.POSITIVE_INFINITY : Number(until)] as const
-  const isRange = [from, until ?? '0'].every((leaf) => LEAF.test(leaf)) && leaves[0] < leaves[1]
-  if (!isRange || more.length > 0) {
-    throw new SignerKeyError(
-      'key_malformed',
-      'after a public key follow the first leaf that it may sign, and the first that it may not',
-    )
-  }
-  return { ...verifier, leaves }
+  const leaves = leafBounds(bounds)
+  if (leaves !== undefined) return { ...verifier, leaves }
+  throw new SignerKeyError(
+    'key_malformed',
+    'after a public key follow the first leaf that it may sign, and the first that it may not',
+  )
 }
 
 /** The keys that the writer stored beside its log; none if the file does not exist. */

@@ -2,10 +2,10 @@
 // signature of their canonical JSON without it.
 
 import type { Signer } from '@svc/core'
-import { canonicalize, parseBase64, toBase64 } from '@svc/core/json'
+import { canonicalize, toBase64 } from '@svc/core/json'
 import { AuditError, signerFailure } from '../format/errors.js'
-import { SIGNATURE_BYTES } from './ed25519.js'
-import type { SignatureVerifier } from './public-key.js'
+import { SIGNATURE_BYTES } from '../format/key-sizes.js'
+import { type SignatureVerifier, signatureIn } from '../format/verifier.js'
 
 const PREFIX = 'ed25519:'
 
@@ -60,7 +60,6 @@ export function hasSigned<T extends { readonly key_id?: unknown; readonly sig?: 
   key: Pick<SignatureVerifier, 'keyId' | 'verify'>,
 ): boolean {
   if ((unsigned.key_id ?? key.keyId) !== key.keyId) return false
-  if (typeof sig !== 'string' || !sig.startsWith(PREFIX)) return false
-  const bytes = parseBase64(sig.slice(PREFIX.length))
+  const bytes = signatureIn(sig)
   return bytes !== undefined && key.verify(Buffer.from(canonicalize(unsigned)), bytes)
 }

@@ -1,7 +1,8 @@
 // A growing range of leaves in O(log n): the roots of the fewest aligned complete subtrees that tile it. Ranges are hashed
 // on threads and joined in order; one from leaf 0 has the root of its tree.
 
-import { type Digest, digestsToBytes, EMPTY_ROOT, nodeHash } from './tree-hash.js'
+import type { Digest } from '../format/digest.js'
+import { digestsToBytes, EMPTY_ROOT, nodeHash } from './tree-hash.js'
 
 export interface SubtreeRoot {
   readonly root: Digest

@@ -1,66 +1,8 @@
-// Inclusion and consistency proofs of RFC 6962 §2.1. A proof is a list of subtree roots; which subtrees it needs is
-// computed first.
+// Checks proofs of the log's tree with the hash of Node.
 
-import { type Digest, nodeHash } from './tree-hash.js'
-
-/** The leaves `[start, end)`, counted from 0. */
-export interface LeafSpan {
-  readonly start: number
-  readonly end: number
-}
-
-/**
- * The subtrees whose roots prove that leaf `index` is in the tree of `size` leaves, in the proof's order (RFC 6962 §2.1.1).
- *
- * @throws {RangeError} if the tree does not have the leaf
- */
-export function inclusionRanges(index: number, size: number): LeafSpan[] {
-  if (!isCount(index) || !isCount(size) || index >= size) {
-    throw new RangeError(`a tree of ${size} leaves has no leaf ${index}`)
-  }
-  const path: LeafSpan[] = []
-  let start = 0
-  let end = size
-  while (end - start > 1) {
-    const middle = start + largestPowerBelow(end - start)
-    if (index < middle) {
-      path.push({ start: middle, end })
-      end = middle
-    } else {
-      path.push({ start, end: middle })
-      start = middle
-    }
-  }
-  return path.reverse()
-}
-
-/**
- * The subtrees whose roots prove that the tree of `older` leaves is a prefix of that of `newer`, in the
- * proof's order (RFC 6962 §2.1.2).
- *
- * @throws {RangeError} unless `0 < older <= newer`.
- */
-export function consistencyRanges(older: number, newer: number): LeafSpan[] {
-  requireSizes(older, newer)
-  const path: LeafSpan[] = []
-  let start = 0
-  let end = newer
-  // Whether the current subtree is the whole older tree, whose root the verifier knows.
-  let isOlder = true
-  while (end !== older) {
-    const middle = start + largestPowerBelow(end - start)
-    if (older <= middle) {
-      path.push({ start: middle, end })
-      end = middle
-    } else {
-      path.push({ start, end: middle })
-      start = middle
-      isOlder = false
-    }
-  }
-  if (!isOlder) path.push({ start, end })
-  return path.reverse()
-}
+import type { Digest } from '../format/digest.js'
+import { consistencyRoots, inclusionRoot } from '../format/merkle-proof.js'
+import { nodeHash } from './tree-hash.js'
 
 /** Whether `path` proves that `leaf` is leaf `index` of the tree of `size` leaves with this root. */
 export function verifyInclusion(
@@ -69,18 +11,7 @@ export function verifyInclusion(
   path: readonly Digest[],
   root: Digest,
 ): boolean {
-  const { index, size } = place
-  if (!isCount(index) || !isCount(size) || index >= size) return false
-  const ranges = inclusionRanges(index, size)
-  if (ranges.length !== path.length) return false
-  return (
-    root ===
-    path.reduce(
-      (node, sibling, step) =>
-        (ranges[step]?.start ?? 0) > index ? nodeHash(node, sibling) : nodeHash(sibling, node),
-      leaf,
-    )
-  )
+  return inclusionRoot(leaf, place, path, nodeHash) === root
 }
 
 /** Whether `path` proves that the tree `older` is a prefix of the tree `newer`. */
@@ -89,40 +20,6 @@ export function verifyConsistency(
   newer: { readonly size: number; readonly root: Digest },
   path: readonly Digest[],
 ): boolean {
-  if (!isCount(older.size) || !isCount(newer.size) || older.size === 0 || older.size > newer.size)
-    return false
-  if (older.size === newer.size) return path.length === 0 && older.root === newer.root
-  const ranges = consistencyRanges(older.size, newer.size)
-  if (ranges.length !== path.length) return false
-  // Without a range that ends where the older tree ends, the walk starts at the older root.
-  const startsAtOlder = ranges[0]?.end !== older.size
-  let inOlder = startsAtOlder ? older.root : (path[0] ?? '')
-  let inNewer = inOlder
-  for (let step = startsAtOlder ? 0 : 1; step < path.length; step++) {
-    const sibling = path[step] ?? ''
-    if ((ranges[step]?.start ?? 0) >= older.size) {
-      inNewer = nodeHash(inNewer, sibling)
-    } else {
-      inOlder = nodeHash(sibling, inOlder)
-      inNewer = nodeHash(sibling, inNewer)
-    }
-  }
-  return inOlder === older.root && inNewer === newer.root
-}
-
-function requireSizes(older: number, newer: number): void {
-  if (!isCount(older) || !isCount(newer) || older < 1 || older > newer) {
-    throw new RangeError(`no consistency proof from ${older} to ${newer} leaves`)
-  }
-}
-
-function isCount(value: number): boolean {
-  return Number.isSafeInteger(value) && value >= 0
-}
-
-/** The largest power of two smaller than `count`, which is 2 or more. */
-function largestPowerBelow(count: number): number {
-  let power = 1
-  while (power * 2 < count) power *= 2
-  return power
+  const roots = consistencyRoots(older, newer.size, path, nodeHash)
+  return roots !== undefined && roots.older === older.root && roots.newer === newer.root
 }

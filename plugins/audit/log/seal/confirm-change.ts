@@ -2,16 +2,15 @@
 
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { CanonicalJsonError, canonicalize, parseJsonObject } from '@svc/core/json'
 import { readExisting } from '../files/file-system.js'
 import { linesOf } from '../files/lines.js'
 import { utcDayOf } from '../format/day.js'
 import { dailyLog } from '../format/paths.js'
-import { lineText } from '../format/stored-record.js'
+import { shortLogId } from '../format/record-place.js'
+import type { PlacedRange } from '../format/seal-ranges.js'
+import { canonicalText, lineText, objectIn } from '../format/stored-record.js'
+import { placeOfHash } from '../format/tree-layout.js'
 import { hasSigned } from '../keys/signed-json.js'
-import { shortLogId } from '../tree/record-place.js'
-import type { PlacedRange } from '../tree/seal-ranges.js'
-import { placeOfHash } from '../tree/tree-layout.js'
 import { rebuildDamaged } from './inconsistent-log.js'
 import type { LogTree } from './log-tree.js'
 import { leafAt } from './read-lines.js'
@@ -88,14 +87,8 @@ async function hasWrongLine(
 /** Whether the line is canonical, of this log and day, and signed by a key that was trusted at `leaf`. */
 function isRecord(bytes: Uint8Array, { genesis, state }: LogTree, day: string, leaf: number): boolean {
   const text = lineText(bytes)
-  const record = text === undefined ? undefined : parseJsonObject(text)
+  const record = objectIn(bytes)
   if (record === undefined || utcDayOf(record['ts']) !== day) return false
   if (record['log_id'] !== shortLogId(genesis.log_id)) return false
-  try {
-    const isSigned = state.keys.allAt(leaf).some((key) => hasSigned(record, key))
-    return isSigned && canonicalize(record) === text
-  } catch (error) {
-    if (error instanceof CanonicalJsonError) return false
-    throw error
-  }
+  return canonicalText(record) === text && state.keys.allAt(leaf).some((key) => hasSigned(record, key))
 }

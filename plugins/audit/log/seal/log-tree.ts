@@ -2,15 +2,20 @@
 // follow it, extended by lines of its own. After an error the object is not used again; the next one starts from the
 // files, so leaves that were persisted are never sealed in another way.
 
+import { checkpointText, type Head, parseCheckpoint } from '../format/checkpoint.js'
 import { dayOfInstant } from '../format/day.js'
+import { type Digest, digestToBase64 } from '../format/digest.js'
 import { AuditError } from '../format/errors.js'
+import { encodeJournalLine } from '../format/journal-codec.js'
+import type { JournalBody, LineOf, UnsignedJournalLine } from '../format/journal-line.js'
+import { inclusionRanges } from '../format/merkle-proof.js'
+import { isVerified } from '../format/note.js'
 import { checkpointFile } from '../format/paths.js'
+import { type NoteSigner, signNote } from '../keys/note-keys.js'
 import { signJson } from '../keys/signed-json.js'
 import { LeafRange } from '../merkle/leaf-range.js'
-import { inclusionRanges, verifyInclusion } from '../merkle/proof.js'
-import { type Digest, leafHash } from '../merkle/tree-hash.js'
-import { checkpointText, type Head, parseCheckpoint } from '../tree/checkpoint.js'
-import { digestToBase64, encodeJournalLine } from '../tree/journal-codec.js'
+import { verifyInclusion } from '../merkle/proof.js'
+import { leafHash } from '../merkle/tree-hash.js'
 import {
   cutTornLine,
   journalLines,
@@ -20,9 +25,7 @@ import {
   syncJournal,
   writeJournalLine,
 } from '../tree/journal-file.js'
-import type { JournalBody, LineOf, UnsignedJournalLine } from '../tree/journal-line.js'
 import { JournalState } from '../tree/journal-state.js'
-import { isVerified, type NoteSigner, signNote } from '../tree/note.js'
 import type { NotePiece } from '../tree/note-file.js'
 import { appendNote } from '../tree/note-tail.js'
 import { TreeStore, TreeWriter } from '../tree/tree-store.js'

@@ -1,7 +1,8 @@
 // Hashes the lines of a log in chunks, asynchronously, so that appending continues while a long log is hashed.
 
 import type { FileSystem } from '../files/file-system.js'
-import { type Digest, leafHash, leafHashWithin } from '../merkle/tree-hash.js'
+import type { Digest } from '../format/digest.js'
+import { leafHash, leafHashWithin } from '../merkle/tree-hash.js'
 
 const CHUNK_BYTES = 131_072
 const NEWLINE = 0x0a

@@ -8,9 +8,9 @@ import type { Meter } from '@svc/core'
 import { HeldLock } from '../files/kernel-lock.js'
 import { AuditError } from '../format/errors.js'
 import { SEAL_LOCK_FILE } from '../format/paths.js'
-import { publicKeyLine, type SignatureVerifier } from '../keys/public-key.js'
+import { type NoteVerifier, publicKeyLine } from '../format/verifier.js'
+import type { NoteSigner } from '../keys/note-keys.js'
 import { KeyHistory } from '../tree/key-history.js'
-import type { NoteSigner } from '../tree/note.js'
 import { JournalConflictError, retryOnConflict } from './journal-conflict.js'
 import { LogTree } from './log-tree.js'
 import type { TreeParts } from './resumed-state.js'
@@ -89,7 +89,7 @@ export class Sealer {
   }
 
   /** Keys that the newest tree trusts for its next leaf. Rejects as `withTree` does. */
-  trustedKeys(): Promise<SignatureVerifier[]> {
+  trustedKeys(): Promise<NoteVerifier[]> {
     return this.withTree(async (tree) => {
       await tree.follow()
       return tree.state.keys.allAt(tree.size)

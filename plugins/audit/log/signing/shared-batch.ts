@@ -2,7 +2,7 @@
 // a thread that signs them too. Each message is claimed by one thread; neither waits for the other, because
 // Ed25519 is deterministic (RFC 8032 §5.1.6) and a message that both sign has one signature.
 
-import { SIGNATURE_BYTES } from '../keys/ed25519.js'
+import { SIGNATURE_BYTES } from '../format/key-sizes.js'
 
 export interface BatchSize {
   /** Space for lines. */

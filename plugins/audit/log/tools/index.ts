@@ -1,10 +1,10 @@
 // The tools that read an audit log: verifying, proving, reading, reporting, fetching, and the witness.
 
-export { summarySections } from '../browser/evidence-summary.js'
 export { keptPolicyFile, readKeptPolicy } from '../files/kept-policies.js'
 export { readInput } from '../files/read-input.js'
+export { summarySections } from '../format/evidence-summary.js'
 export { toEcs, toOcsf } from '../format/foreign-forms.js'
-export type { NamedKey } from '../tree/vkey.js'
+export type { NamedKey } from '../format/vkey.js'
 export type { BrowsedProof } from './browse/browse-proof.js'
 export type { BrowsedRecord, BrowsedRecords, BrowseOptions } from './browse/browse-records.js'
 export { logBrowser } from './browse/log-browser.js'

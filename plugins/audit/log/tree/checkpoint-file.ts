@@ -2,10 +2,10 @@
 
 import { join } from 'node:path'
 import { type FileSystem, readTextFile } from '../files/file-system.js'
+import { type Head, parseCheckpoint } from '../format/checkpoint.js'
+import { isOrigin } from '../format/journal-line.js'
+import type { Note } from '../format/note.js'
 import { checkpointFile, dayOfCheckpointFile } from '../format/paths.js'
-import { type Head, parseCheckpoint } from './checkpoint.js'
-import { isOrigin } from './journal-line.js'
-import type { Note } from './note.js'
 import type { NotePiece } from './note-file.js'
 import { noteTail } from './note-tail.js'
 

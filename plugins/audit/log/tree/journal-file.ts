@@ -14,9 +14,9 @@ import {
   writeFully,
 } from '../files/file-system.js'
 import { endOfLastLine } from '../files/log-file.js'
+import { parseJournalLine } from '../format/journal-codec.js'
+import type { JournalLine, LineOf } from '../format/journal-line.js'
 import { JOURNAL_FILE } from '../format/paths.js'
-import { parseJournalLine } from './journal-codec.js'
-import type { JournalLine, LineOf } from './journal-line.js'
 
 const CHUNK_BYTES = 131_072
 const FIRST_TAIL_BYTES = 65_536

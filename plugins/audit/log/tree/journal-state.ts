@@ -1,9 +1,9 @@
 // The state of the journal after each line: the size of the tree, the sealed bytes of each day, the keys, the retention.
 // Checks that a line continues the ones before it; hashes and signatures are the caller's.
 
-import type { JournalLine, LineOf, SealBody, SealRange } from './journal-line.js'
+import type { JournalLine, LineOf, SealBody, SealRange } from '../format/journal-line.js'
+import { coveredBy, LEAVES_PER_PIECE, type PlacedRange, placeRanges } from '../format/seal-ranges.js'
 import { KeyHistory } from './key-history.js'
-import { coveredBy, LEAVES_PER_PIECE, type PlacedRange, placeRanges } from './seal-ranges.js'
 
 /** A larger step between two lines is one of the clock, or a writer that was stopped. */
 export const MAX_STEP_MS = 36 * 3_600_000

@@ -1,19 +1,13 @@
 // The keys of a log and the leaves for which each is trusted. Keys enter by the genesis and by `key` lines, and leave
 // by `key` and `revoke` lines; the leaf's index decides, never a time.
 
-import {
-  publicKeyLine,
-  type SignatureVerifier,
-  type TrustedKey,
-  verifierFromLine,
-} from '../keys/public-key.js'
+import type { JournalLine, KeySpan } from '../format/journal-line.js'
+import { ALL, type LeafKeys, type NoteVerifier, publicKeyLine, type TrustedKey } from '../format/verifier.js'
+import { noteVerifier, verifierFromLine } from '../keys/public-key.js'
 import { hasSigned } from '../keys/signed-json.js'
-import type { JournalLine, KeySpan } from './journal-line.js'
-
-const ALL = [0, Number.POSITIVE_INFINITY] as const
 
 interface Entry {
-  readonly key: SignatureVerifier
+  readonly key: NoteVerifier
   /** The first leaf that it may sign. */
   readonly from: number
   /** The first leaf that it may not sign. */
@@ -22,7 +16,7 @@ interface Entry {
   readonly by: string | null
 }
 
-export class KeyHistory {
+export class KeyHistory implements LeafKeys {
   readonly #entries = new Map<string, Entry>()
 
   /** The history that a seal states. */
@@ -40,7 +34,7 @@ export class KeyHistory {
     const history = new KeyHistory()
     for (const key of keys) {
       const [from, until] = key.leaves ?? ALL
-      history.#entries.set(key.keyId, { key, from, until, by: null })
+      history.#entries.set(key.keyId, { key: noteVerifier(key), from, until, by: null })
     }
     return history
   }
@@ -50,19 +44,16 @@ export class KeyHistory {
     return [...this.#entries.keys()]
   }
 
-  /** Whether the key is or was one of the log. */
   has(keyId: string): boolean {
     return this.#entries.has(keyId)
   }
 
-  /** The key if it may sign `leaf`; for `undefined`, a line whose leaf is not known, if it may sign any. */
-  at(keyId: string, leaf: number | undefined): SignatureVerifier | undefined {
+  at(keyId: string, leaf: number | undefined): NoteVerifier | undefined {
     const entry = this.#entries.get(keyId)
     return entry !== undefined && isIn(entry, leaf) ? entry.key : undefined
   }
 
-  /** All keys that may sign `leaf`; for `undefined`, all keys. */
-  allAt(leaf: number | undefined): SignatureVerifier[] {
+  allAt(leaf: number | undefined): NoteVerifier[] {
     return [...this.#entries.values()].filter((entry) => isIn(entry, leaf)).map(({ key }) => key)
   }
 

@@ -1,8 +1,8 @@
 // Splits a file of notes. No other line of a note is like its first one, the origin, so a damaged note does not affect
 // the others, and an incomplete one at the end is recognised.
 
+import { type Note, parseNote } from '../format/note.js'
 import { lineText } from '../format/stored-record.js'
-import { type Note, parseNote } from './note.js'
 
 export interface NotePiece {
   /** Number of its first line, counted from 1. */

@@ -4,8 +4,8 @@
 import { lstatSync } from 'node:fs'
 import { join } from 'node:path'
 import { namesIn, nodeFileSystem } from '../files/file-system.js'
+import { TREE_FOLDER } from '../format/tree-layout.js'
 import { readGenesis } from '../tree/journal-file.js'
-import { TREE_FOLDER } from '../tree/tree-layout.js'
 import { sourceOf, type UploadMode, type UploadSource } from './source.js'
 
 export interface FoundFile {

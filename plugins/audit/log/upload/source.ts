@@ -8,8 +8,8 @@ import {
   dayOfRawLog,
   JOURNAL_FILE,
 } from '../format/paths.js'
-import { shortLogId } from '../tree/record-place.js'
-import { HASH_BYTES, parseTreePath } from '../tree/tree-layout.js'
+import { shortLogId } from '../format/record-place.js'
+import { HASH_BYTES, parseTreePath } from '../format/tree-layout.js'
 import type { UploadMetadata } from './presign.js'
 
 export type UploadMode = 'audit' | 'agent' | 'raw' | 'tree' | 'cover' | 'journal' | 'checkpoint'

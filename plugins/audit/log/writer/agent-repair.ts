@@ -3,9 +3,10 @@
 
 import { join } from 'node:path'
 import { parseJsonObject } from '@svc/core/json'
+import { agentLog } from '../files/daily-files.js'
 import type { LockedDirectory } from '../files/directory-lock.js'
 import { readExisting, writeFully } from '../files/file-system.js'
-import { agentLog, dailyLog } from '../format/paths.js'
+import { dailyLog } from '../format/paths.js'
 import type { AgentFiles } from './agent-files.js'
 
 const SLICE_BYTES = 262_144

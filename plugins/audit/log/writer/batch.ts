@@ -5,7 +5,7 @@
 
 import { joinCut, type SplitJson, writeBase64 } from '@svc/core/json'
 import { AuditError } from '../format/errors.js'
-import { SIGNATURE_BYTES } from '../keys/ed25519.js'
+import { SIGNATURE_BYTES } from '../format/key-sizes.js'
 import type { SharedBatch } from '../signing/shared-batch.js'
 
 export const SIGNATURE_MEMBER = 'sig'

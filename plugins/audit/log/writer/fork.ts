@@ -15,7 +15,10 @@ import {
 } from '../files/file-system.js'
 import { tryLock, unlock } from '../files/kernel-lock.js'
 import { encodeLock } from '../files/lock-content.js'
+import { digestToBase64 } from '../format/digest.js'
 import { AuditError } from '../format/errors.js'
+import { isParent, type ParentHead } from '../format/journal-line.js'
+import { isVerified } from '../format/note.js'
 import {
   FORK_FILE,
   INTENTS_FOLDER,
@@ -24,13 +27,11 @@ import {
   PUBLIC_KEYS_FILE,
   SEAL_LOCK_FILE,
 } from '../format/paths.js'
-import { type SignatureVerifier, verifierFromLine } from '../keys/public-key.js'
+import type { NoteVerifier } from '../format/verifier.js'
+import { verifierFromLine } from '../keys/public-key.js'
 import { newestCheckpoint, originOfCheckpoints } from '../tree/checkpoint-file.js'
-import { digestToBase64 } from '../tree/journal-codec.js'
 import { journalLines, readGenesis } from '../tree/journal-file.js'
-import { isParent, type ParentHead } from '../tree/journal-line.js'
 import { KeyHistory } from '../tree/key-history.js'
-import { isVerified } from '../tree/note.js'
 
 const STAYS = new Set([LOCK_FILE, SEAL_LOCK_FILE, FORK_FILE, INTENTS_FOLDER])
 
@@ -110,7 +111,7 @@ function keysOfJournal(port: FileSystem, dir: string): KeyHistory {
 }
 
 /** The keys beside the log, for a journal that names none. */
-function storedKeys(port: FileSystem, dir: string): SignatureVerifier[] {
+function storedKeys(port: FileSystem, dir: string): NoteVerifier[] {
   return (readTextFile(port, join(dir, PUBLIC_KEYS_FILE)) ?? '').split('\n').flatMap((line) => {
     return line.startsWith('ed25519:') ? [verifierFromLine(line)] : []
   })

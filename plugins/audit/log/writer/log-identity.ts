@@ -12,7 +12,11 @@ import {
   withFile,
   writeFully,
 } from '../files/file-system.js'
+import { defaultOrigin } from '../format/checkpoint.js'
+import { digestToBase64 } from '../format/digest.js'
 import { AuditError } from '../format/errors.js'
+import { encodeJournalLine } from '../format/journal-codec.js'
+import type { LineOf, UnsignedJournalLine } from '../format/journal-line.js'
 import {
   dayOfCheckpointFile,
   dayOfCoverFile,
@@ -21,15 +25,12 @@ import {
   JOURNAL_FILE,
   PUBLIC_KEYS_FILE,
 } from '../format/paths.js'
-import { publicKeyLine } from '../keys/public-key.js'
+import { publicKeyLine } from '../format/verifier.js'
+import type { NoteSigner } from '../keys/note-keys.js'
 import { signJson } from '../keys/signed-json.js'
 import { EMPTY_ROOT } from '../merkle/tree-hash.js'
 import { inconsistentLog } from '../seal/inconsistent-log.js'
-import { defaultOrigin } from '../tree/checkpoint.js'
-import { digestToBase64, encodeJournalLine } from '../tree/journal-codec.js'
 import { journalSize, readGenesis } from '../tree/journal-file.js'
-import type { LineOf, UnsignedJournalLine } from '../tree/journal-line.js'
-import type { NoteSigner } from '../tree/note.js'
 import type { AppenderConfig } from './config.js'
 import { readParent } from './fork.js'
 
@@ -109,7 +110,7 @@ export async function beginOrContinue(
   })
 }
 
-function writeGenesis(port: FileSystem, dir: string, line: Buffer): void {
+function writeGenesis(port: FileSystem, dir: string, line: Uint8Array): void {
   withFile(port, join(dir, JOURNAL_FILE), READ_WRITE_CREATE, (fd) => {
     // A writer that died may have left a part of a genesis.
     port.ftruncateSync(fd, 0)

@@ -8,9 +8,9 @@ import { type FileSystem, namesIn, sizeOf } from '../files/file-system.js'
 import { dayOfInstant, daysBetween } from '../format/day.js'
 import { AuditError } from '../format/errors.js'
 import { dayOfCheckpointFile, dayOfDailyLog, dayOfRawLog } from '../format/paths.js'
+import type { NoteSigner } from '../keys/note-keys.js'
 import type { Sealer } from '../seal/sealer.js'
 import { NEWEST_FILES } from '../tree/checkpoint-file.js'
-import type { NoteSigner } from '../tree/note.js'
 import type { AppenderConfig } from './config.js'
 
 const CHECK_MS = 3_600_000

@@ -2,9 +2,10 @@
 
 import type { Signer } from '@svc/core'
 import { canonicalize, canonicalizeAround, joinCut, type SplitJson, type WrittenMember } from '@svc/core/json'
+import { agentLog } from '../files/daily-files.js'
 import type { AuditEnvelope } from '../format/envelope.js'
 import { AuditBackpressureError, AuditError, signerFailure } from '../format/errors.js'
-import { agentLog, dailyLog } from '../format/paths.js'
+import { dailyLog } from '../format/paths.js'
 import { signatureOf } from '../keys/signed-json.js'
 import { canUseThread, type SigningThread } from '../signing/signing-thread.js'
 import { maxLineBytes, SIGNATURE_MEMBER, type WriteBatch } from './batch.js'

@@ -75,12 +75,12 @@ describe('the threads of the audit log', () => {
   const folder = new URL('./', import.meta.resolve('@svc/plugin-audit/log'))
   const worker = (path: string) => new URL(path, folder).href
 
-  it('load no package and of core only threads, JSON, passkeys and the folding of names, which keeps their start short', () => {
+  it('load no package and of core only threads, JSON and the folding of names, which keeps their start short', () => {
     for (const path of ['tools/verify/scan-worker.js', 'signing/signing-worker.js']) {
       expect(packagesOf(worker(path))).to.deep.equal([])
       expect([...foldersOf(worker(path))].filter((name) => name.startsWith('core/'))).to.deep.equal(
         path.startsWith('tools')
-          ? ['core/dist/thread', 'core/dist/json', 'core/dist/match', 'core/dist/passkey']
+          ? ['core/dist/thread', 'core/dist/json', 'core/dist/match']
           : ['core/dist/thread'],
       )
     }

@@ -1,13 +1,16 @@
 // The page of an evidence file: shows its records, and checks them with the keys that the reader enters. It sends nothing.
 
-import { hexOf, utf8Text } from '../bytes.js'
-import type { CheckResult } from '../check-result.js'
-import { type ReadProof, readProof } from '../check-tlog-proof.js'
-import { type Evidence, readEvidence } from '../evidence-data.js'
-import { definitionIn } from '../evidence-rules.js'
-import { type SummaryCounts, SummaryTally, summarySections } from '../evidence-summary.js'
+import { type ReadProof, readProof } from '../../format/check-proof.js'
+import type { CheckResult } from '../../format/check-result.js'
+import { bytesOfDigest, hexOf, utf8Bytes } from '../../format/digest.js'
+import { type Evidence, readEvidence } from '../../format/evidence-data.js'
+import { definitionIn } from '../../format/evidence-rules.js'
+import { type SummaryCounts, SummaryTally, summarySections } from '../../format/evidence-summary.js'
+import { type JudgedProof, judgeEvidence } from '../../format/judge-evidence.js'
+import { lineText } from '../../format/stored-record.js'
 import { type GivenKeys, readGivenKeys } from '../given-keys.js'
-import { type JudgedProof, judgeEvidence } from '../judge-evidence.js'
+import { webChecker } from '../index.js'
+import { sha256 } from '../sha256.js'
 import { element, part, untrusted, withoutHidden } from './dom.js'
 import { memberOf, type ShownRecord, sentenceOf } from './sentence.js'
 
@@ -24,6 +27,8 @@ interface Row {
   readonly mark: HTMLElement
   readonly details: HTMLDetailsElement
 }
+
+const sha256Hex = (text: string) => hexOf(sha256(utf8Bytes(text)))
 
 class EvidencePage {
   #evidence: Evidence
@@ -52,7 +57,7 @@ class EvidencePage {
     const { records, filter, made_at, made_by, not_sealed, more } = this.#evidence
     const heads = new Map(
       this.#proofs.flatMap((proof) =>
-        proof === undefined ? [] : [[proof.checkpoint.text, proof.checkpoint] as const],
+        proof === undefined ? [] : [[proof.head.note.text, proof.head] as const],
       ),
     )
     const chosen = Object.entries(filter).map(([name, value]) =>
@@ -64,11 +69,11 @@ class EvidencePage {
       row('not in this file', `${more} beyond its limit, ${not_sealed} not sealed when it was made`),
       row('made', untrusted(made_at), ' by ', untrusted(made_by)),
     )
-    for (const { origin, size, root, signatures } of heads.values()) {
-      const witnesses = signatures.flatMap(({ name }) => (name === origin ? [] : [name]))
+    for (const { origin, size, root, note } of heads.values()) {
+      const witnesses = note.signatures.flatMap(({ name }) => (name === origin ? [] : [name]))
       part('summary').append(
         row('log', untrusted(origin)),
-        row('its checkpoint', `${size} leaves, root `, element('code', {}, hexOf(root))),
+        row('its checkpoint', `${size} leaves, root `, element('code', {}, hexOf(bytesOfDigest(root)))),
         row(
           'cosigned by',
           ...(witnesses.length === 0 ? ['nobody'] : witnesses.flatMap((name) => [untrusted(name), ' '])),
@@ -78,7 +83,7 @@ class EvidencePage {
   }
 
   #showClaimed(): void {
-    const claimed = this.#proofs.flatMap((proof) => (proof?.record === undefined ? [] : [proof.record]))
+    const claimed = this.#proofs.flatMap((proof) => (proof?.fields === undefined ? [] : [proof.fields]))
     part('counted').textContent = 'Of all records of this file, as they say; they are not checked.'
     this.#showOverview(claimed.map((record) => ({ record, witnesses: [] })))
   }
@@ -104,7 +109,7 @@ class EvidencePage {
       const at = first + index
       const proof = this.#proofs[at]
       const mark = element('b', { class: 'mark' }, WORDS.unchecked)
-      const summary = element('summary', {}, mark, ' ', ...sentenceOf(proof?.record))
+      const summary = element('summary', {}, mark, ' ', ...sentenceOf(proof?.fields))
       const details = element('details', {}, summary)
       const item = element('li', { class: 'unchecked' }, details)
       const row = { at, text, proof, item, mark, details }
@@ -120,8 +125,7 @@ class EvidencePage {
 
   async #check(text: string): Promise<void> {
     const round = ++this.#round
-    const keys = await readGivenKeys(text)
-    if (round !== this.#round) return
+    const keys = readGivenKeys(text)
     this.#judged = []
     this.#definitions.clear()
     this.#markAll()
@@ -132,13 +136,13 @@ class EvidencePage {
     if (keys.logs.length === 0) return this.#say('unchecked', 'Not checked: enter a public key of the log.')
     const { records, definitions } = this.#evidence
     const judged: JudgedProof[] = []
-    for await (const one of judgeEvidence(this.#evidence, keys)) {
+    for await (const one of judgeEvidence(this.#evidence, webChecker(keys), sha256Hex)) {
       // The reader has entered other keys in the meantime.
       if (round !== this.#round) return
       if (judged.length % ROWS === 0)
         this.#say('unchecked', `Checking: ${judged.length} of ${records.length + definitions.length}`)
       judged.push(one)
-      const definition = definitionIn(one.proof?.record)
+      const definition = definitionIn(one.proof?.fields)
       if (one.list === 'definitions' && one.state === 'ok' && definition !== undefined)
         this.#definitions.set(definition.sha256, definition.text)
     }
@@ -150,9 +154,9 @@ class EvidencePage {
 
   #showProven(): void {
     const proven = this.#judged.flatMap(({ state, proof, checked }) => {
-      if (state !== 'ok' || proof?.record === undefined) return []
+      if (state !== 'ok' || proof?.fields === undefined) return []
       const confirmed = checked?.cosignatures.filter(({ result }) => result.state === 'ok') ?? []
-      return [{ record: proof.record, witnesses: confirmed.map(({ witness }) => witness) }]
+      return [{ record: proof.fields, witnesses: confirmed.map(({ witness }) => witness) }]
     })
     part('counted').textContent =
       `Of the ${proven.length} records that are proven, out of ${this.#judged.length} in this file.`
@@ -162,7 +166,7 @@ class EvidencePage {
   #conclude(all: readonly JudgedProof[], keys: GivenKeys): void {
     const count = (wanted: State) => all.filter(({ state }) => state === wanted).length
     const { length } = this.#evidence.records
-    const by = keys.logs.map(({ id }) => id).join(', ')
+    const by = keys.logs.map(({ keyId }) => keyId).join(', ')
     if (count('failed') > 0)
       this.#say('failed', `${count('failed')} of ${all.length} records are NOT PROVEN.`)
     else if (count('ok') < all.length)
@@ -203,9 +207,9 @@ class EvidencePage {
     }
     const list = element('ul', {})
     for (const [name, result] of checksOf(this.#judged[at])) list.append(checkItem(name, result))
-    details.append(list, ...this.#named(proof.record))
+    details.append(list, ...this.#named(proof.fields))
     details.append(element('h3', {}, 'The record as the log has it'))
-    details.append(element('pre', { tabindex: '0' }, withoutHidden(utf8Text(proof.line) ?? 'not UTF-8')))
+    details.append(element('pre', { tabindex: '0' }, withoutHidden(lineText(proof.record) ?? 'not UTF-8')))
   }
 
   #named(record: unknown): Node[] {

@@ -1,7 +1,7 @@
 // A record in one sentence.
 
-import { callerNameIn } from '../caller-name.js'
-import { isEventRecord } from '../evidence-summary.js'
+import { callerNameIn } from '../../format/caller-name.js'
+import { isEventRecord } from '../../format/evidence-summary.js'
 import { element, untrusted } from './dom.js'
 
 export type ShownRecord = Readonly<Record<string, unknown>>

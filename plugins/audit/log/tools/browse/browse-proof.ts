@@ -1,9 +1,9 @@
 // The proof of one record for a reader who checks it: nothing is judged here, so that a changed record is seen as one.
 
 import { nodeFileSystem } from '../../files/file-system.js'
-import { consistencyRanges } from '../../merkle/proof.js'
-import { digestToBase64 } from '../../tree/journal-codec.js'
-import type { LineOf } from '../../tree/journal-line.js'
+import { digestToBase64 } from '../../format/digest.js'
+import type { LineOf } from '../../format/journal-line.js'
+import { consistencyRanges } from '../../format/merkle-proof.js'
 import { KeyHistory } from '../../tree/key-history.js'
 import { rootsOf } from '../../tree/tree-store.js'
 import { Prover } from '../prove/prove.js'

@@ -1,8 +1,8 @@
 // Finds lines of the journal by their leaves, and reads it backwards, so that its length does not matter.
 
 import { nodeFileSystem } from '../../files/file-system.js'
+import type { JournalLine } from '../../format/journal-line.js'
 import { journalLines, journalSize } from '../../tree/journal-file.js'
-import type { JournalLine } from '../../tree/journal-line.js'
 
 const SCANNED_BYTES = 131_072
 const WINDOW_BYTES = 65_536

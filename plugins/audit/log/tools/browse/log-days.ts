@@ -3,13 +3,13 @@
 import { join } from 'node:path'
 import { dailyFiles } from '../../files/daily-files.js'
 import { nodeFileSystem, sizeOf } from '../../files/file-system.js'
+import { timeOf } from '../../format/cosignature.js'
+import { digestToBase64 } from '../../format/digest.js'
+import type { JournalLine } from '../../format/journal-line.js'
+import { isVerified, type Note } from '../../format/note.js'
 import { dailyLog } from '../../format/paths.js'
 import { newestCheckpoint } from '../../tree/checkpoint-file.js'
-import { timeOf } from '../../tree/cosignature.js'
-import { digestToBase64 } from '../../tree/journal-codec.js'
 import { journalLines, journalSize, readGenesis } from '../../tree/journal-file.js'
-import type { JournalLine } from '../../tree/journal-line.js'
-import { isVerified, type Note } from '../../tree/note.js'
 import { keyLines, statedKeys } from './browse-proof.js'
 
 /**

@@ -1,19 +1,13 @@
 // Judges an evidence file with keys from elsewhere, without running its page.
 
 import { sha256Hex } from '@svc/core/json'
-import {
-  definitionIn,
-  type EvidenceList,
-  EvidenceRules,
-  evidenceLists,
-} from '../../browser/evidence-rules.js'
-import { type EvidenceSummary, SummaryTally } from '../../browser/evidence-summary.js'
+import type { CheckedProof } from '../../format/check-proof.js'
+import type { EvidenceList } from '../../format/evidence-rules.js'
+import { type EvidenceSummary, SummaryTally } from '../../format/evidence-summary.js'
+import { type JudgedProof, judgeEvidence } from '../../format/judge-evidence.js'
 import type { Selection } from '../../format/selection.js'
-import type { TrustedKey } from '../../keys/public-key.js'
-import { judgeCosignature, MAX_AHEAD_MS } from '../../tree/cosignature.js'
-import { parseNote } from '../../tree/note.js'
-import { ProofChecker } from '../prove/check-proof.js'
-import { parseProof } from '../prove/proof-text.js'
+import type { TrustedKey } from '../../format/verifier.js'
+import { NOT_A_PROOF, nodeChecker, whyNotProven } from '../prove/check-proof.js'
 import type { WitnessPolicy } from '../verify/witnesses.js'
 import { evidenceIn } from './evidence-data.js'
 
@@ -38,42 +32,28 @@ export interface EvidenceFailure {
   readonly reason: string
 }
 
-/**
- * Whether each record of the page is proven by `keys`, cosigned as `witnesses` require, and the page unchanged.
- *
- * @param now milliseconds since the epoch; a cosignature of a later time does not count.
- */
+/** Whether each record of the page is proven by `keys`, cosigned as `witnesses` require, and the page unchanged. */
 export async function checkEvidence(
   page: Uint8Array,
   keys: readonly TrustedKey[],
   witnesses?: WitnessPolicy,
-  now = Date.now(),
 ): Promise<EvidenceJudgement> {
   const read = evidenceIn(page)
   const tally = new SummaryTally()
   const nothing = { records: 0, definitions: 0, filter: {}, summary: tally.summary(), logs: [], failures: [] }
   if ('reason' in read) return { ...nothing, valid: false, reason: read.reason }
   const { evidence } = read
-  const rules = new EvidenceRules(evidence.filter)
-  const checker = new ProofChecker(keys)
   const failures: EvidenceFailure[] = []
   const sizes = new Map<string, number>()
-  for (const list of evidenceLists) {
-    for (const [at, proof] of evidence[list].entries()) {
-      const judged = await checker.check(proof)
-      const fail = (reason: string) => failures.push({ list, number: at + 1, reason })
-      if (!judged.valid) {
-        fail(judged.reason)
-        continue
-      }
-      const { origin, size, record } = judged
-      sizes.set(origin, Math.max(size, sizes.get(origin) ?? 0))
-      const definition = definitionIn(record)
-      const cosigned = cosignedBy(proof, witnesses, now)
-      const reason = rules.errorOf(list, judged, definition && sha256Hex(definition.text)) ?? cosigned.failure
-      if (reason !== undefined) fail(reason)
-      else if (list === 'records') tally.add(record, cosigned.by)
-    }
+  const checker = nodeChecker(keys, witnesses?.keys)
+  for await (const judged of judgeEvidence(evidence, checker, sha256Hex)) {
+    const { list, at, proof, checked } = judged
+    const reason = failureOf(judged, witnesses)
+    if (reason !== undefined) failures.push({ list, number: at + 1, reason })
+    if (proof === undefined || checked === undefined || whyNotProven(checked) !== undefined) continue
+    const { origin, size } = proof.head
+    sizes.set(origin, Math.max(size, sizes.get(origin) ?? 0))
+    if (reason === undefined && list === 'records') tally.add(proof.fields ?? {}, cosignersOf(checked))
   }
   return {
     valid: failures.length === 0,
@@ -86,21 +66,28 @@ export async function checkEvidence(
   }
 }
 
-interface Cosigned {
-  /** Names of the witnesses whose cosignature counts. */
-  readonly by: readonly string[]
-  readonly failure?: string
+function failureOf(
+  { checked, place }: JudgedProof,
+  witnesses: WitnessPolicy | undefined,
+): string | undefined {
+  if (checked === undefined) return NOT_A_PROOF
+  const reason = whyNotProven(checked)
+  if (reason !== undefined) return reason
+  if (place.state !== 'ok') return place.reason
+  return witnesses && cosignatureFailure(checked, witnesses)
 }
 
-function cosignedBy(text: string, witnesses: WitnessPolicy | undefined, now: number): Cosigned {
-  const note = parseNote(parseProof(text)?.checkpoint ?? '')
-  if (witnesses === undefined || note === undefined) return { by: [] }
-  const { keys, quorum = keys.length } = witnesses
-  const latest = (now + MAX_AHEAD_MS) / 1000
-  const judged = keys.map((key) => ({ name: key.name, ...judgeCosignature(note, key) }))
-  const by = judged.flatMap((one) => (one.kind === 'valid' && one.time <= latest ? [one.name] : []))
-  if (judged.some(({ kind }) => kind === 'wrong'))
-    return { by, failure: 'a cosignature of its checkpoint is wrong' }
-  if (by.length >= quorum) return { by }
-  return { by, failure: `${by.length} of ${quorum} required witnesses cosigned its checkpoint` }
+function cosignatureFailure(
+  checked: CheckedProof,
+  { keys, quorum = keys.length }: WitnessPolicy,
+): string | undefined {
+  if (checked.cosignatures.some(({ result }) => result.state === 'failed'))
+    return 'a cosignature of its checkpoint is wrong'
+  const { length } = cosignersOf(checked)
+  return length >= quorum ? undefined : `${length} of ${quorum} required witnesses cosigned its checkpoint`
+}
+
+/** Names of the witnesses whose cosignature counts. */
+function cosignersOf({ cosignatures }: CheckedProof): string[] {
+  return cosignatures.flatMap(({ witness, result }) => (result.state === 'ok' ? [witness] : []))
 }

@@ -2,11 +2,11 @@
 
 import { join } from 'node:path'
 import { isJsonObject } from '@svc/core/json'
-import type { Evidence } from '../../browser/evidence-data.js'
 import { dailyFiles } from '../../files/daily-files.js'
 import { linesOf } from '../../files/lines.js'
 import { isEnvelope } from '../../format/envelope.js'
 import { AuditError } from '../../format/errors.js'
+import type { Evidence } from '../../format/evidence-data.js'
 import { objectIn } from '../../format/stored-record.js'
 import { type Match, matchingLines, Prover } from '../prove/prove.js'
 import { compileFilter, type LogFilter, selectionOf } from '../read/filter.js'

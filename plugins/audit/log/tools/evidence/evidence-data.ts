@@ -1,8 +1,8 @@
 // The page of an evidence file: its data between the two parts of a page that is always the same. Anything else in the file
 // is a change of it.
 
-import { type Evidence, evidenceText, readEvidence } from '../../browser/evidence-data.js'
 import { AuditError } from '../../format/errors.js'
+import { type Evidence, evidenceText, readEvidence } from '../../format/evidence-data.js'
 import { lineText } from '../../format/stored-record.js'
 import { DATA_START, frameHash, pageFrame } from './page-frame.js'
 

@@ -6,31 +6,6 @@ import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { sha256Hex } from '@svc/core/json'
 
-/** In the order of their imports. */
-const MODULES = [
-  '../format/day',
-  '../format/envelope',
-  '../format/selection',
-  '../tree/record-place',
-  'bytes',
-  'caller-name',
-  'canonical',
-  'check-result',
-  'tree-walk',
-  'given-keys',
-  'signed-checkpoint',
-  'recorded-vote',
-  'check-vote',
-  'check-tlog-proof',
-  'evidence-data',
-  'evidence-rules',
-  'evidence-summary',
-  'judge-evidence',
-  'page/dom',
-  'page/sentence',
-  'page/main',
-]
-
 export interface PageFrame {
   /** Up to the data, which has no `<`. */
   readonly before: string
@@ -54,16 +29,49 @@ export function frameHash({ before, after }: PageFrame = pageFrame()): string {
 
 function scriptText(): string {
   // From the package, as the command may be a bundle that has no modules.
-  const folder = dirname(createRequire(import.meta.url).resolve('@svc/plugin-audit/browser'))
-  return MODULES.map((name) => withoutImports(readFileSync(join(folder, `${name}.js`), 'utf8'))).join('')
+  const verifier = createRequire(import.meta.url).resolve('@svc/plugin-audit/browser')
+  const script = new PageScript(createRequire(verifier))
+  script.add(join(dirname(verifier), 'page/main.js'))
+  return script.text
 }
 
-/** The modules share one scope in the page. */
-function withoutImports(code: string): string {
-  return code
-    .replaceAll(/^import [^;]*;\n/gm, '')
-    .replaceAll(/^export (?=async |function |const |class )/gm, '')
-    .replaceAll(/^(?:export \{\};|\/\/# sourceMappingURL=.*)\n?/gm, '')
+/** Modules in one script: each is a function of its own, after those that it imports. */
+class PageScript {
+  readonly #require: NodeJS.Require
+  /** The names of the modules in the script, by their paths. */
+  readonly #names = new Map<string, string>()
+  text = ''
+
+  constructor(require: NodeJS.Require) {
+    this.#require = require
+  }
+
+  /** Adds the module at `path`, unless it is there. Returns its name. */
+  add(path: string): string {
+    const known = this.#names.get(path)
+    if (known !== undefined) return known
+    const nameOf = (specifier: string) =>
+      this.add(specifier.startsWith('.') ? join(dirname(path), specifier) : this.#require.resolve(specifier))
+    const exported: string[] = []
+    const code = readFileSync(path, 'utf8')
+      .replaceAll(/^import \{([^}]*)\} from '([^']*)';\n/gm, (_, names: string, from: string) => {
+        return `const {${names.replaceAll(' as ', ': ')}} = ${nameOf(from)};\n`
+      })
+      .replaceAll(/^export \{([^}]*)\} from '([^']*)';\n/gm, (_, names: string, from: string) => {
+        const module = nameOf(from)
+        for (const name of names.match(/\w+/g) ?? []) exported.push(`${name}: ${module}.${name}`)
+        return ''
+      })
+      .replaceAll(/^export (?=(?:async )?(?:function\*?|const|class) (\w+))/gm, (_, name: string) => {
+        exported.push(name)
+        return ''
+      })
+      .replaceAll(/^(?:export \{\};|\/\/# sourceMappingURL=.*)\n?/gm, '')
+    const name = `module${this.#names.size + 1}`
+    this.#names.set(path, name)
+    this.text += `const ${name} = (() => {\n${code}return { ${exported.join(', ')} };\n})();\n`
+    return name
+  }
 }
 
 function sourceHash(text: string): string {

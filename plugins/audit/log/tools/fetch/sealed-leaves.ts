@@ -2,11 +2,11 @@
 // lead to the newest checkpoint.
 
 import { nodeFileSystem } from '../../files/file-system.js'
+import type { Head } from '../../format/checkpoint.js'
+import type { Digest } from '../../format/digest.js'
+import { coveredBy, type PlacedRange, placeRanges } from '../../format/seal-ranges.js'
 import { LeafRange } from '../../merkle/leaf-range.js'
-import type { Digest } from '../../merkle/tree-hash.js'
-import type { Head } from '../../tree/checkpoint.js'
 import { journalLines } from '../../tree/journal-file.js'
-import { coveredBy, type PlacedRange, placeRanges } from '../../tree/seal-ranges.js'
 import { storedLeaves } from '../../tree/tree-store.js'
 
 export class SealedLeaves {

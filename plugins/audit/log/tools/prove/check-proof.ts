@@ -1,14 +1,12 @@
 // Checks inclusion proofs with the public keys alone.
 
-import { isVote } from '../../browser/recorded-vote.js'
-import type { TrustedKey } from '../../keys/public-key.js'
-import { verifyInclusion } from '../../merkle/proof.js'
-import { leafHash } from '../../merkle/tree-hash.js'
-import { type Head, parseCheckpoint } from '../../tree/checkpoint.js'
+import { type CheckedProof, ProofChecker, readProof } from '../../format/check-proof.js'
+import { splitProofs } from '../../format/proof-text.js'
+import type { TrustedKey } from '../../format/verifier.js'
+import type { NamedKey } from '../../format/vkey.js'
+import { nodePasskeys } from '../../keys/passkeys.js'
+import { leafHash, nodeHash } from '../../merkle/tree-hash.js'
 import { KeyHistory } from '../../tree/key-history.js'
-import { judgeNote, parseNote } from '../../tree/note.js'
-import { checkLine, checkVote } from '../verify/check-line.js'
-import { parseProof, splitProofs } from './proof-text.js'
 
 export type ProofJudgement =
   | {
@@ -30,62 +28,46 @@ export type ProofJudgement =
  * records at these, and checkpoints that end at one of them.
  */
 export function checkProof(text: string, keys: Iterable<TrustedKey>): Promise<ProofJudgement> {
-  return new ProofChecker(keys).check(text)
+  return judge(text, nodeChecker([...keys]))
 }
 
 /** The judgement of each proof in `text`, which `prove --all` may have written. */
 export function checkProofs(text: string, keys: readonly TrustedKey[]): Promise<ProofJudgement[]> {
-  const checker = new ProofChecker(keys)
-  return Promise.all(splitProofs(text).map((proof) => checker.check(proof)))
+  const checker = nodeChecker(keys)
+  return Promise.all(splitProofs(text).map((proof) => judge(proof, checker)))
 }
 
-type SignedHead = { readonly head: Head; readonly keyId: string } | { readonly reason: string }
-
-/** Checks proofs with the same keys. Most have the checkpoint of the one before, whose signature is not checked again. */
-export class ProofChecker {
-  readonly #keys: KeyHistory
-  #last: { readonly checkpoint: string; readonly signed: SignedHead } | undefined
-
-  constructor(keys: Iterable<TrustedKey>) {
-    this.#keys = KeyHistory.ofTrusted([...keys])
-  }
-
-  async check(text: string): Promise<ProofJudgement> {
-    const proof = parseProof(text)
-    if (proof === undefined) return invalid('not a proof of the form c2sp.org/tlog-proof@v1 with a record')
-    const { record, index, path, checkpoint } = proof
-    if (this.#last?.checkpoint !== checkpoint)
-      this.#last = { checkpoint, signed: this.#signedHead(checkpoint) }
-    const { signed } = this.#last
-    if ('reason' in signed) return invalid(signed.reason)
-    const { origin, size, root } = signed.head
-    if (!verifyInclusion(leafHash(record), { index, size }, path, root)) {
-      return invalid('the record does not lead to the root of its checkpoint')
-    }
-    const checked = checkLine(record, { keys: this.#keys }, index)
-    const fields = checked.record ?? {}
-    const failure = checked.failure ?? (isVote(fields) ? await checkVote(fields) : undefined)
-    if (failure !== undefined) return invalid(`the record is invalid: ${failure.kind}: ${failure.message}`)
-    if (fields['journal'] !== undefined) return invalid('it proves a line of the journal, not a record')
-    return { valid: true, record: fields, origin, leaf: index, size, keyId: signed.keyId }
-  }
-
-  #signedHead(checkpoint: string): SignedHead {
-    const note = parseNote(checkpoint)
-    const head = note === undefined ? undefined : parseCheckpoint(note.text)
-    if (note === undefined || head === undefined) return { reason: 'it holds no checkpoint of an audit log' }
-    const judged = judgeNote(note, head.origin, this.#keys.allAt(head.size - 1))
-    if (judged.kind === 'verified') return { head, keyId: judged.key.keyId }
-    if (judged.kind === 'bad_signature') return { reason: 'the signature of its checkpoint does not fit' }
-    const isOfOtherLeaves = judgeNote(note, head.origin, this.#keys.allAt(undefined)).kind === 'verified'
-    return {
-      reason: isOfOtherLeaves
-        ? `its checkpoint of ${head.size} leaves is signed by a key that is not trusted for them`
-        : 'its checkpoint is signed by none of the keys',
-    }
-  }
+export function nodeChecker(keys: readonly TrustedKey[], witnesses: readonly NamedKey[] = []): ProofChecker {
+  return new ProofChecker(
+    { log: KeyHistory.ofTrusted(keys), witnesses },
+    { hash: { leafHash, nodeHash }, passkeys: nodePasskeys, settle: (check) => check() },
+  )
 }
 
-function invalid(reason: string): ProofJudgement {
-  return { valid: false, reason }
+async function judge(text: string, checker: ProofChecker): Promise<ProofJudgement> {
+  const proof = readProof(text)
+  if (proof === undefined) return { valid: false, reason: NOT_A_PROOF }
+  const checked = await checker.check(proof)
+  const reason = whyNotProven(checked)
+  if (reason !== undefined) return { valid: false, reason }
+  const { fields: record = {}, index: leaf, head } = proof
+  return { valid: true, record, origin: head.origin, leaf, size: head.size, keyId: checked.keyId ?? '' }
+}
+
+export const NOT_A_PROOF = 'not a proof of the form c2sp.org/tlog-proof@v1 with a record'
+
+/** The first reason for which the record is not proven; undefined if it is. Witnesses do not count. */
+export function whyNotProven({
+  signature,
+  inclusion,
+  checkpoint,
+  vote,
+  line,
+}: CheckedProof): string | undefined {
+  if (checkpoint.state !== 'ok') return checkpoint.reason
+  if (inclusion.state !== 'ok') return inclusion.reason
+  if (line.failure !== undefined)
+    return `the record is invalid: ${line.failure.kind}: ${line.failure.message}`
+  if (vote !== undefined && vote.state !== 'ok') return `the record is invalid: bad_vote: ${vote.reason}`
+  return signature.state === 'ok' ? undefined : signature.reason
 }

@@ -1,12 +1,13 @@
 // Shows from the files of the tree that one checkpoint of a log is a prefix of another.
 
 import { nodeFileSystem } from '../../files/file-system.js'
-import type { TrustedKey } from '../../keys/public-key.js'
-import { consistencyRanges, verifyConsistency } from '../../merkle/proof.js'
-import type { Digest } from '../../merkle/tree-hash.js'
-import { type Head, parseCheckpoint } from '../../tree/checkpoint.js'
+import { type Head, parseCheckpoint } from '../../format/checkpoint.js'
+import type { Digest } from '../../format/digest.js'
+import { consistencyRanges } from '../../format/merkle-proof.js'
+import { parseNote } from '../../format/note.js'
+import type { TrustedKey } from '../../format/verifier.js'
+import { verifyConsistency } from '../../merkle/proof.js'
 import { KeyHistory } from '../../tree/key-history.js'
-import { parseNote } from '../../tree/note.js'
 import { rootsOf } from '../../tree/tree-store.js'
 import { signatureFailure } from '../verify/checkpoint-walk.js'
 

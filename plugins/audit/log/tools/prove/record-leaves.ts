@@ -2,10 +2,10 @@
 
 import { join } from 'node:path'
 import { lineBlocksOf } from '../../files/lines.js'
+import { parseJournalLine } from '../../format/journal-codec.js'
+import type { LineOf } from '../../format/journal-line.js'
 import { JOURNAL_FILE } from '../../format/paths.js'
-import { parseJournalLine } from '../../tree/journal-codec.js'
-import type { LineOf } from '../../tree/journal-line.js'
-import { coveredBy, type PlacedRange, placeRanges } from '../../tree/seal-ranges.js'
+import { coveredBy, type PlacedRange, placeRanges } from '../../format/seal-ranges.js'
 
 // More days than this are found faster by parsing every line.
 const MAX_STARTS = 4

@@ -1,12 +1,12 @@
 // Verifier keys of c2sp.org/signed-note, which tools for transparency logs take.
 
 import { AuditError, SignerKeyError } from '../../format/errors.js'
+import { isOrigin } from '../../format/journal-line.js'
+import { ED25519_TYPE } from '../../format/note.js'
+import type { NamedKey } from '../../format/vkey.js'
+import { formatVkey, parseWitnessKey } from '../../keys/note-keys.js'
 import { verifierFromLine } from '../../keys/public-key.js'
 import { readKeyLines } from '../../keys/read-keys.js'
-import { parseWitnessKey } from '../../tree/cosignature.js'
-import { isOrigin } from '../../tree/journal-line.js'
-import { ED25519_TYPE } from '../../tree/note.js'
-import { formatVkey, type NamedKey } from '../../tree/vkey.js'
 import { factsOfLog } from '../verify/journal-facts.js'
 
 /**

@@ -1,10 +1,11 @@
 // Checks single records with the keys that the log itself names.
 
-import { isVote } from '../../browser/recorded-vote.js'
+import { checkLine } from '../../format/check-line.js'
+import { shortLogId } from '../../format/record-place.js'
+import { isVote } from '../../format/recorded-vote.js'
+import { voteFailure } from '../../keys/passkeys.js'
 import { keysOfLog } from '../../keys/read-keys.js'
 import { KeyHistory } from '../../tree/key-history.js'
-import { shortLogId } from '../../tree/record-place.js'
-import { checkLine, checkVote } from '../verify/check-line.js'
 import { factsOfLog } from '../verify/journal-facts.js'
 import type { FailureKind } from '../verify/report.js'
 
@@ -30,6 +31,6 @@ export class RecordCheck {
     const logId = this.logId === undefined ? undefined : shortLogId(this.logId)
     const { failure, record } = checkLine(line, { keys: this.keys, logId, day }, leaf)
     if (failure !== undefined || record === undefined || !isVote(record)) return failure?.kind
-    return (await checkVote(record))?.kind
+    return (await voteFailure(record))?.kind
   }
 }

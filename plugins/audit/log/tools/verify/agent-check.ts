@@ -4,8 +4,9 @@
 import { createHash, type Hash } from 'node:crypto'
 import { existsSync, readdirSync } from 'node:fs'
 import { join, relative } from 'node:path'
+import { agentLog } from '../../files/daily-files.js'
 import { linesOf } from '../../files/lines.js'
-import { agentLog, dailyLog } from '../../format/paths.js'
+import { dailyLog } from '../../format/paths.js'
 import { objectIn } from '../../format/stored-record.js'
 import type { Context } from './inventory.js'
 

@@ -1,8 +1,8 @@
 // Compares the checkpoints beside the log, and heads kept elsewhere, with the tree.
 
+import { digestToBase64 } from '../../format/digest.js'
+import { signersOf } from '../../format/note.js'
 import { JOURNAL_FILE } from '../../format/paths.js'
-import { digestToBase64 } from '../../tree/journal-codec.js'
-import { signersOf } from '../../tree/note.js'
 import { type CheckpointWalk, type KeptCheckpoint, signatureFailure } from './checkpoint-walk.js'
 import type { Context } from './inventory.js'
 import type { JournalEntry } from './journal-walk.js'

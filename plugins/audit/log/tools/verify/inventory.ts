@@ -13,8 +13,8 @@ import {
   JOURNAL_FILE,
   PUBLIC_KEYS_FILE,
 } from '../../format/paths.js'
+import { HASH_BYTES, HASHES_PER_FILE, parseTreePath } from '../../format/tree-layout.js'
 import type { KeyHistory } from '../../tree/key-history.js'
-import { HASH_BYTES, HASHES_PER_FILE, parseTreePath } from '../../tree/tree-layout.js'
 import type { Findings } from './findings.js'
 import type { JournalFacts } from './journal-facts.js'
 import type { ScanPool } from './scan-pool.js'

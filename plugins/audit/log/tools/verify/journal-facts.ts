@@ -4,9 +4,9 @@
 import { join } from 'node:path'
 import { nodeFileSystem, sizeOf } from '../../files/file-system.js'
 import { lineBlocksOf } from '../../files/lines.js'
+import { parseJournalLine } from '../../format/journal-codec.js'
+import type { LineOf } from '../../format/journal-line.js'
 import { JOURNAL_FILE } from '../../format/paths.js'
-import { parseJournalLine } from '../../tree/journal-codec.js'
-import type { LineOf } from '../../tree/journal-line.js'
 import { KeyHistory } from '../../tree/key-history.js'
 
 export interface Removal {

@@ -1,7 +1,7 @@
 // Compares sealed leaves with those of the lines that are there, and names what changed. Leaves are practically unique,
 // so the sequences resynchronise at one that occurs in both.
 
-import type { Digest } from '../../merkle/tree-hash.js'
+import type { Digest } from '../../format/digest.js'
 import type { Findings } from './findings.js'
 
 const WINDOWS = [64, 1_024, 16_384, 262_144]

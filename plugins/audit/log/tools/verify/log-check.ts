@@ -1,8 +1,8 @@
 // One pass over the tree: journal lines and the ranges that they seal, compared with every signed root.
 
 import { join } from 'node:path'
+import { digestFromBase64 } from '../../format/digest.js'
 import { dailyLog, JOURNAL_FILE } from '../../format/paths.js'
-import { digestFromBase64 } from '../../tree/journal-codec.js'
 import type { CheckpointCheck } from './checkpoint-check.js'
 import { Covers } from './covers.js'
 import type { DayChecks, RangeState } from './day-checks.js'

@@ -1,21 +1,10 @@
 // The report of verification.
 
-import type { KeySpan } from '../../tree/journal-line.js'
+import type { LineFailure } from '../../format/check-line.js'
+import type { KeySpan } from '../../format/journal-line.js'
 
 export type FailureKind =
-  | 'not_json'
-  | 'not_canonical'
-  | 'bad_signature'
-  | 'unknown_key'
-  /** The key was not valid at this leaf. */
-  | 'revoked_key'
-  | 'wrong_day'
-  /** A record or journal line of another log. */
-  | 'foreign'
-  /** The sequence number is missing or malformed. */
-  | 'bad_sequence'
-  /** A vote that its passkey, or none of its reviewer, proves; a decision without the votes that it states. */
-  | 'bad_vote'
+  | LineFailure['kind']
   /** Sequence numbers before this line are missing; their records were never sealed. */
   | 'missing'
   | 'unreadable'

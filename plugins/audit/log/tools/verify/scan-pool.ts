@@ -2,10 +2,10 @@
 
 import { availableParallelism } from 'node:os'
 import { startWorker, Thread } from '@svc/core/thread'
-import { isVote } from '../../browser/recorded-vote.js'
 import { lineStartFrom } from '../../files/lines.js'
-import type { KeySpan } from '../../tree/journal-line.js'
-import { checkVote } from './check-line.js'
+import type { KeySpan } from '../../format/journal-line.js'
+import { isVote } from '../../format/recorded-vote.js'
+import { voteFailure } from '../../keys/passkeys.js'
 import { type Chunk, type ChunkResult, type ScanContext, scanChunks } from './scan-chunk.js'
 
 export interface ScanWorkerData {
@@ -85,7 +85,7 @@ function withVotes(results: readonly ChunkResult[]): Promise<ChunkResult[]> {
       const checked = await Promise.all(
         result.votes
           .filter(({ record }) => isVote(record))
-          .map(async ({ index, record }) => ({ index, failure: await checkVote(record) })),
+          .map(async ({ index, record }) => ({ index, failure: await voteFailure(record) })),
       )
       const bad = checked.flatMap(({ index, failure }) =>
         failure === undefined ? [] : [{ index, ...failure }],

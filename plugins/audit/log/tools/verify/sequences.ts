@@ -3,10 +3,10 @@
 
 import { join } from 'node:path'
 import { linesOf } from '../../files/lines.js'
+import type { LineFailure } from '../../format/check-line.js'
 import { dailyLog } from '../../format/paths.js'
+import { recordPlace } from '../../format/record-place.js'
 import { objectIn } from '../../format/stored-record.js'
-import { recordPlace } from '../../tree/record-place.js'
-import type { LineFailure } from './check-line.js'
 import type { Findings } from './findings.js'
 
 /** Consecutive numbers of one session, in the order of the log. */

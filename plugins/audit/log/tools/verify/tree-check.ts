@@ -1,9 +1,9 @@
 // Joins the hashes of ranges and journal lines and compares the roots with the signed ones. If they differ, the
 // stored leaves, if they lead to the signed root, show which ranges and lines have changed.
 
+import type { Digest } from '../../format/digest.js'
+import type { PlacedRange } from '../../format/seal-ranges.js'
 import { LeafRange, type SubtreeRoot } from '../../merkle/leaf-range.js'
-import type { Digest } from '../../merkle/tree-hash.js'
-import type { PlacedRange } from '../../tree/seal-ranges.js'
 import { storedLeaves } from '../../tree/tree-store.js'
 import type { JournalEntry } from './journal-walk.js'
 import type { ChunkResult } from './scan-chunk.js'

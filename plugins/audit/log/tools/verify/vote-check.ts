@@ -2,7 +2,7 @@
 // vote, or put in one of a passkey of their own; that shows to a reader who knows the passkeys.
 
 import { canonicalize, isJsonObject, sha256Hex } from '@svc/core/json'
-import { ADMIN, claimedProof, isVote } from '../../browser/recorded-vote.js'
+import { ADMIN, claimedProof, isVote } from '../../format/recorded-vote.js'
 import type { Findings } from './findings.js'
 
 /** A passkey, as `admin.passkeys` of a policy lists it. */

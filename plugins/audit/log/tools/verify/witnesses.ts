@@ -2,10 +2,10 @@
 // clock was set back, with the times of witnesses on both sides. A wrong clock is not tampering, so it does not change the
 // verdict.
 
+import { isBy, isPast, judgeCosignature, timeOf } from '../../format/cosignature.js'
+import type { Note } from '../../format/note.js'
 import { JOURNAL_FILE } from '../../format/paths.js'
-import { isBy, judgeCosignature, MAX_AHEAD_MS, timeOf } from '../../tree/cosignature.js'
-import type { Note } from '../../tree/note.js'
-import type { NamedKey } from '../../tree/vkey.js'
+import type { NamedKey } from '../../format/vkey.js'
 import type { KeptCheckpoint } from './checkpoint-walk.js'
 import type { Findings } from './findings.js'
 import type { ClockAgreement, ClockSetBack, CosignedHead } from './report.js'
@@ -69,7 +69,7 @@ export class CosignedHeadSearch {
           const message = `the cosignature of ${witness.name} is wrong`
           findings.fail(file, line, 'bad_signature', message)
         }
-        if (judged.kind !== 'valid' || judged.time * MS_PER_SECOND > now + MAX_AHEAD_MS) continue
+        if (judged.kind !== 'valid' || !isPast(judged.time, now)) continue
         times.push(judged.time * MS_PER_SECOND)
         by.push(witness.name)
       }

@@ -18,11 +18,11 @@ import {
 } from '../../files/file-system.js'
 import { tryLock } from '../../files/kernel-lock.js'
 import { requireLocal } from '../../files/local-file-system.js'
+import { checkpointText, type Head, parseAnyCheckpoint } from '../../format/checkpoint.js'
+import { judgeCosignature } from '../../format/cosignature.js'
 import { AuditError } from '../../format/errors.js'
-import { checkpointText, type Head, parseAnyCheckpoint } from '../../tree/checkpoint.js'
-import { judgeCosignature } from '../../tree/cosignature.js'
-import { formatNote, parseNote } from '../../tree/note.js'
-import type { NamedKey } from '../../tree/vkey.js'
+import { formatNote, parseNote } from '../../format/note.js'
+import type { NamedKey } from '../../format/vkey.js'
 
 const LOCK = '.svc-witness-lock'
 const MAX_CONFLICT_BYTES = 1_048_576

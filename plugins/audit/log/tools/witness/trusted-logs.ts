@@ -4,14 +4,15 @@
 import { readFile } from 'node:fs/promises'
 import { messageOf } from '@svc/core/json'
 import { AuditError, SignerKeyError } from '../../format/errors.js'
-import type { SignatureVerifier } from '../../keys/public-key.js'
-import { ED25519_TYPE } from '../../tree/note.js'
-import { parseVkey } from '../../tree/vkey.js'
+import { ED25519_TYPE } from '../../format/note.js'
+import type { NoteVerifier } from '../../format/verifier.js'
+import { parseVkey } from '../../format/vkey.js'
+import { verifierFromPublicKey } from '../../keys/public-key.js'
 
 export interface TrustedLog {
   /** Name of the log's keys in signature lines. */
   readonly name: string
-  readonly keys: SignatureVerifier[]
+  readonly keys: NoteVerifier[]
 }
 
 /**
@@ -33,7 +34,7 @@ export async function readTrustedLogs(path: string): Promise<Map<string, Trusted
     const entry = line.trim()
     if (entry === '' || entry.startsWith('#')) continue
     const [vkey = '', ...rest] = entry.split(' ')
-    const parsed = parseVkey(vkey, ED25519_TYPE)
+    const parsed = parseVkey(vkey, ED25519_TYPE, verifierFromPublicKey)
     if (parsed === undefined) {
       throw new SignerKeyError(
         'key_malformed',

@@ -3,20 +3,22 @@
 
 import type { Clock, Signer } from '@svc/core'
 import { type FileSystem, nodeFileSystem } from '../../files/file-system.js'
+import { type AddCheckpoint, parseAddCheckpoint } from '../../format/add-checkpoint.js'
+import { areEqual } from '../../format/digest.js'
 import { AuditError } from '../../format/errors.js'
-import { verifyConsistency } from '../../merkle/proof.js'
-import { EMPTY_ROOT } from '../../merkle/tree-hash.js'
-import { type AddCheckpoint, parseAddCheckpoint } from '../../tree/add-checkpoint.js'
-import { cosign } from '../../tree/cosignature.js'
 import {
   COSIGNATURE_TYPE,
+  ED25519_TYPE,
   formatNote,
   judgeNote,
   MAX_SIGNATURES,
   type Note,
-  noteKeyId,
-} from '../../tree/note.js'
-import { formatVkey, namedKey } from '../../tree/vkey.js'
+} from '../../format/note.js'
+import { namedKey } from '../../format/vkey.js'
+import { cosign, formatVkey } from '../../keys/note-keys.js'
+import { verifierFromPublicKey } from '../../keys/public-key.js'
+import { verifyConsistency } from '../../merkle/proof.js'
+import { EMPTY_ROOT } from '../../merkle/tree-hash.js'
 import { type Cosigned, WitnessState } from './state.js'
 import { readTrustedLogs, type TrustedLog } from './trusted-logs.js'
 
@@ -55,7 +57,11 @@ export class Witness {
       throw new AuditError('bad_config', 'the name of a witness has no space, plus sign or control character')
     }
     this.#options = options
-    this.#state = new WitnessState(dir, fileSystem, namedKey(name, COSIGNATURE_TYPE, signer.publicKey))
+    this.#state = new WitnessState(
+      dir,
+      fileSystem,
+      namedKey(name, COSIGNATURE_TYPE, verifierFromPublicKey(signer.publicKey)),
+    )
   }
 
   /** Its verifier key. */
@@ -124,9 +130,9 @@ export class Witness {
 
 /** The note with the signatures of the log's trusted keys only, and with room for the cosignature. */
 function verifiedPart({ text, signatures }: Note, { name, keys }: TrustedLog): Note {
-  const ids = keys.map((key) => Buffer.from(noteKeyId(name, key.publicKey)))
+  const ids = keys.map((key) => key.noteId(name, ED25519_TYPE))
   const own = signatures.filter((signed) => signed.name === name)
-  const first = ids.flatMap((id) => own.find(({ keyId }) => id.equals(keyId)) ?? [])
+  const first = ids.flatMap((id) => own.find(({ keyId }) => areEqual(id, keyId)) ?? [])
   return { text, signatures: first.slice(0, MAX_SIGNATURES - 1) }
 }
 

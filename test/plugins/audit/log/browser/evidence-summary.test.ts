@@ -1,4 +1,4 @@
-import { SummaryTally } from '@svc/plugin-audit/internal/log/browser/evidence-summary'
+import { SummaryTally } from '@svc/plugin-audit/internal/log/format/evidence-summary'
 import { checkEvidence, evidenceOf } from '@svc/plugin-audit/tools'
 import { expect } from 'chai'
 import { LogBuilder, signerOf } from '../../../../support/audit-log.js'

@@ -3,7 +3,7 @@ import { chmodSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'nod
 import { join } from 'node:path'
 import { inspect } from 'node:util'
 import { toBase64 } from '@svc/core/json'
-import { publicKeyLine } from '@svc/plugin-audit/internal/log/keys/public-key'
+import { publicKeyLine } from '@svc/plugin-audit/internal/log/format/verifier'
 import { generateKeyFile, LocalDevSigner, SignerKeyError, verifierFromPublicKey } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import { temporaryDir } from '../../../../support/temporary-dir.js'

@@ -1,19 +1,13 @@
 import { createHash } from 'node:crypto'
-import { LeafRange } from '@svc/plugin-audit/internal/log/merkle/leaf-range'
+import type { Digest } from '@svc/plugin-audit/internal/log/format/digest'
 import {
   consistencyRanges,
   inclusionRanges,
   type LeafSpan,
-  verifyConsistency,
-  verifyInclusion,
-} from '@svc/plugin-audit/internal/log/merkle/proof'
-import {
-  type Digest,
-  digestFromBytes,
-  digestToBytes,
-  EMPTY_ROOT,
-  leafHash,
-} from '@svc/plugin-audit/internal/log/merkle/tree-hash'
+} from '@svc/plugin-audit/internal/log/format/merkle-proof'
+import { LeafRange } from '@svc/plugin-audit/internal/log/merkle/leaf-range'
+import { verifyConsistency, verifyInclusion } from '@svc/plugin-audit/internal/log/merkle/proof'
+import { digestFromBytes, EMPTY_ROOT, leafHash } from '@svc/plugin-audit/internal/log/merkle/tree-hash'
 import { expect } from 'chai'
 import fc from 'fast-check'
 
@@ -79,7 +73,7 @@ function rootsOf(ranges: LeafSpan[], leaves: Buffer[]): Digest[] {
   return ranges.map(({ start, end }) => rangeOf(leaves.slice(start, end)).root())
 }
 
-const hex = (digest: Digest) => digestToBytes(digest).toString('hex')
+const hex = (digest: Digest) => Buffer.from(digest, 'binary').toString('hex')
 const hexes = (digests: Digest[]) => digests.map(hex)
 
 /** A size and a leaf of a tree of that size. */

@@ -1,24 +1,21 @@
 import { createHash } from 'node:crypto'
 import { canonicalize } from '@svc/core/json'
 import { encodeLock, parseLockOwner } from '@svc/plugin-audit/internal/log/files/lock-content'
-import { publicKeyLine } from '@svc/plugin-audit/internal/log/keys/public-key'
-import { hasSigned, signJson } from '@svc/plugin-audit/internal/log/keys/signed-json'
-import { alignedSubtrees } from '@svc/plugin-audit/internal/log/merkle/aligned-subtrees'
-import { EMPTY_ROOT } from '@svc/plugin-audit/internal/log/merkle/tree-hash'
-import { checkpointText, parseCheckpoint } from '@svc/plugin-audit/internal/log/tree/checkpoint'
-import {
-  digestToBase64,
-  encodeJournalLine,
-  parseJournalLine,
-} from '@svc/plugin-audit/internal/log/tree/journal-codec'
+import { checkpointText, parseCheckpoint } from '@svc/plugin-audit/internal/log/format/checkpoint'
+import { digestToBase64 } from '@svc/plugin-audit/internal/log/format/digest'
+import { encodeJournalLine, parseJournalLine } from '@svc/plugin-audit/internal/log/format/journal-codec'
 import type {
   JournalBody,
   JournalLine,
   UnsignedJournalLine,
-} from '@svc/plugin-audit/internal/log/tree/journal-line'
+} from '@svc/plugin-audit/internal/log/format/journal-line'
+import { recordPlace } from '@svc/plugin-audit/internal/log/format/record-place'
+import { parseTreePath, placeOfHash, treeFileBytes } from '@svc/plugin-audit/internal/log/format/tree-layout'
+import { publicKeyLine } from '@svc/plugin-audit/internal/log/format/verifier'
+import { hasSigned, signJson } from '@svc/plugin-audit/internal/log/keys/signed-json'
+import { alignedSubtrees } from '@svc/plugin-audit/internal/log/merkle/aligned-subtrees'
+import { EMPTY_ROOT } from '@svc/plugin-audit/internal/log/merkle/tree-hash'
 import { JournalState } from '@svc/plugin-audit/internal/log/tree/journal-state'
-import { recordPlace } from '@svc/plugin-audit/internal/log/tree/record-place'
-import { parseTreePath, placeOfHash, treeFileBytes } from '@svc/plugin-audit/internal/log/tree/tree-layout'
 import { LocalDevSigner } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 
@@ -56,7 +53,7 @@ describe('the journal format', () => {
     const made = await line(genesis, 0)
     const { sig, ...unsigned } = made
     const bytes = encodeJournalLine(made)
-    expect(bytes.toString()).to.equal(canonicalize({ ...unsigned, sig }))
+    expect(Buffer.from(bytes).toString()).to.equal(canonicalize({ ...unsigned, sig }))
     const signature = Buffer.from(sig.slice('ed25519:'.length), 'base64')
     expect(signer.verify(Buffer.from(canonicalize(unsigned)), signature)).to.equal(true)
     expect(parseJournalLine(bytes)).to.deep.equal(made)

@@ -1,5 +1,5 @@
-import { defaultOrigin, parseCheckpoint } from '@svc/plugin-audit/internal/log/tree/checkpoint'
-import { isOrigin } from '@svc/plugin-audit/internal/log/tree/journal-line'
+import { defaultOrigin, parseCheckpoint } from '@svc/plugin-audit/internal/log/format/checkpoint'
+import { isOrigin } from '@svc/plugin-audit/internal/log/format/journal-line'
 import { verifyLog } from '@svc/plugin-audit/tools'
 import { expect } from 'chai'
 import fc from 'fast-check'

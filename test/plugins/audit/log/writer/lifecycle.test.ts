@@ -1,7 +1,7 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { nodeFileSystem } from '@svc/plugin-audit/internal/log/files/file-system'
-import { publicKeyLine } from '@svc/plugin-audit/internal/log/keys/public-key'
+import { publicKeyLine } from '@svc/plugin-audit/internal/log/format/verifier'
 import { AuditBackpressureError, SvcAppender } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import sinon from 'sinon'

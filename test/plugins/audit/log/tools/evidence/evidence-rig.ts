@@ -6,11 +6,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { sha256Hex } from '@svc/core/json'
-import { readEvidence } from '@svc/plugin-audit/internal/log/browser/evidence-data'
-import { readGivenKeys } from '@svc/plugin-audit/internal/log/browser/given-keys'
-import { judgeEvidence } from '@svc/plugin-audit/internal/log/browser/judge-evidence'
-import { publicKeyLine } from '@svc/plugin-audit/internal/log/keys/public-key'
-import { parseWitnessKey } from '@svc/plugin-audit/internal/log/tree/cosignature'
+import { readGivenKeys, webChecker } from '@svc/plugin-audit/browser'
+import { readEvidence } from '@svc/plugin-audit/internal/log/format/evidence-data'
+import { judgeEvidence } from '@svc/plugin-audit/internal/log/format/judge-evidence'
+import { publicKeyLine } from '@svc/plugin-audit/internal/log/format/verifier'
+import { parseWitnessKey } from '@svc/plugin-audit/internal/log/keys/note-keys'
 import { checkEvidence, evidenceOf, type LogFilter, readKeys } from '@svc/plugin-audit/tools'
 import { expect } from 'chai'
 import { LogBuilder, signerOf } from '../../../../../support/audit-log.js'
@@ -141,7 +141,8 @@ async function findInBrowserCode({ page, keys = keyLine, witnesses = '' }: Evide
   const found: string[] = []
   for await (const { list, at, state } of judgeEvidence(
     evidence,
-    await readGivenKeys(`${keys}\n${witnesses}`),
+    webChecker(readGivenKeys(`${keys}\n${witnesses}`)),
+    sha256Hex,
   ))
     if (state !== 'ok') found.push(`${list} ${at + 1}`)
   return found.sort()

@@ -1,10 +1,11 @@
 // Lines that the holder of a log's key signs, and evidence files that prove them.
 
 import { canonicalize, toBase64 } from '@svc/core/json'
-import { inclusionRanges } from '@svc/plugin-audit/internal/log/merkle/proof'
-import { type Digest, leafHash, nodeHash } from '@svc/plugin-audit/internal/log/merkle/tree-hash'
+import type { Digest } from '@svc/plugin-audit/internal/log/format/digest'
+import { inclusionRanges } from '@svc/plugin-audit/internal/log/format/merkle-proof'
+import { proofText } from '@svc/plugin-audit/internal/log/format/proof-text'
+import { leafHash, nodeHash } from '@svc/plugin-audit/internal/log/merkle/tree-hash'
 import { evidencePage } from '@svc/plugin-audit/internal/log/tools/evidence/evidence-data'
-import { proofText } from '@svc/plugin-audit/internal/log/tools/prove/proof-text'
 import { noteOf, plainRecord, signerOf } from '../../../../../support/audit-log.js'
 import { DAY } from './evidence-rig.js'
 

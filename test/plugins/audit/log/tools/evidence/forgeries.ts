@@ -2,7 +2,7 @@
 // what has to be found; every verifier finds the same.
 
 import { sha256Hex } from '@svc/core/json'
-import { publicKeyLine } from '@svc/plugin-audit/internal/log/keys/public-key'
+import { publicKeyLine } from '@svc/plugin-audit/internal/log/format/verifier'
 import { signerOf } from '../../../../../support/audit-log.js'
 import { DAY, keyLine } from './evidence-rig.js'
 import { type Forgery, forgedLine, pageOfLines } from './forged-lines.js'

@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto'
 import { appendFileSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { publicKeyLine } from '@svc/plugin-audit/internal/log/keys/public-key'
+import { parseProof, proofText } from '@svc/plugin-audit/internal/log/format/proof-text'
+import { publicKeyLine } from '@svc/plugin-audit/internal/log/format/verifier'
 import { EMPTY_ROOT } from '@svc/plugin-audit/internal/log/merkle/tree-hash'
-import { parseProof, proofText } from '@svc/plugin-audit/internal/log/tools/prove/proof-text'
 import { LocalDevSigner, verifierFromPublicKey } from '@svc/plugin-audit/log'
 import {
   checkConsistency,

@@ -1,6 +1,6 @@
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { publicKeyLine } from '@svc/plugin-audit/internal/log/keys/public-key'
+import { publicKeyLine } from '@svc/plugin-audit/internal/log/format/verifier'
 import { followLog, type LogFilter, type MissingRecords } from '@svc/plugin-audit/tools'
 import { expect } from 'chai'
 import { LogBuilder, signerOf } from '../../../../../support/audit-log.js'

@@ -1,12 +1,14 @@
-import { parseAddCheckpoint } from '@svc/plugin-audit/internal/log/tree/add-checkpoint'
-import { cosign, judgeCosignature, timeOf } from '@svc/plugin-audit/internal/log/tree/cosignature'
+import { parseAddCheckpoint } from '@svc/plugin-audit/internal/log/format/add-checkpoint'
+import { judgeCosignature, timeOf } from '@svc/plugin-audit/internal/log/format/cosignature'
 import {
   COSIGNATURE_TYPE,
   ED25519_TYPE,
   type Note,
   parseNote,
-} from '@svc/plugin-audit/internal/log/tree/note'
-import { formatVkey, namedKey, parseVkey } from '@svc/plugin-audit/internal/log/tree/vkey'
+} from '@svc/plugin-audit/internal/log/format/note'
+import { namedKey, parseVkey } from '@svc/plugin-audit/internal/log/format/vkey'
+import { cosign, formatVkey } from '@svc/plugin-audit/internal/log/keys/note-keys'
+import { verifierFromPublicKey } from '@svc/plugin-audit/internal/log/keys/public-key'
 import { expect } from 'chai'
 import { MemoryLog, witnessSigner } from './rig.js'
 
@@ -34,7 +36,7 @@ const note = (signed: string): Note => parseNote(signed)!
 
 describe('a cosignature', () => {
   it('is accepted from a public witness on a public log', () => {
-    const remora = parseVkey(publishedKey, COSIGNATURE_TYPE)!
+    const remora = parseVkey(publishedKey, COSIGNATURE_TYPE, verifierFromPublicKey)!
     expect(judgeCosignature(note(published), remora)).to.deep.equal({ kind: 'valid', time: 0x6a122120 })
     const changed = published.replace('\n1432088532\n', '\n1432088533\n')
     expect(judgeCosignature(note(changed), remora).kind).to.equal('wrong')
@@ -42,7 +44,7 @@ describe('a cosignature', () => {
 
   it('is accepted from another public witness under a name that its published key lacks', () => {
     const spki = Buffer.from('MCowBQYDK2VwAyEApTPPKyRu6Q3PoMkeY+/sNni0biF4vnVTYRHbVNA31mY=', 'base64')
-    const key = namedKey('witness', COSIGNATURE_TYPE, spki.subarray(-32))
+    const key = namedKey('witness', COSIGNATURE_TYPE, verifierFromPublicKey(spki.subarray(-32)))
     const text =
       'developers.google.com/android/binary_transparency/google1p/0\n5\nxqaCEZhTGZUuKNA7MpSyxe1WXiiESB2p+crAyzM+Vxo=\n'
     const line =
@@ -64,11 +66,11 @@ describe('a cosignature', () => {
   it('is made and checked', async () => {
     const signer = witnessSigner(3)
     const signed = await new MemoryLog().checkpoint(3)
-    const key = namedKey('w.example', COSIGNATURE_TYPE, signer.publicKey)
+    const key = namedKey('w.example', COSIGNATURE_TYPE, verifierFromPublicKey(signer.publicKey))
     const line = cosign(note(signed).text, 'w.example', signer, 1_700_000_000_999)
     expect(judgeCosignature(note(signed + line), key)).to.deep.equal({ kind: 'valid', time: 1_700_000_000 })
     expect(judgeCosignature(note(signed), key).kind).to.equal('absent')
-    const other = namedKey('v.example', COSIGNATURE_TYPE, signer.publicKey)
+    const other = namedKey('v.example', COSIGNATURE_TYPE, verifierFromPublicKey(signer.publicKey))
     expect(judgeCosignature(note(signed + line), other).kind).to.equal('absent')
     // The time is part of what is signed.
     const bytes = Buffer.from(line.split(' ')[2]!, 'base64')
@@ -80,22 +82,22 @@ describe('a cosignature', () => {
 
 describe('a verifier key', () => {
   it('has the type 4 and the id that the specification defines, for a witness', () => {
-    const { name, key } = parseVkey(publishedKey, COSIGNATURE_TYPE)!
+    const { name, key } = parseVkey(publishedKey, COSIGNATURE_TYPE, verifierFromPublicKey)!
     expect(formatVkey(name, COSIGNATURE_TYPE, key.publicKey)).to.equal(publishedKey)
-    expect(parseVkey(publishedKey, ED25519_TYPE)).to.equal(undefined)
+    expect(parseVkey(publishedKey, ED25519_TYPE, verifierFromPublicKey)).to.equal(undefined)
     for (const wrong of [
       publishedKey.replace('da77ade7', 'da77ade8'),
       publishedKey.replace('remora', 'romora'),
       publishedKey.slice(0, -4),
       'remora.n621.de',
     ]) {
-      expect(parseVkey(wrong, COSIGNATURE_TYPE), wrong).to.equal(undefined)
+      expect(parseVkey(wrong, COSIGNATURE_TYPE, verifierFromPublicKey), wrong).to.equal(undefined)
     }
   })
 
   it('is read: the example in the specification of notes', () => {
     const vkey = 'example.com/foo+530d903a+AekyeRrm56hApGFkyQR4ZCbV54Id2LKaANYcrnKv3U2k'
-    const { name, key } = parseVkey(vkey, ED25519_TYPE)!
+    const { name, key } = parseVkey(vkey, ED25519_TYPE, verifierFromPublicKey)!
     const signed = `This is an example message.\n\n\u2014 example.com/foo Uw2QOkn8srV1yJGh2VYRlL1Tnagv1YEq6TfXppzi2ONncAlTgK7Ztg1ERYNZXsYjOBH3mFXmRKuwHjG1Yu72IneyaQM=\n`
     expect(key.verify(Buffer.from(note(signed).text), note(signed).signatures[0]!.signature)).to.equal(true)
     expect(name).to.equal('example.com/foo')

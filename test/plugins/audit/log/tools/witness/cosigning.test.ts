@@ -3,8 +3,8 @@ import { appendFileSync, cpSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import { publicKeyLine } from '@svc/plugin-audit/internal/log/keys/public-key'
-import { cosign, parseWitnessKey } from '@svc/plugin-audit/internal/log/tree/cosignature'
+import { publicKeyLine } from '@svc/plugin-audit/internal/log/format/verifier'
+import { cosign, parseWitnessKey } from '@svc/plugin-audit/internal/log/keys/note-keys'
 import {
   type AppenderConfig,
   type AppenderOptions,

@@ -3,7 +3,7 @@
 
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { publicKeyLine } from '@svc/plugin-audit/internal/log/keys/public-key'
+import { publicKeyLine } from '@svc/plugin-audit/internal/log/format/verifier'
 import { LogBuilder, signerOf } from '../../../../../../support/audit-log.js'
 
 export const REMOVED = '2026-11-15'

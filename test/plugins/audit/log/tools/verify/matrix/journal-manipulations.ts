@@ -1,7 +1,7 @@
 // Manipulations of the journal and the covers, and false statements in them by the holder of a key.
 
 import { renameSync, symlinkSync } from 'node:fs'
-import { publicKeyLine } from '@svc/plugin-audit/internal/log/keys/public-key'
+import { publicKeyLine } from '@svc/plugin-audit/internal/log/format/verifier'
 import { EARLY, first, PAST, REMOVED, second, stranger, TODAY, third } from './fixture.js'
 import type { Manipulation } from './manipulation.js'
 

@@ -10,7 +10,7 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { publicKeyLine } from '@svc/plugin-audit/internal/log/keys/public-key'
+import { publicKeyLine } from '@svc/plugin-audit/internal/log/format/verifier'
 import { readKeys, type VerifyReport, verifyLog } from '@svc/plugin-audit/tools'
 import { expect } from 'chai'
 import type { LogBuilder } from '../../../../../../support/audit-log.js'

@@ -2,7 +2,7 @@
 
 import { mkdirSync, rmSync } from 'node:fs'
 import { canonicalize, toBase64 } from '@svc/core/json'
-import { publicKeyLine } from '@svc/plugin-audit/internal/log/keys/public-key'
+import { publicKeyLine } from '@svc/plugin-audit/internal/log/format/verifier'
 import { LogBuilder } from '../../../../../../support/audit-log.js'
 import { EARLY, type Files, first, REMOVED, second, stranger, TODAY } from './fixture.js'
 import type { Manipulation } from './manipulation.js'

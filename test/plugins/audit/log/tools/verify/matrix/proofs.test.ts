@@ -4,7 +4,7 @@
 import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { checkTlogProof, type GivenKeys, readGivenKeys, readProof } from '@svc/plugin-audit/browser'
+import { type GivenKeys, readGivenKeys, readProof, webChecker } from '@svc/plugin-audit/browser'
 import { KeyHistory } from '@svc/plugin-audit/internal/log/tree/key-history'
 import { AuditError } from '@svc/plugin-audit/log'
 import { checkProof, proveRecords, verifyLog } from '@svc/plugin-audit/tools'
@@ -26,7 +26,7 @@ describe('proofs of manipulated logs', function () {
 
   async function judge(proof: string): Promise<{ inNode: boolean; inBrowser: boolean }> {
     const read = readProof(proof)
-    const checked = read && (await checkTlogProof(read, given))
+    const checked = read && (await webChecker(given).check(read))
     return { inNode: (await checkProof(proof, trusted)).valid, inBrowser: checked?.state === 'ok' }
   }
 
@@ -37,10 +37,10 @@ describe('proofs of manipulated logs', function () {
     lines = keySpans
       .map(([key, from, until]) => [key, from, until].filter((part) => part !== null).join(' '))
       .join('\n')
-    given = await readGivenKeys(lines)
-    trusted = given.logs.flatMap(({ id, from, until }) => {
-      const key = KeyHistory.of(keySpans).at(id, undefined)
-      return key === undefined ? [] : [{ ...key, leaves: [from, until] as const }]
+    given = readGivenKeys(lines)
+    trusted = given.logs.flatMap(({ keyId, leaves }) => {
+      const key = KeyHistory.of(keySpans).at(keyId, undefined)
+      return key === undefined ? [] : [{ ...key, leaves }]
     })
   })
 

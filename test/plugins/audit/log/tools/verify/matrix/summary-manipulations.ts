@@ -1,8 +1,8 @@
 // Manipulations of what a seal repeats of the lines before, by holders of a present or former key; and lines that a
 // search for bytes takes for another kind.
 
-import { publicKeyLine } from '@svc/plugin-audit/internal/log/keys/public-key'
-import type { JournalBody, KeySpan, SealBody } from '@svc/plugin-audit/internal/log/tree/journal-line'
+import type { JournalBody, KeySpan, SealBody } from '@svc/plugin-audit/internal/log/format/journal-line'
+import { publicKeyLine } from '@svc/plugin-audit/internal/log/format/verifier'
 import { type LogBuilder, signerOf } from '../../../../../../support/audit-log.js'
 import { EARLY, first, PAST, REMOVED, second, stranger, TODAY, third } from './fixture.js'
 import type { Manipulation } from './manipulation.js'

@@ -1,7 +1,7 @@
 // Manipulations of signatures for which a later checkpoint vouches, and of those for which none does.
 
 import { mkdirSync, rmSync } from 'node:fs'
-import { publicKeyLine } from '@svc/plugin-audit/internal/log/keys/public-key'
+import { publicKeyLine } from '@svc/plugin-audit/internal/log/format/verifier'
 import { LeafRange } from '@svc/plugin-audit/internal/log/merkle/leaf-range'
 import { leafHash } from '@svc/plugin-audit/internal/log/merkle/tree-hash'
 import { LogBuilder } from '../../../../../../support/audit-log.js'

@@ -1,8 +1,7 @@
 // The signed text of a checkpoint (c2sp.org/tlog-checkpoint): origin, size and root, no extension lines. The origin is
 // also the name of the key.
 
-import type { Digest } from '../merkle/tree-hash.js'
-import { digestFromBase64, digestToBase64 } from './journal-codec.js'
+import { type Digest, digestFromBase64, digestToBase64 } from './digest.js'
 import { isOrigin } from './journal-line.js'
 
 const COUNT = /^(?:0|[1-9]\d{0,15})$/

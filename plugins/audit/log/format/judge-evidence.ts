@@ -1,11 +1,9 @@
 // Judges the proofs of an evidence file one after the other: each by itself, then among the others.
 
-import { hexOf, sha256, textBytes } from './bytes.js'
+import { type CheckedProof, type ProofChecker, type ReadProof, readProof } from './check-proof.js'
 import { type CheckResult, confirmed, notChecked, refuted, worstOf } from './check-result.js'
-import { type CheckedProof, checkTlogProof, type ReadProof, readProof } from './check-tlog-proof.js'
 import type { Evidence } from './evidence-data.js'
 import { definitionIn, type EvidenceList, EvidenceRules, evidenceLists } from './evidence-rules.js'
-import type { GivenKeys } from './given-keys.js'
 
 export interface JudgedProof {
   readonly list: EvidenceList
@@ -19,9 +17,11 @@ export interface JudgedProof {
   readonly place: CheckResult
 }
 
+/** @param sha256Hex of a text, in hexadecimal. */
 export async function* judgeEvidence(
   evidence: Evidence,
-  keys: GivenKeys,
+  checker: ProofChecker,
+  sha256Hex: (text: string) => string,
 ): AsyncGenerator<JudgedProof, void, void> {
   const rules = new EvidenceRules(evidence.filter)
   for (const list of evidenceLists) {
@@ -32,24 +32,24 @@ export async function* judgeEvidence(
         yield { list, at, state: 'failed', proof, checked: undefined, place }
         continue
       }
-      const checked = await checkTlogProof(proof, keys)
-      const place = await placeOf(rules, list, proof, checked)
+      const checked = await checker.check(proof)
+      const place = placeOf(rules, list, proof, checked, sha256Hex)
       yield { list, at, state: worstOf([checked, place]), proof, checked, place }
     }
   }
 }
 
-async function placeOf(
+function placeOf(
   rules: EvidenceRules,
   list: EvidenceList,
-  { leaf, record = {}, checkpoint: { origin } }: ReadProof,
+  { index: leaf, fields: record = {}, head: { origin } }: ReadProof,
   { signature, inclusion, checkpoint, vote }: CheckedProof,
-): Promise<CheckResult> {
+  sha256Hex: (text: string) => string,
+): CheckResult {
   if (worstOf([signature, inclusion, checkpoint, ...(vote ? [vote] : [])]) !== 'ok')
     return notChecked('it is not proven by itself')
   const definition = definitionIn(record)
-  const hash = definition && hexOf(await sha256(textBytes(definition.text)))
-  const error = rules.errorOf(list, { origin, leaf, record }, hash)
+  const error = rules.errorOf(list, { origin, leaf, record }, definition && sha256Hex(definition.text))
   if (error !== undefined) return refuted(error)
   return confirmed(list === 'records' ? 'once, and of the selection' : 'a record names its definition')
 }

@@ -1,9 +1,9 @@
 // The summary of an evidence file, counted from its records: who called, what was decided, who approved, which versions, what
 // is missing, and which witnesses cosigned.
 
-import { utcDayOf } from '../format/day.js'
-import { recordPlace } from '../tree/record-place.js'
 import { callerNameIn } from './caller-name.js'
+import { utcDayOf } from './day.js'
+import { recordPlace } from './record-place.js'
 
 type SummarizedRecord = Readonly<Record<string, unknown>>
 

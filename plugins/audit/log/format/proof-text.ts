@@ -1,9 +1,8 @@
 // The text form of an inclusion proof, c2sp.org/tlog-proof@v1: the record as the extra part, its index, the path
 // to the root, and the signed checkpoint with that root.
 
-import { parseBase64, toBase64 } from '@svc/core/json'
-import { type Digest, digestToBytes } from '../../merkle/tree-hash.js'
-import { digestFromBase64 } from '../../tree/journal-codec.js'
+import { parseBase64, toBase64 } from '@svc/core/json/portable'
+import { type Digest, digestFromBase64, digestToBase64 } from './digest.js'
 
 const VERSION = 'c2sp.org/tlog-proof@v1'
 const INDEX = /^index (0|[1-9]\d{0,15})$/
@@ -20,7 +19,7 @@ export interface Proof {
 }
 
 export function proofText({ record, index, path, checkpoint }: Proof): string {
-  const hashes = path.map((digest) => toBase64(digestToBytes(digest)))
+  const hashes = path.map(digestToBase64)
   return `${[VERSION, `extra ${toBase64(record)}`, `index ${index}`, ...hashes].join('\n')}\n\n${checkpoint}`
 }
 

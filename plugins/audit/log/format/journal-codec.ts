@@ -1,17 +1,16 @@
 // Encodes and parses journal lines. A stored line is the canonical JSON of the line with `sig`.
 
-import { CanonicalJsonError, canonicalize, parseJsonObject, toBase64 } from '@svc/core/json'
-import { lineText } from '../format/stored-record.js'
-import { type Digest, digestToBytes } from '../merkle/tree-hash.js'
+import { canonicalize, parseJsonObject } from '@svc/core/json/portable'
+import { utf8Bytes } from './digest.js'
 import {
   isDay,
-  isDigest,
   isInstant,
   isJournalLine,
   type JournalLine,
   type LineOf,
   type SealRange,
 } from './journal-line.js'
+import { canonicalText, lineText } from './stored-record.js'
 
 const COUNT = '(?:0|[1-9]\\d{0,14})'
 const RANGE = `\\["\\d{4}-\\d\\d-\\d\\d",${COUNT},${COUNT},${COUNT}\\]`
@@ -34,18 +33,13 @@ const PLAIN_SEAL = new RegExp(
  * Parses a stored line without its newline; undefined unless it is a well-formed journal line in canonical form. Its
  * signature is not checked.
  */
-export function parseJournalLine(bytes: Buffer): JournalLine | undefined {
-  const seal = parsePlainSeal(bytes.toString('latin1'))
-  if (seal !== undefined) return seal
+export function parseJournalLine(bytes: Uint8Array): JournalLine | undefined {
   const text = lineText(bytes)
-  const value = text === undefined ? undefined : parseJsonObject(text)
-  if (value === undefined || !isJournalLine(value)) return undefined
-  try {
-    return canonicalize(value) === text ? value : undefined
-  } catch (error) {
-    if (error instanceof CanonicalJsonError) return undefined
-    throw error
-  }
+  if (text === undefined) return undefined
+  const seal = parsePlainSeal(text)
+  if (seal !== undefined) return seal
+  const value = parseJsonObject(text)
+  return value !== undefined && isJournalLine(value) && canonicalText(value) === text ? value : undefined
 }
 
 function parsePlainSeal(text: string): LineOf<'seal'> | undefined {
@@ -59,15 +53,6 @@ function parsePlainSeal(text: string): LineOf<'seal'> | undefined {
 }
 
 /** The stored line without its newline. */
-export function encodeJournalLine(line: JournalLine): Buffer {
-  return Buffer.from(canonicalize(line))
-}
-
-export function digestToBase64(digest: Digest): string {
-  return toBase64(digestToBytes(digest))
-}
-
-/** Undefined unless `text` is the strict base64 of 32 bytes. */
-export function digestFromBase64(text: string): Digest | undefined {
-  return isDigest(text) ? atob(text) : undefined
+export function encodeJournalLine(line: JournalLine): Uint8Array {
+  return utf8Bytes(canonicalize(line))
 }

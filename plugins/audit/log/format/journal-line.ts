@@ -1,10 +1,9 @@
 // The lines of `audit.journal`: their members, and the types of these. Each line is a leaf of the log's tree and states
 // what the tree holds before it.
 
-import { isJsonObject } from '@svc/core/json'
-import { dayOfInstant } from '../format/day.js'
-import { SignerKeyError } from '../format/errors.js'
-import { verifierFromLine } from '../keys/public-key.js'
+import { isJsonObject } from '@svc/core/json/portable'
+import { dayOfInstant } from './day.js'
+import { isKeyId, parsePublicKeyLine } from './verifier.js'
 
 /** `[day, start, end, lines]`: the bytes `[start, end)` of a day's log, which are `lines` whole lines. */
 export type SealRange = readonly [day: string, start: number, end: number, lines: number]
@@ -23,7 +22,6 @@ type Check<T> = (value: unknown) => value is T
 type Valued<C> = C extends Check<infer T> ? T : never
 
 const LOG_ID = /^[0-9a-f]{32}$/
-const KEY_ID = /^ed25519:[0-9a-f]{64}$/
 /**
  * A checkpoint's origin, which is also its key's name: no space, no plus sign, no control character. It has a dot, so
  * no other line of a note is like it.
@@ -40,10 +38,8 @@ const isText = (pattern: RegExp): Check<string> => {
 }
 /** Whether `value` can be the origin of a log. */
 export const isOrigin = isText(ORIGIN)
-/** Whether `value` has the form of the id of a public key. */
-export const isKeyId = isText(KEY_ID)
 /** Whether `value` is the strict base64 of 32 bytes. */
-export const isDigest = isText(DIGEST)
+const isDigest = isText(DIGEST)
 // A log has many journal lines a day.
 let lastDay = ''
 export const isDay: Check<string> = (value): value is string => {
@@ -63,16 +59,8 @@ const isRetention: Check<number> = (value): value is number => typeof value === 
 const isOne: Check<1> = (value) => value === 1
 const isString: Check<string> = (value) => typeof value === 'string'
 /** `ed25519:<base64>`. */
-const isPublicKey: Check<string> = (value): value is string => {
-  if (typeof value !== 'string') return false
-  try {
-    verifierFromLine(value)
-    return true
-  } catch (error) {
-    if (error instanceof SignerKeyError) return false
-    throw error
-  }
-}
+const isPublicKey: Check<string> = (value): value is string =>
+  typeof value === 'string' && parsePublicKeyLine(value) !== undefined
 /** Whether `value` is the head of a parent. */
 export const isParent: Check<ParentHead> = (value): value is ParentHead => {
   return isJsonObject(value) && isOrigin(value['origin']) && isCount(value['size']) && isDigest(value['root'])

@@ -1,11 +1,9 @@
 // Signed notes of c2sp.org/signed-note: text, an empty line, one line per signature.
 
-import { hash } from 'node:crypto'
-import type { Signer } from '@svc/core'
-import { parseBase64, toBase64 } from '@svc/core/json'
-import { SIGNATURE_BYTES } from '../keys/ed25519.js'
-import type { SignatureVerifier } from '../keys/public-key.js'
-import { signatureOf } from '../keys/signed-json.js'
+import { parseBase64, toBase64 } from '@svc/core/json/portable'
+import { areEqual, concatBytes, utf8Bytes } from './digest.js'
+import { SIGNATURE_BYTES } from './key-sizes.js'
+import type { NoteVerifier } from './verifier.js'
 
 const KEY_ID_BYTES = 4
 /** Signature types of signed-note: of a log's own key, and of a witness's cosignatures. */
@@ -33,44 +31,22 @@ export interface Note {
 }
 
 export type NoteJudgement =
-  | { readonly kind: 'verified'; readonly key: SignatureVerifier }
+  | { readonly kind: 'verified'; readonly key: NoteVerifier }
   | { readonly kind: 'unknown_key' }
-  | { readonly kind: 'bad_signature'; readonly key: SignatureVerifier }
+  | { readonly kind: 'bad_signature'; readonly key: NoteVerifier }
 
-/** A signer with a public key, from which the note's key id is derived. */
-export type NoteSigner = Signer & { readonly publicKey: Uint8Array }
-
-export function canSignNotes(signer: Signer): signer is NoteSigner {
-  return signer.publicKey !== undefined
+/** What a note's key id is the start of the SHA-256 of: `name || 0x0A || type || public key`, signed-note "Signatures". */
+export function noteKeyIdInput(name: string, publicKey: Uint8Array, type: number): Uint8Array {
+  return concatBytes(utf8Bytes(`${name}\n`), Uint8Array.of(type), publicKey)
 }
 
-/** `SHA-256(name || 0x0A || type || public key)[:4]`, signed-note "Signatures". */
-export function noteKeyId(
-  name: string,
-  publicKey: Uint8Array,
-  type: SignatureType = ED25519_TYPE,
-): Uint8Array {
-  const preimage = Buffer.concat([Buffer.from(`${name}\n`), Buffer.of(type), publicKey])
-  return Buffer.from(hash('sha256', preimage, 'hex'), 'hex').subarray(0, KEY_ID_BYTES)
-}
-
-/**
- * The note of `text`, which ends in a newline, signed by each of `signers` under `name`.
- *
- * @throws {AuditError} `signer_failed`.
- */
-export async function signNote(text: string, name: string, signers: readonly NoteSigner[]): Promise<string> {
-  const lines: string[] = []
-  for (const signer of signers) {
-    lines.push(
-      signatureLine(name, noteKeyId(name, signer.publicKey), await signatureOf(Buffer.from(text), signer)),
-    )
-  }
-  return `${text}\n${lines.join('')}`
+/** The key id from its SHA-256. */
+export function noteKeyIdIn(sha256: Uint8Array): Uint8Array {
+  return sha256.subarray(0, KEY_ID_BYTES)
 }
 
 export function signatureLine(name: string, keyId: Uint8Array, signature: Uint8Array): string {
-  return `${DASH}${name} ${toBase64(Buffer.concat([keyId, signature]))}\n`
+  return `${DASH}${name} ${toBase64(concatBytes(keyId, signature))}\n`
 }
 
 /** The text of the note without repeated signatures, and with the last ones if a reader would refuse their number. */
@@ -104,7 +80,7 @@ export function parseSignature(line: string): NoteSignature | undefined {
  * Ids of the keys among `keys` that should have signed the note under `name`. The signatures are not checked; empty if
  * one of them cannot be a signature.
  */
-export function signersOf(note: Note, name: string, keys: readonly SignatureVerifier[]): string[] {
+export function signersOf(note: Note, name: string, keys: readonly NoteVerifier[]): string[] {
   const ids: string[] = []
   for (const signed of note.signatures) {
     const key = keyOf(signed, name, keys)
@@ -118,29 +94,14 @@ export function signersOf(note: Note, name: string, keys: readonly SignatureVeri
 function keyOf(
   { name: signedAs, keyId }: NoteSignature,
   name: string,
-  keys: readonly SignatureVerifier[],
-): SignatureVerifier | undefined {
+  keys: readonly NoteVerifier[],
+): NoteVerifier | undefined {
   if (signedAs !== name) return undefined
-  return keys.find((key) => Buffer.compare(idUnder(name, key), keyId) === 0)
-}
-
-// A log has one name and few keys, and a key may have to be compared with the signatures of millions of notes.
-const idsOfKeys = new WeakMap<SignatureVerifier, { readonly name: string; readonly id: Uint8Array }>()
-
-function idUnder(name: string, key: SignatureVerifier): Uint8Array {
-  const known = idsOfKeys.get(key)
-  if (known?.name === name) return known.id
-  const id = noteKeyId(name, key.publicKey)
-  idsOfKeys.set(key, { name, id })
-  return id
+  return keys.find((key) => areEqual(key.noteId(name, ED25519_TYPE), keyId))
 }
 
 /** Whether one of `keys` has signed the note under `name`; false if there is no note. */
-export function isVerified(
-  note: Note | undefined,
-  name: string,
-  keys: readonly SignatureVerifier[],
-): boolean {
+export function isVerified(note: Note | undefined, name: string, keys: readonly NoteVerifier[]): boolean {
   return note !== undefined && judgeNote(note, name, keys).kind === 'verified'
 }
 
@@ -148,9 +109,9 @@ export function isVerified(
  * Verifies the signature of a note under `name`. As signed-note requires, signatures of other names and keys are
  * ignored, and a failing signature of a known key makes the note invalid.
  */
-export function judgeNote(note: Note, name: string, keys: readonly SignatureVerifier[]): NoteJudgement {
-  const message = Buffer.from(note.text)
-  let verified: SignatureVerifier | undefined
+export function judgeNote(note: Note, name: string, keys: readonly NoteVerifier[]): NoteJudgement {
+  const message = utf8Bytes(note.text)
+  let verified: NoteVerifier | undefined
   for (const signed of note.signatures) {
     const key = keyOf(signed, name, keys)
     if (key === undefined) continue

@@ -1,32 +1,31 @@
 // Checks one stored line by itself: canonical JSON, of its file's day, signed by a known key.
 
-import { CanonicalJsonError, canonicalize, parseBase64, parseJsonObject } from '@svc/core/json'
-import { assertionError, nonceError } from '@svc/core/passkey'
-import { type ClaimedProof, claimedProof } from '../../browser/recorded-vote.js'
-import { utcDayOf } from '../../format/day.js'
-import { lineText } from '../../format/stored-record.js'
-import { SIGNATURE_BYTES } from '../../keys/ed25519.js'
-import { isKeyId } from '../../tree/journal-line.js'
-import type { KeyHistory } from '../../tree/key-history.js'
-import type { FailureKind } from './report.js'
+import { parseJsonObject } from '@svc/core/json/portable'
+import { utcDayOf } from './day.js'
+import { canonicalText, lineText } from './stored-record.js'
+import { isKeyId, type LeafKeys, signatureIn } from './verifier.js'
 
 export interface LineFailure {
-  readonly kind: FailureKind
+  readonly kind:
+    | 'not_json'
+    | 'not_canonical'
+    | 'bad_signature'
+    | 'unknown_key'
+    /** The key was not valid at this leaf. */
+    | 'revoked_key'
+    | 'wrong_day'
+    /** A record or journal line of another log. */
+    | 'foreign'
+    /** The sequence number is missing or malformed. */
+    | 'bad_sequence'
+    /** A vote that its passkey, or none of its reviewer, proves; a decision without the votes that it states. */
+    | 'bad_vote'
   readonly message: string
 }
 
-const PREFIX = 'ed25519:'
-const SIGNATURE_TEXT = Math.ceil(SIGNATURE_BYTES / 3) * 4
-const COMMA = 0x2c
-
-// One message and one signature are checked at a time. Allocating memory for each of millions would cost a tenth
-// of the check, mostly in garbage collection.
-let messageSpace = Buffer.allocUnsafeSlow(16_384)
-const signatureSpace = Buffer.allocUnsafeSlow(SIGNATURE_BYTES)
-
 /** The expected context of a line. */
 export interface LineContext {
-  readonly keys: KeyHistory
+  readonly keys: LeafKeys
   /** Day of the file; undefined for a line outside daily files. */
   readonly day?: string | undefined
   /** First digits of the log's id; undefined for a log without one. */
@@ -46,27 +45,11 @@ export function checkLine(bytes: Uint8Array, context: LineContext, leaf: number 
   if (text === undefined) return { failure: { kind: 'not_json', message: 'not UTF-8' } }
   const record = parseJsonObject(text)
   if (record === undefined) return { failure: { kind: 'not_json', message: 'not a JSON object' } }
-  return {
-    record,
-    failure: checkSigned(bytes, text, record, context, leaf) ?? checkPlace(record, context),
-  }
+  return { record, failure: checkSigned(text, record, context, leaf) ?? checkPlace(record, context) }
 }
 
-/** An attacker with the key of the log can sign another vote, but not with the reviewer's passkey. */
-export async function checkVote(record: Readonly<Record<string, unknown>>): Promise<LineFailure | undefined> {
-  const claimed = claimedProof(record)
-  if (claimed === undefined) return undefined
-  const message = 'error' in claimed ? claimed.error : await proofError(claimed)
-  return message === undefined ? undefined : { kind: 'bad_vote', message }
-}
-
-async function proofError({ vote, assertion, at, roles }: ClaimedProof): Promise<string | undefined> {
-  return nonceError(vote.nonce, at, roles) ?? (await assertionError(vote, assertion))
-}
-
-/** The holder of the key can sign bytes that are not canonical, which two parsers may read differently. */
+/** The holder of the key can sign text that is not canonical, which two parsers may read differently. */
 function checkSigned(
-  bytes: Uint8Array,
   text: string,
   record: Record<string, unknown>,
   context: LineContext,
@@ -74,35 +57,30 @@ function checkSigned(
 ): LineFailure | undefined {
   const { sig } = record
   if (typeof sig !== 'string') return { kind: 'bad_signature', message: 'no signature' }
-  if (!isCanonical(record, text))
+  if (canonicalText(record) !== text)
     return { kind: 'not_canonical', message: 'not the canonical JSON of itself (RFC 8785)' }
-  const signature = signatureBytes(sig)
+  const signature = signatureIn(sig)
   if (signature === undefined) return { kind: 'bad_signature', message: 'sig is not ed25519:<base64>' }
-  return checkSignature(cutSignature(bytes, sig), signature, record, context, leaf)
+  return checkSignature(signedBytes(text, sig), signature, record, context, leaf)
 }
 
-/** The bytes of a canonical line around its signature. */
-function cutSignature(bytes: Uint8Array, sig: string): Uint8Array {
-  const line = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+// One message is checked at a time. Allocating memory for each of millions would cost a tenth of the check, mostly in
+// garbage collection.
+let space = new Uint8Array(16_384)
+const utf8 = new TextEncoder()
+const BYTES_PER_UNIT = 3
+
+/** The bytes of a canonical line around its signature, valid until the next call. */
+function signedBytes(text: string, sig: string): Uint8Array {
   const member = `"sig":"${sig}"`
-  const start = line.indexOf(member)
+  const start = text.indexOf(member)
   const end = start + member.length
   // Removes the comma before it, or the one after if it is the first member.
-  const isFirst = line[start - 1] !== COMMA
-  const [head, tail] = isFirst ? [start, line[end] === COMMA ? end + 1 : end] : [start - 1, end]
-  if (messageSpace.length < line.length) messageSpace = Buffer.allocUnsafeSlow(2 * line.length)
-  line.copy(messageSpace, 0, 0, head)
-  const length = head + line.copy(messageSpace, head, tail)
-  return messageSpace.subarray(0, length)
-}
-
-function isCanonical(record: Record<string, unknown>, text: string): boolean {
-  try {
-    return canonicalize(record) === text
-  } catch (error) {
-    if (error instanceof CanonicalJsonError) return false
-    throw error
-  }
+  const isFirst = text[start - 1] !== ','
+  const [head, tail] = isFirst ? [start, text[end] === ',' ? end + 1 : end] : [start - 1, end]
+  if (space.length < BYTES_PER_UNIT * text.length) space = new Uint8Array(2 * BYTES_PER_UNIT * text.length)
+  const { written } = utf8.encodeInto(text.slice(0, head) + text.slice(tail), space)
+  return space.subarray(0, written)
 }
 
 function checkSignature(
@@ -128,15 +106,6 @@ function checkSignature(
   return key.verify(message, signature)
     ? undefined
     : { kind: 'bad_signature', message: `the signature does not fit key ${shown(keyId)}` }
-}
-
-function signatureBytes(sig: string): Uint8Array | undefined {
-  if (!sig.startsWith(PREFIX)) return undefined
-  const text = sig.slice(PREFIX.length)
-  if (text.length !== SIGNATURE_TEXT) return parseBase64(text)
-  // A lenient decoding does not encode to the same text.
-  signatureSpace.write(text, 'base64')
-  return signatureSpace.toString('base64') === text ? signatureSpace : undefined
 }
 
 function checkPlace(

@@ -1,8 +1,7 @@
 // The body of an add-checkpoint request (c2sp.org/tlog-witness).
 
-import type { Digest } from '../merkle/tree-hash.js'
 import { type Head, parseAnyCheckpoint, parseTreeSize } from './checkpoint.js'
-import { digestFromBase64, digestToBase64 } from './journal-codec.js'
+import { type Digest, digestFromBase64, digestToBase64 } from './digest.js'
 import { type Note, parseNote } from './note.js'
 
 const MAX_PROOF_LINES = 63

@@ -1,7 +1,7 @@
 // The data of an evidence file: canonical JSON without the characters that could end it or that a browser reads as others.
 
-import { isSelection, type Selection } from '../format/selection.js'
-import { canonicalText } from './canonical.js'
+import { isSelection, type Selection } from './selection.js'
+import { canonicalText } from './stored-record.js'
 
 export interface Evidence {
   /** Version of this format. */

@@ -1,9 +1,9 @@
 // The rules for all records of an evidence file together, once each is proven by itself.
 
-import { utcDayOf } from '../format/day.js'
-import { isEnvelope, type SignedEnvelope } from '../format/envelope.js'
-import { type Selection, selectionRule } from '../format/selection.js'
-import { recordPlace } from '../tree/record-place.js'
+import { utcDayOf } from './day.js'
+import { isEnvelope, type SignedEnvelope } from './envelope.js'
+import { recordPlace } from './record-place.js'
+import { type Selection, selectionRule } from './selection.js'
 
 export const evidenceLists = ['records', 'definitions'] as const
 export type EvidenceList = (typeof evidenceLists)[number]

@@ -1,6 +1,7 @@
 // Reads from the record of a vote on an approval what a passkey has signed. An attacker with the key of the log can sign
 // another vote, but not with the reviewer's passkey.
 
+import { isJsonObject } from '@svc/core/json/portable'
 import type { PasskeyAssertion, SignedVote } from '@svc/core/passkey'
 
 type Json = Readonly<Record<string, unknown>>
@@ -24,12 +25,12 @@ export function isVote({ tool }: Json): boolean {
 /** The proof that the vote claims to have, or why it cannot be one; undefined if it claims none. */
 export function claimedProof(record: Json): ClaimedProof | { readonly error: string } | undefined {
   const { event } = record
-  if (!isObject(event)) return undefined
+  if (!isJsonObject(event)) return undefined
   const { passkey, proof, vote, comment = null, reviewer, fingerprint } = event
   const isLate = record['error'] !== undefined && record['error'] !== null
   if (isLate !== (proof === 'late')) return { error: 'the vote came too late, or it did not' }
   if (passkey === undefined && proof !== 'passkey') return undefined
-  if (!isObject(passkey) || proof !== 'passkey')
+  if (!isJsonObject(passkey) || proof !== 'passkey')
     return { error: 'the vote and its passkey do not belong together' }
   const { nonce, ...assertion } = passkey
   if (!isSaidOf(record, { vote, comment, reviewer }))
@@ -37,15 +38,15 @@ export function claimedProof(record: Json): ClaimedProof | { readonly error: str
   const { escalation_id: escalation, input_sha256, log_id = null, ts, principal } = record
   const signed = { escalation, fingerprint, input_sha256, vote, comment, reviewer, log_id, nonce }
   if (!isSignedVote(signed) || !isAssertion(assertion)) return { error: 'members of the vote are missing' }
-  const roles = isObject(principal) ? (principal['roles'] ?? []) : []
+  const roles = isJsonObject(principal) ? (principal['roles'] ?? []) : []
   if (!areTexts(roles)) return { error: 'the roles are not a list of names' }
   return { vote: signed, assertion, at: Date.parse(String(ts).replace(',', '.')), roles }
 }
 
 /** Whether decision, details and person of the record are those of the vote. */
 function isSaidOf({ policy, findings, principal }: Json, { vote, comment, reviewer }: Json): boolean {
-  if (!isObject(policy) || policy['decision'] !== (vote === 'approve' ? 'allow' : 'deny')) return false
-  const user = isObject(principal) ? principal['user'] : undefined
+  if (!isJsonObject(policy) || policy['decision'] !== (vote === 'approve' ? 'allow' : 'deny')) return false
+  const user = isJsonObject(principal) ? principal['user'] : undefined
   const isOfUser =
     user === undefined
       ? reviewer === ADMIN
@@ -53,7 +54,7 @@ function isSaidOf({ policy, findings, principal }: Json, { vote, comment, review
   const by = user === undefined ? ` by ${ADMIN}` : ''
   const detail = `${vote}${by}${comment === null ? '' : `: ${comment}`}`
   const all: unknown[] = Array.isArray(findings) ? findings : []
-  return isOfUser && all.length > 0 && all.every((one) => isObject(one) && one['detail'] === detail)
+  return isOfUser && all.length > 0 && all.every((one) => isJsonObject(one) && one['detail'] === detail)
 }
 
 function isSignedVote(given: Json): given is Json & SignedVote {
@@ -73,8 +74,4 @@ function isAssertion(given: Json): given is Json & PasskeyAssertion {
 
 function areTexts(given: unknown): given is readonly string[] {
   return Array.isArray(given) && given.every((one) => typeof one === 'string')
-}
-
-function isObject(value: unknown): value is Json {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
