@@ -192,7 +192,6 @@ export {
   registerPlugin,
   type SectionsOf,
 } from './plugin/plugin.js'
-export type { ChangeEffect, ComparedPolicies, PolicyChange } from './plugin/policy-change.js'
 export {
   type ConfiguredRule,
   type DenyRule,

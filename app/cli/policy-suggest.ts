@@ -54,8 +54,11 @@ async function suggest(file: string, options: SuggestOptions, io: CliIo, env: En
     minDays,
   })
   for (const { dir, verification } of logs) io.err(`log      ${dir}: ${verification}\n`)
-  const { learned, days, edits, newCallers } = suggestion
-  io.err(`learned  from ${learned} calls in ${Math.floor(days)} days: ${edits} edits, which only narrow\n`)
+  const { learned, days, edits, newCallers, unknown } = suggestion
+  io.err(
+    `learned  from ${learned} calls in ${Math.floor(days)} days: ${edits} edits, by which no known call gains\n`,
+  )
+  for (const { subject, detail } of unknown) io.err(`unknown  ${visibleInLine(`${subject}: ${detail}`)}\n`)
   for (const { caller, first, calls, ownTools } of newCallers) {
     const own = ownTools.length === 0 ? '' : `, alone in using ${ownTools.join(', ')}`
     io.err(`new      ${visibleInLine(`${caller} since ${first.slice(0, 10)}, ${calls} calls${own}`)}\n`)

@@ -12,7 +12,7 @@ const MAX_ARGUMENTS = 16_384
 
 export const callerSchema = z.object({
   tenant: z.string(),
-  kind: z.enum(['anyone', 'user', 'user_id', 'role', 'agent']),
+  kind: z.enum(['anyone', 'user', 'user_id', 'role', 'agent', 'node']),
   name: z.string(),
 })
 

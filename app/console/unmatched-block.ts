@@ -45,7 +45,9 @@ export async function unmatchedBlock(
       const routes = await activity.routes(request)
       const glob = globOf(foldName(pattern))
       const isMeant = (name: string) => name !== '' && globMatches(glob, foldName(name))
-      const people = named.filter(({ kind }) => kind !== 'role' && kind !== 'anyone').map(({ name }) => name)
+      const people = named
+        .filter(({ kind }) => kind !== 'role' && kind !== 'node' && kind !== 'anyone')
+        .map(({ name }) => name)
       if ([...people, ...routes.map(({ caller }) => caller)].some(isMeant)) return undefined
       if (named.some(({ kind, name }) => kind === 'role' && isMeant(name)))
         return 'this is the name of a role; blocks are of users, subjects and clients'

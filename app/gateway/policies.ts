@@ -18,9 +18,6 @@ interface InForce {
   readonly shadow: GatewayShadow | undefined
 }
 
-/** Characters of a policy that is compared: calls wait meanwhile, half a second for one of this size. */
-const MAX_COMPARED = 16_384
-
 export class Policies {
   #builder: GatewayBuilder
   #calls: CallMetrics | undefined
@@ -152,14 +149,9 @@ export class Policies {
 
   /** The comparison decides nothing, so that its error does not refuse the policy. */
   async #summaryOf(old: Policy, policy: Policy): Promise<Partial<ChangeSummary>> {
-    const texts = [...old.texts, ...policy.texts]
-    if (texts.some(({ length }) => length > MAX_COMPARED)) {
-      const what = '? the policies are too large to be compared here; run npx svc-sdk policy diff'
-      return { gains: null, changes: [what] }
-    }
     try {
       const { summarizeChanges } = await import('../policy-diff/summary.js')
-      return summarizeChanges(old, policy)
+      return await summarizeChanges(old, policy, this.#builder.placeOf(policy.host))
     } catch (err) {
       this.#builder.logger.error({ err }, 'the new policy was not compared with the old one')
       return {}

@@ -1,4 +1,5 @@
-// A call as its record states it. What the record leaves out throws `Unrecorded` when a stage reads it.
+// A call as its record states it, and a call of which only the names are known. What is not known throws `Unrecorded` when
+// a stage reads it.
 import type { IncomingHttpHeaders } from 'node:http'
 import {
   type CallAgent,
@@ -9,6 +10,7 @@ import {
   type RequestKind,
   recordedCall,
   requestReference,
+  type TrustedCaller,
   trustedCaller,
   Unrecorded,
 } from '@svc/core'
@@ -21,7 +23,7 @@ import { recordedKind } from '@svc/plugin-audit/tools'
 import { unsentCall } from './unsent-call.js'
 
 /** Marks a pseudonym, so that the text with it is not the one that was judged. */
-const PSEUDONYM = 'hmac-sha256:'
+export const PSEUDONYM = 'hmac-sha256:'
 
 export interface RecordedSubject {
   readonly kind: RequestKind
@@ -59,6 +61,53 @@ export function controlOf(
   call.set(recordedCall, recorded)
   if (caller !== undefined) call.set(trustedCaller, caller)
   return call
+}
+
+/** Who makes a call of which nothing else is known. */
+export interface NamingCaller {
+  /** Undefined: it has no token. */
+  readonly trusted: TrustedCaller | undefined
+  readonly agent: CallAgent
+}
+
+/** A request of which only the names are known. Many calls can share it. */
+export function namedRequest(names: NamedRequest): CallRequest {
+  const request = new RecordedRequest(names, {})
+  return Object.defineProperty(request, 'idempotencyKey', { get: () => missing('the idempotency key') })
+}
+
+/** A call at an unknown time. `showsForms` as in `unsentCall`. */
+export function namedCall(
+  request: CallRequest,
+  { trusted, agent }: NamingCaller,
+  showsForms?: boolean,
+): CallControl {
+  const forms = showsForms === undefined ? {} : { showsForms }
+  const call = unsentCall(request, { headers: recordedHeaders, agent, receivedAt: 0, ...forms })
+  call.set(recordedCall, { kept: undefined, isNamedOnly: true })
+  if (trusted !== undefined) call.set(trustedCaller, trusted)
+  return call
+}
+
+/** What a caller says of itself, of which only the node is known. */
+export class NamedAgent implements CallAgent {
+  constructor(readonly nodeId: string | null) {}
+
+  get agentRef(): string | null {
+    return missing('claimed.agent')
+  }
+
+  get parentRef(): string | null {
+    return missing('claimed.parent')
+  }
+
+  get variables(): Record<string, unknown> | null {
+    return missing('the variables of the agent')
+  }
+
+  get metadata(): Record<string, unknown> | null {
+    return missing('the metadata of the agent')
+  }
 }
 
 /** The facts that do not depend on the policy, because each record is judged by two policies, one after the other. */
@@ -103,6 +152,11 @@ function define(object: object, member: string, value: string | null | undefined
   if (value === undefined) return
   if (value?.includes(PSEUDONYM) === true) Object.defineProperty(object, member, { get: () => missing(fact) })
   else (object as Record<string, unknown>)[member] = value
+}
+
+/** The caller that the record names; its other members throw `Unrecorded`. */
+export function recordedCaller(record: SignedEnvelope): TrustedCaller {
+  return new RecordedCaller(record)
 }
 
 class RecordedCaller {
@@ -242,7 +296,7 @@ class RecordedRequest implements CallRequest {
   readonly idempotencyKey: string | null
   declare readonly shownBy?: readonly string[]
 
-  constructor(names: NamedRequest, { idempotency_key: key = null }: SignedEnvelope) {
+  constructor(names: NamedRequest, { idempotency_key: key = null }: Pick<SignedEnvelope, 'idempotency_key'>) {
     this.kind = names.kind
     this.method = names.method
     this.server = names.server

@@ -12,7 +12,13 @@ const trace = {
   causeSpanId: null,
 }
 
-const noAgent: CallAgent = { nodeId: null, agentRef: null, parentRef: null, variables: null, metadata: null }
+export const noAgent: CallAgent = {
+  nodeId: null,
+  agentRef: null,
+  parentRef: null,
+  variables: null,
+  metadata: null,
+}
 
 interface UnsentCall {
   readonly headers?: IncomingHttpHeaders

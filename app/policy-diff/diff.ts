@@ -1,35 +1,78 @@
-// Compares two policies section by section, as each plugin compares its own.
-import { isDeepStrictEqual } from 'node:util'
-import {
-  type ChangeEffect,
-  type ComparedPolicies,
-  type Plugin,
-  type PolicyChange,
-  policyTokens,
-  resolveOptional,
-} from '@svc/core'
-import type { HostConfig, Policy } from '../policy/config.js'
-import { addressesOf } from '../stdio-targets/config.js'
-import { targetOf } from '../upstream/target.js'
+// Compares two policies by what the judge decides under each about the calls that are known: who may do more, and who less.
+import { isPending, type SectionEntry } from '@svc/core'
+import { patternsOf } from '@svc/core/policy'
+import type { NamedRequest } from '../judge/recorded-call.js'
+import type { StagePlace } from '../judge/stages.js'
+import type { Policy } from '../policy/config.js'
+import { AccessJudge, type AccessVerdict } from './access-judge.js'
+import { type ChangedEntry, changedKeys } from './changed-keys.js'
+import { EVERY_CALLER, type KnownCaller, KnownRequests, type KnownTool, knownCallers } from './known-calls.js'
+import { type ChangeEffect, type VerdictChange, verdictChanges } from './verdict-changes.js'
 
-/** Stages of these phases let every call pass. */
-const JUDGES_NOTHING: ReadonlySet<string> = new Set(['record', 'redaction'])
+export interface PolicyChange extends VerdictChange {
+  /** Absent: the change does not belong to one tenant. */
+  readonly tenant?: string
+  /** Who or what changes: a caller, a key of the policy. */
+  readonly subject: string
+  /** A call that shows the change, and how many do. */
+  readonly example?: string
+  readonly calls?: number
+}
 
-/** Keys of the host that decide on no call. */
-const NEUTRAL: ReadonlySet<string> = new Set(['port', 'sec0Dir', 'notices', 'shadow'])
+interface DiffSettings {
+  readonly place: StagePlace
+  /** Tools that a log, a lock file or a server has. */
+  readonly tools?: readonly KnownTool[]
+  readonly callers?: readonly KnownCaller[]
+  /** Calls that are compared at most; then it says that there are more. */
+  readonly maxCalls?: number
+}
 
-export function policyChanges(before: Policy, after: Policy): PolicyChange[] {
-  const servers = [...new Set([...Object.keys(before.host.targets), ...Object.keys(after.host.targets)])]
-  const policies = {
-    servers,
-    reasonsDiffer: [before, after].some(hasEffectsByReason),
-    denylistsMayPass: mayPassDenylists(after),
+/** Others have their turn after this time. */
+const SLICE_MS = 5
+
+/** Calls that are judged at most to see which entries apply. */
+const MAX_NOTED = 20_000
+
+/** Rejects with what a plugin's `create` throws. */
+export async function policyChanges(
+  before: Policy,
+  after: Policy,
+  { place, tools = [], callers = [], maxCalls = Number.POSITIVE_INFINITY }: DiffSettings,
+): Promise<PolicyChange[]> {
+  const policies = [before, after] as const
+  const [first, second] = await AccessJudge.startBoth(policies, place)
+  await using old = first
+  await using now = second
+  const requests = new KnownRequests(policies, tools)
+  const known = [...knownCallers(policies), ...callers]
+  const all = known.slice(0, Math.floor(maxCalls / requests.all.length))
+  const slices = new Slices()
+  const changes = new Changes()
+  for (const caller of all) {
+    for (const request of requests.all) {
+      const [was, is] = [old.verdictOn(caller, request), now.verdictOn(caller, request)]
+      if (isPending(was) || isPending(is)) changes.add(caller, request, await was, await is)
+      else changes.add(caller, request, was, is)
+      if (slices.isOver()) await slices.next()
+    }
   }
-  const names = [...new Set([...before.plugins, ...after.plugins].map(({ name }) => name))]
+  const { entries, others } = changedKeys(before, after)
+  const access = changes.all()
+  const open = new OpenEntries(entries)
+  const judges = new Map([old, now].map((judge) => [judge.policy, judge]))
+  for (const { policy, caller, request } of callsThatMayShow(open, all, requests)) {
+    await judges.get(policy)?.entriesFor(caller, request, (entry) => open.close(policy, entry))
+    if (slices.isOver()) await slices.next()
+  }
+  // If no other key differs, the calls show what this one changes.
+  const isShown = others.length === 1 && entries.length === 0 && access.length > 0
+  const more: PolicyChange = { effect: 'unknown', subject: 'callers', detail: 'too many to compare all here' }
   return [
-    ...hostChanges(before.host, after.host),
-    ...orderChange(before, after),
-    ...names.flatMap((name) => sectionChanges(name, before, after, policies)),
+    ...access,
+    ...open.changes(),
+    ...(all.length < known.length ? [more] : []),
+    ...(isShown ? [] : others.map((one) => ({ effect: 'unknown' as const, ...one }))),
   ]
 }
 
@@ -40,81 +83,134 @@ export function somebodyGains(changes: readonly PolicyChange[]): boolean | undef
   return effects.has('unknown') ? undefined : false
 }
 
-function sectionChanges(
-  name: string,
-  before: Policy,
-  after: Policy,
-  policies: ComparedPolicies,
-): readonly PolicyChange[] {
-  const [old, now] = [pluginOf(name, before), pluginOf(name, after)]
-  const plugin = now ?? old
-  if (plugin === undefined) return []
-  if (old !== undefined && now !== undefined && old !== now) return [notCompared(name, 'another plugin runs')]
-  const [was, is] = [before.sections.get(name), after.sections.get(name)]
-  if (old === now && isDeepStrictEqual(was, is)) return []
-  if (plugin.compare !== undefined) return plugin.compare(was, is, policies)
-  const what = old === undefined ? 'added' : now === undefined ? 'removed' : 'changed'
-  if (JUDGES_NOTHING.has(plugin.phase ?? ''))
-    return [{ effect: 'none', subject: name, detail: `${what}; it decides on no call` }]
-  return [notCompared(name, what)]
+class Slices {
+  #start = performance.now()
+
+  isOver(): boolean {
+    return performance.now() - this.#start > SLICE_MS
+  }
+
+  async next(): Promise<void> {
+    await new Promise((resolve) => setImmediate(resolve))
+    this.#start = performance.now()
+  }
 }
 
-function hasEffectsByReason({ container }: Policy): boolean {
-  const rule = resolveOptional(container, policyTokens.denyRule)
-  const mayEscalate = resolveOptional(container, policyTokens.escalationRule) !== undefined
-  const asksRuntime = resolveOptional(container, policyTokens.asksRuntime) === true
-  return rule?.denyOn !== undefined || mayEscalate || asksRuntime
+/** The changes of access, with the calls that show the same one of a caller together. */
+class Changes {
+  readonly #groups = new Map<KnownCaller, Map<string, { change: VerdictChange; references: Set<string> }>>()
+  readonly #known = new WeakMap<AccessVerdict, WeakMap<AccessVerdict, readonly VerdictChange[]>>()
+
+  add(caller: KnownCaller, { reference }: NamedRequest, was: AccessVerdict, is: AccessVerdict): void {
+    for (const change of this.#between(was, is)) {
+      const groups = this.#groups.get(caller) ?? new Map()
+      this.#groups.set(caller, groups)
+      const key = `${change.effect} ${change.detail}`
+      const group = groups.get(key) ?? { change, references: new Set() }
+      groups.set(key, group)
+      group.references.add(reference)
+    }
+  }
+
+  /** Without those of single callers that every caller of the tenant shares. */
+  all(): PolicyChange[] {
+    const ofAnyone = new Map(
+      [...this.#groups]
+        .filter(([{ subject }]) => subject === EVERY_CALLER)
+        .map(([{ tenant }, groups]) => [tenant, groups]),
+    )
+    return [...this.#groups].flatMap(([{ tenant, subject }, groups]) =>
+      [...groups].flatMap(([key, { change, references }]): PolicyChange[] => {
+        const shared = subject === EVERY_CALLER ? undefined : ofAnyone.get(tenant)?.get(key)?.references
+        if (shared !== undefined && [...references].every((one) => shared.has(one))) return []
+        const [example = ''] = references
+        return [{ ...change, tenant, subject, example, calls: references.size }]
+      }),
+    )
+  }
+
+  /** Callers share verdicts. */
+  #between(was: AccessVerdict, is: AccessVerdict): readonly VerdictChange[] {
+    const known = this.#known.get(was) ?? new WeakMap<AccessVerdict, readonly VerdictChange[]>()
+    this.#known.set(was, known)
+    const found = known.get(is) ?? verdictChanges(was, is)
+    known.set(is, found)
+    return found
+  }
 }
 
-/** Whether a call in a denylist may pass where one in no allowlist does not. */
-function mayPassDenylists(policy: Policy): boolean {
-  const denyOn = resolveOptional(policy.container, policyTokens.denyRule)?.denyOn
-  return hasEffectsByReason(policy) && denyOn !== undefined && !denyOn.includes('tool_in_denylist')
+/** The changed entries that no call has shown to apply. */
+class OpenEntries {
+  readonly all: readonly ChangedEntry[]
+  readonly #open: ReadonlyMap<Policy, Map<string, ChangedEntry>>
+
+  constructor(all: readonly ChangedEntry[]) {
+    this.all = all
+    this.#open = new Map(all.map(({ policy }) => [policy, new Map()]))
+    for (const one of all) this.#open.get(one.policy)?.set(keyOf(one.entry), one)
+  }
+
+  has({ policy, entry }: ChangedEntry): boolean {
+    return this.#open.get(policy)?.has(keyOf(entry)) === true
+  }
+
+  close(policy: Policy, entry: SectionEntry): void {
+    this.#open.get(policy)?.delete(keyOf(entry))
+  }
+
+  changes(): PolicyChange[] {
+    return [...this.#open.values()].flatMap((entries) =>
+      [...entries.values()].map(({ entry: { kind, name, path } }) => {
+        const place = typeof path.at(-1) === 'number' ? path.slice(0, -1) : path
+        const subject = `${place.join('.')}${place.at(-1) === name ? '' : ` ${name}`}`
+        return { effect: 'unknown', subject, detail: `the ${kind} changed, and applies to no known call` }
+      }),
+    )
+  }
 }
 
-function notCompared(subject: string, what: string): PolicyChange {
-  return { effect: 'unknown', subject, detail: `${what}, not compared` }
+function keyOf({ path }: SectionEntry): string {
+  return JSON.stringify(path)
 }
 
-function pluginOf(name: string, { plugins }: Policy): Plugin | undefined {
-  return plugins.find((plugin) => plugin.name === name)
+interface NotedCall {
+  readonly policy: Policy
+  readonly caller: KnownCaller
+  readonly request: NamedRequest
 }
 
-function orderChange(before: Policy, after: Policy): PolicyChange[] {
-  const inBoth = (policy: Policy, other: Policy) =>
-    policy.plugins.map(({ name }) => name).filter((name) => pluginOf(name, other) !== undefined)
-  return isDeepStrictEqual(inBoth(before, after), inBoth(after, before))
-    ? []
-    : [notCompared('pipeline', 'the order changed')]
+/** For each open entry, the calls by those that its path names, or else by all; of the requests of its patterns. */
+function* callsThatMayShow(
+  open: OpenEntries,
+  callers: readonly KnownCaller[],
+  requests: KnownRequests,
+): Generator<NotedCall> {
+  const byTenant = new Map<string, KnownCaller[]>()
+  for (const caller of callers) {
+    const own = byTenant.get(caller.tenant)
+    if (own === undefined) byTenant.set(caller.tenant, [caller])
+    else own.push(caller)
+  }
+  let left = MAX_NOTED
+  for (const changed of open.all) {
+    const { policy, entry } = changed
+    const names = entry.path.filter((part) => typeof part === 'string')
+    const isNamed = ({ subject }: KnownCaller) => names.some((part) => subject.endsWith(` ${part}`))
+    const ofTenants = names.flatMap((part) => byTenant.get(part) ?? [])
+    const ordered = ofTenants.length === 0 ? callers : [...ofTenants.filter(isNamed), ...ofTenants]
+    const patterns = entry.kind === 'pattern' ? [entry.name] : patternsWithin(changed)
+    const own = patterns.length === 0 ? requests.all.slice(0, 1) : patterns.flatMap((one) => requests.of(one))
+    for (const caller of ordered)
+      for (const request of own) {
+        if (!open.has(changed)) break
+        if (left-- === 0) return
+        yield { policy, caller, request }
+      }
+  }
 }
 
-function hostChanges(before: HostConfig, after: HostConfig): PolicyChange[] {
-  const keys = [...new Set([...Object.keys(before), ...Object.keys(after)])] as (keyof HostConfig)[]
-  return keys.flatMap((key): PolicyChange[] => {
-    if (key === 'targets') return targetChanges(before.targets, after.targets)
-    if (isDeepStrictEqual(before[key], after[key])) return []
-    return NEUTRAL.has(key)
-      ? [{ effect: 'none', subject: key, detail: 'changed; it decides on no call' }]
-      : [notCompared(key, 'changed')]
-  })
-}
-
-type Targets = HostConfig['targets']
-
-function targetChanges(before: Targets, after: Targets): PolicyChange[] {
-  return [...new Set([...Object.keys(before), ...Object.keys(after)])].flatMap((server): PolicyChange[] => {
-    const [old, now] = [before[server], after[server]]
-    if (isDeepStrictEqual(old, now)) return []
-    const subject = `server ${server}`
-    if (old === undefined)
-      return [{ effect: 'gain', subject, detail: 'can be called where its tools are allowed' }]
-    if (now === undefined) return [{ effect: 'loss', subject, detail: 'is no longer a target' }]
-    const isMcp = (targets: Targets) => targetOf(addressesOf(targets)[server] ?? '').isMcp
-    return [
-      notCompared(
-        subject,
-        isMcp(before) === isMcp(after) ? 'another address or command' : 'another protocol',
-      ),
-    ]
-  })
+function patternsWithin({ entry: { path }, policy }: ChangedEntry): string[] {
+  return patternsOf(policy)
+    .filter((one) => path.every((part, at) => one.path[at] === part))
+    .map(({ pattern }) => pattern)
 }

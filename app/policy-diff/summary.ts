@@ -1,7 +1,9 @@
 // The differences between two policies in lines of text, for a terminal, a record or a notice.
-import type { ChangeEffect, PolicyChange } from '@svc/core'
+import type { StagePlace } from '../judge/stages.js'
 import type { Policy } from '../policy/config.js'
-import { policyChanges, somebodyGains } from './diff.js'
+import { type PolicyChange, policyChanges, somebodyGains } from './diff.js'
+import { lockedTools } from './known-calls.js'
+import type { ChangeEffect } from './verdict-changes.js'
 
 export const changeSigns: Readonly<Record<ChangeEffect, string>> = {
   gain: '+',
@@ -9,14 +11,16 @@ export const changeSigns: Readonly<Record<ChangeEffect, string>> = {
   wider: '~',
   narrower: '~',
   unknown: '?',
-  none: ' ',
 }
 
 /** Changes in a summary, the gains first, and the UTF-16 units of each. */
 const MAX_CHANGES = 20
 const MAX_LINE = 300
 
-const order: readonly ChangeEffect[] = ['gain', 'wider', 'unknown', 'loss', 'narrower', 'none']
+/** Calls that are compared for a summary, while a reload waits: of 1,000 tenants and 250 tools. */
+const MAX_CALLS = 250_000
+
+const order: readonly ChangeEffect[] = ['gain', 'wider', 'unknown', 'loss', 'narrower']
 
 /** In the form of a notice. */
 export interface ChangeSummary {
@@ -27,8 +31,13 @@ export interface ChangeSummary {
   readonly more?: number
 }
 
-export function summarizeChanges(before: Policy, after: Policy): ChangeSummary {
-  const changes = policyChanges(before, after).filter(({ effect }) => effect !== 'none')
+export async function summarizeChanges(
+  before: Policy,
+  after: Policy,
+  place: StagePlace,
+): Promise<ChangeSummary> {
+  const tools = [before, after].flatMap((policy) => lockedTools(policy, place.baseDir))
+  const changes = await policyChanges(before, after, { place, tools, maxCalls: MAX_CALLS })
   const sorted = [...changes].sort((a, b) => order.indexOf(a.effect) - order.indexOf(b.effect))
   return {
     gains: somebodyGains(changes) ?? null,
@@ -39,6 +48,6 @@ export function summarizeChanges(before: Policy, after: Policy): ChangeSummary {
 
 function lineOf({ effect, tenant, subject, detail, example }: PolicyChange): string {
   const owner = tenant === undefined ? '' : `${tenant}: `
-  const shown = example === undefined ? '' : `, e.g. ${example}`
+  const shown = example === undefined ? '' : `, as ${example}`
   return `${changeSigns[effect]} ${owner}${subject} ${detail}${shown}`
 }

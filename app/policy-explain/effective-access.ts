@@ -19,7 +19,7 @@ import type { CallControl } from '@svc/core/pipeline'
 import type { BlockSource } from '../blocks/stage.js'
 import { Judge, type PolicyJudgement } from '../judge/judge.js'
 import type { StagePlace } from '../judge/stages.js'
-import { EveryScope, toolListing } from '../judge/tool-listing.js'
+import { EveryScope, nodeAgent, toolListing } from '../judge/tool-listing.js'
 import { unsentCall } from '../judge/unsent-call.js'
 import { listedReference } from '../mcp/references.js'
 import { UNVERSIONED } from '../mcp/server-versions.js'
@@ -77,7 +77,7 @@ export class EffectiveAccess implements AsyncDisposable {
     { server, tools }: NamedTools,
     hasLimits = true,
   ): Promise<ToolJudgement[]> {
-    const who = this.#knowsUsers ? identityOf(caller) : undefined
+    const who = this.#knowsUsers ? callerIdentity(caller) : undefined
     const listing = toolListing(who, server, tools[0]?.version ?? UNVERSIONED)
     const { outcome, reasons } = await this.#judge.judge(listing)
     const refusedAll = outcome.kind === 'completed' ? undefined : reasons[0]
@@ -160,12 +160,14 @@ function callOf({ server, tool, version }: CalledTool, who: Identity | undefined
       args: {},
       idempotencyKey: null,
     }),
+    { agent: nodeAgent(who) },
   )
   if (who !== undefined) call.set(trustedCaller, { identity: who, scopes: new EveryScope() })
   return call
 }
 
-function identityOf({ tenant, kind, name }: NamedCaller): Identity {
+/** The identity of a caller of whom the policy has one name. */
+export function callerIdentity({ tenant, kind, name }: NamedCaller): Identity {
   const base = { tenant, authenticated: true, roles: kind === 'role' ? [name] : [] }
   switch (kind) {
     case 'user':
@@ -174,6 +176,8 @@ function identityOf({ tenant, kind, name }: NamedCaller): Identity {
       return { ...base, user: name, userId: name }
     case 'agent':
       return { ...base, clientId: name }
+    case 'node':
+      return { ...base, nodeId: name }
     default:
       return base
   }

@@ -4,7 +4,8 @@ import { isPending } from '@svc/core'
 import { PolicyText } from '@svc/core/policy'
 import type { SignedEnvelope } from '@svc/plugin-audit/log'
 import type { Policy } from '../policy/config.js'
-import { policyChanges, somebodyGains } from '../policy-diff/diff.js'
+import { type PolicyChange, policyChanges } from '../policy-diff/diff.js'
+import { recordedCalls } from '../policy-diff/recorded-calls.js'
 import { PolicyJudge } from '../policy-replay/policy-judge.js'
 import { isLearned, type NewCaller, Usage } from './usage.js'
 
@@ -13,7 +14,7 @@ export interface SuggestInput {
   readonly text: string
   /** Loads the suggested text, which is written as the policy is. Throws if it has a mistake. */
   load(text: string): Promise<Policy>
-  /** Read twice. */
+  /** Read three times. */
   records(): AsyncIterable<SignedEnvelope> | Iterable<SignedEnvelope>
   readonly place: Parameters<typeof PolicyJudge.start>[1]
   /** Learn from calls from this day or instant on; of calls before, only the time of last use counts. */
@@ -28,9 +29,11 @@ export interface Suggestion {
   readonly learned: number
   readonly days: number
   readonly newCallers: readonly NewCaller[]
+  /** The changes that no known call shows, so that it is not known whether they allow more. */
+  readonly unknown: readonly PolicyChange[]
 }
 
-/** Throws if the calls span too few days, and if it is not shown that the suggestion only narrows and keeps what was used. */
+/** Throws if the calls span too few days, and if the suggestion allows a known call more, or loses one that was used. */
 export async function suggestPolicy(input: SuggestInput): Promise<Suggestion> {
   const { policy, minDays, headroom, place, from } = input
   await using before = await PolicyJudge.start(policy, place)
@@ -47,20 +50,26 @@ export async function suggestPolicy(input: SuggestInput): Promise<Suggestion> {
   for (const edit of edits) edited.edit(edit)
   const text = String(edited)
   const narrow = await input.load(text)
-  checkNarrower(policy, narrow)
+  const unknown = await checkNarrower(policy, narrow, input)
   await using after = await PolicyJudge.start(narrow, place)
   for await (const record of input.records()) {
     if (usage.isRecent(record)) await checkKept(record, before, after)
   }
-  return { text, edits: edits.length, learned, days, newCallers: usage.newCallers() }
+  return { text, edits: edits.length, learned, days, newCallers: usage.newCallers(), unknown }
 }
 
-function checkNarrower(before: Policy, after: Policy): void {
-  const changes = policyChanges(before, after)
-  if (somebodyGains(changes) === false) return
-  const wider = changes.find(({ effect }) => effect === 'gain' || effect === 'wider' || effect === 'unknown')
+/** The changes that no known call shows. The known callers and tools are those of the policies and of the records. */
+async function checkNarrower(
+  before: Policy,
+  after: Policy,
+  { place, records }: SuggestInput,
+): Promise<PolicyChange[]> {
+  const { callers, tools } = await recordedCalls(records())
+  const changes = await policyChanges(before, after, { place, callers, tools })
+  const wider = changes.find(({ effect }) => effect === 'gain' || effect === 'wider')
+  if (wider === undefined) return changes.filter(({ effect }) => effect === 'unknown')
   throw new Error(
-    `nothing is suggested: it is not shown that only less is allowed (${wider?.subject}: ${wider?.detail})`,
+    `nothing is suggested: it would allow ${wider.subject} more (${wider.detail}, ${wider.example ?? ''})`,
   )
 }
 

@@ -46,7 +46,9 @@ export interface PossibleFinding {
 export interface RecordedCall {
   /** Undefined if the record does not have the values. */
   readonly kept: KeptValues | undefined
+  /** Nothing is known but the names: no time, and no response of the person at the client. */
+  readonly isNamedOnly?: true
 }
 
-/** Set for a call that is read from its record: the members of its request and its headers may throw `Unrecorded`. */
+/** Set for a call that is read from its record, or of which only the names are known: the members of its request and its headers may throw `Unrecorded`. */
 export const recordedCall = slot<RecordedCall>('recordedCall')

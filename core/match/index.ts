@@ -1,6 +1,5 @@
 // References of tools, prompts and resources, and patterns over them.
 export { decodeEscapes, EscapeError } from './escapes.js'
-export { findReference, type MatchedList } from './find-reference.js'
 export { foldName } from './fold.js'
 export { type Glob, globMatches, globOf } from './glob.js'
 export {
@@ -16,11 +15,9 @@ export {
   NamePatterns,
   nameOutside,
   namePatternError,
-  overlap,
   specificityOf,
 } from './names.js'
 export { hasPiledUpMarks, normalized } from './normalize.js'
-export { NotComparableError } from './not-comparable.js'
 export { compilePattern, exactPattern, PatternError } from './pattern.js'
 export { foldReference, pathReadings } from './readings.js'
 export {

@@ -78,22 +78,9 @@ export function namePatternError(source: string): string | undefined {
   return undefined
 }
 
-/** Whether some name matches both keys: `within` if one has every name of the other, else `across`. */
-export function overlap(a: string, b: string): 'apart' | 'within' | 'across' {
-  const [one, two] = [globOf(a), globOf(b)]
-  if (!globsMeet(one, two)) return 'apart'
-  const all = [a, b]
-  return globMatches(one, exampleOf(two, all)) || globMatches(two, exampleOf(one, all)) ? 'within' : 'across'
-}
-
 /** Whether neither of two keys is more specific, and some name matches both. */
 export function isTie(a: string, b: string): boolean {
   return specificityOf(a) === specificityOf(b) && globsMeet(globOf(a), globOf(b))
-}
-
-/** A name of the pattern that matches no pattern but those that match all of its names. */
-function exampleOf(glob: Glob, among: readonly string[]): string {
-  return glob.join(unusedIn(among))
 }
 
 /** A name that none of the patterns matches, even folded; undefined if one of them matches every name. */

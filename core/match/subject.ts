@@ -83,7 +83,7 @@ function parseSubject(reference: string): Subject {
   return subjectOfText(text)
 }
 
-export function subjectOfText(text: string): Subject {
+function subjectOfText(text: string): Subject {
   const slash = text.indexOf('/')
   return new Subject(text, text.slice(0, slash), text.slice(slash + 1))
 }

@@ -5,7 +5,6 @@ import type { Slot } from '../call/slot.js'
 import type { DoctorCheck } from '../doctor/check.js'
 import type { Narrowing } from './narrowing.js'
 import type { Phase } from './phase.js'
-import type { ComparedPolicies, PolicyChange } from './policy-change.js'
 import type { Resources } from './resources.js'
 import type { Stage } from './stage.js'
 import { bindDefault, type Token, token } from './tokens.js'
@@ -167,16 +166,6 @@ interface PluginDiagnostics<Config = unknown> {
    * It leaves nothing behind, and its messages contain no secret.
    */
   doctor?(config: Config, context: PluginContext): Promise<readonly DoctorCheck[]>
-  /**
-   * Compares two configurations of the section that differ, for `svc policy diff`; undefined stands for a policy
-   * without the section. It must find every call that only `after` allows, or say that something is not compared.
-   * Without it the whole section is not compared.
-   */
-  compare?(
-    before: Config | undefined,
-    after: Config | undefined,
-    policies: ComparedPolicies,
-  ): readonly PolicyChange[]
   /** Learns for `svc policy suggest` what the section has to allow; without it the section stays as it is. */
   narrowing?(config: Config, context: Pick<PluginContext, 'tenant'>): Narrowing
 }

@@ -77,9 +77,15 @@ export interface DescribedRule {
 /** Callers that have rules of their own in a policy. */
 export interface NamedCaller {
   readonly tenant: string
-  /** `anyone` of the tenant; or one of its users, roles or service agents by name. */
-  readonly kind: 'anyone' | 'user' | 'user_id' | 'role' | 'agent'
+  /** `anyone` of the tenant; or one of its users, roles, service agents or agent nodes by name. */
+  readonly kind: 'anyone' | 'user' | 'user_id' | 'role' | 'agent' | 'node'
   /** Empty for `anyone`. */
+  readonly name: string
+}
+
+/** A tool whose definition a policy pins. */
+interface LockedTool {
+  readonly server: string
   readonly name: string
 }
 
@@ -148,6 +154,10 @@ export const services = {
   describedRules: token<readonly DescribedRule[]>('DescribedRules'),
   /** Absent if rules do not differ between callers. */
   namedCallers: token<readonly NamedCaller[]>('NamedCallers'),
+  /** The tools of a lock file, which is read from the directory of the policy. Absent if the policy names none. */
+  lockedTools: token<(baseDir: string) => readonly LockedTool[]>('LockedTools'),
+  /** The patterns of versions that the policy allows, by server. Absent if it restricts no versions. */
+  namedVersions: token<Readonly<Record<string, readonly string[]>>>('NamedVersions'),
   /** Limits per day as calls of this process last counted them. Absent if nothing counts calls. */
   limitsInUse: token<() => readonly LimitInUse[]>('LimitsInUse'),
   describeResource: token<DescribeResource>('DescribeResource'),

@@ -18,7 +18,6 @@ import {
 import { canonicalize } from '@svc/core/json'
 import { unknownServers } from '@svc/core/policy'
 import type { EndpointNames } from './audience.js'
-import { compareAuthn } from './compare.js'
 import { type AuthnConfig, authnSchema, type OidcConfig } from './config.js'
 import { checkIssuer } from './doctor.js'
 import { HttpJwksSource, jwksSource } from './jwks-source.js'
@@ -59,8 +58,6 @@ export const authnPlugin = definePlugin({
       return { issuer, audience, clientId }
     }),
   ],
-
-  compare: (before = defaults, after = defaults) => compareAuthn(before, after),
 
   register({ oidc }, { container }) {
     if (resolveOptional(container, services.inMemory) === true) bindTestIssuer(oidc, container)
@@ -108,8 +105,6 @@ function bindTestIssuer(oidc: OidcConfig | undefined, container: PluginContext['
   bind(container, jwksSource, { useValue: issuer })
   bind(container, services.testToken, { useValue: (claims, isWhole) => issuer.tokenOf(claims, isWhole) })
 }
-
-const defaults = authnSchema.parse({})
 
 /** A program may say itself who calls. */
 function closed(

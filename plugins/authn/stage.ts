@@ -2,6 +2,7 @@
 import {
   type Call,
   type Clock,
+  type Finding,
   failed,
   type Identify,
   type Identity,
@@ -70,8 +71,10 @@ export class AuthnStage implements Stage {
   #anonymous: Identity
   #accessCheck: AccessCheck
   #opened: StartedState | undefined
-  /** SHA-256, hex, of what decides about tokens; scopes are judged for each call. */
-  readonly #tokenBasis: string
+  /** That the token of a recorded caller may be refused; its scopes are judged for each call. */
+  readonly #otherToken: Finding
+  /** By the caller of a recorded call: the same one, with the subject that the record has as another member. */
+  readonly #withSubject = new WeakMap<TrustedCaller, TrustedCaller>()
 
   constructor(config: AuthnConfig, parts: AuthnStageOptions) {
     this.#config = config
@@ -82,7 +85,13 @@ export class AuthnStage implements Stage {
       roles: Object.freeze([]),
     })
     this.#accessCheck = new AccessCheck(config.oidc, parts.publicUrl)
-    this.#tokenBasis = sha256Hex(JSON.stringify({ ...config, oidc: { ...config.oidc, scopes: undefined } }))
+    const basis = sha256Hex(JSON.stringify({ ...config, oidc: { ...config.oidc, scopes: undefined } }))
+    this.#otherToken = {
+      reason: 'invalid_token',
+      stage: 'authn',
+      ruling: 'deny',
+      possible: { missing: ['the token'], basis, isPresumedAbsent: true },
+    }
   }
 
   /** Starts to fetch the keys and does not wait, so that gateway and issuer may start in any order. */
@@ -138,15 +147,16 @@ export class AuthnStage implements Stage {
   /** A recorded caller had a token, which another configuration may refuse or read in another way. */
   #known(call: Call, trusted: TrustedCaller): TrustedCaller {
     if (call.get(recordedCall) === undefined) return trusted
-    call.addFinding({
-      reason: 'invalid_token',
-      stage: 'authn',
-      ruling: 'deny',
-      possible: { missing: ['the token'], basis: this.#tokenBasis, isPresumedAbsent: true },
-    })
+    call.addFinding(this.#otherToken)
     if (this.#config.oidc?.subjectClaim !== 'sub') return trusted
-    const subject = { value: trusted.identity.userId, enumerable: true }
-    return Object.create(trusted, { identity: { value: Object.create(trusted.identity, { subject }) } })
+    const known = this.#withSubject.get(trusted)
+    if (known !== undefined) return known
+    const subject = { get: () => trusted.identity.userId, enumerable: true }
+    const named = Object.create(trusted, {
+      identity: { value: Object.create(trusted.identity, { subject }) },
+    })
+    this.#withSubject.set(trusted, named)
+    return named
   }
 
   #explain(call: Call): void {

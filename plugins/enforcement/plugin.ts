@@ -23,7 +23,6 @@ import {
   verdict,
 } from '@svc/core'
 import { bindStore, checkForWorkers, type StoreResource } from '@svc/core/store'
-import { compareEnforcement } from './compare.js'
 import { type EnforcementConfig, enforcementSchema } from './config.js'
 import { enforcementConflicts } from './conflicts.js'
 import { Escalations } from './escalation/escalations.js'
@@ -91,8 +90,6 @@ export const enforcementPlugin = definePlugin({
     },
   ],
 
-  compare: (before = defaults, after = defaults) => compareEnforcement(before, after),
-
   register({ escalations }, context) {
     if (ruleOf(context.container) === undefined) return
     const resource = escalationStore(escalations, context)
@@ -115,9 +112,6 @@ export const enforcementPlugin = definePlugin({
   doctor: async (_config, { container }) =>
     ruleOf(container) === undefined ? [] : resolve(container, escalationResource).doctor(),
 })
-
-/** The rule of a policy without the section. */
-const defaults = enforcementSchema.parse({})
 
 /** The rule by which calls escalate; undefined if no call does. */
 function ruleOf(container: DependencyContainer): EscalationRule | undefined {

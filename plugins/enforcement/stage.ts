@@ -22,6 +22,7 @@ import {
   type Next,
   type Outcome,
   type RecordEvent,
+  recordedCall,
   type Stage,
   type Verdict,
   verdict,
@@ -184,6 +185,11 @@ async function confirmed(call: Call, rule: Verdict, next: Next): Promise<Outcome
     const otherwise = confirmation?.otherwise === 'escalate' ? 'escalated' : 'denied'
     call.note(`would ask the person at the client to confirm; of a client without forms it is ${otherwise}`)
   }
+  // The text for the person has the arguments.
+  if (call.get(recordedCall)?.isNamedOnly === true)
+    return denied('CONFIRMATION_REQUIRED', 'A person would have to confirm it.', {
+      denial: denialOf(findings),
+    })
   const { confirm } = await import('./confirmation.js')
   return (await confirm(call, findings, undefined)) ?? next()
 }

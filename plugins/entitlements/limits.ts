@@ -30,7 +30,8 @@ export function limitsOf(
   // Each reading has two lists: as it is written, and with its names folded.
   const found = readings.flatMap((reading, i) => {
     const counted = countedName(foldReference(reading))
-    return [2 * i, 2 * i + 1].map((at) => {
+    const spellings = lists.some((list) => list !== undefined) ? [2 * i, 2 * i + 1] : [2 * i]
+    return spellings.map((at) => {
       const entries = lists.map((list) => mostSpecific(list?.[at]))
       return limitsOfOne(counted, plan, grants, entries)
     })

@@ -7,6 +7,7 @@ const sections = [
   ['user_ids', 'user_id'],
   ['roles', 'role'],
   ['agents', 'agent'],
+  ['agent_nodes', 'node'],
 ] as const
 
 /** Undefined if no tenant has rules of its own. */

@@ -8,8 +8,7 @@ import {
   type NarrowingSettings,
   type PolicyEdit,
 } from '@svc/core'
-import { findReference, foldReference, NotComparableError } from '@svc/core/match'
-import { hasOneSpelling } from './compare-limits.js'
+import { foldReference } from '@svc/core/match'
 import { type EntitlementsConfig, PRINCIPAL_SECTIONS } from './config.js'
 import type { Entitlement } from './entitlement.js'
 import { entriesFor } from './entries.js'
@@ -227,22 +226,33 @@ function literals(pattern: string): number {
 
 /** Patterns that match what was used and no more than the pattern; undefined to leave it. */
 function narrowed(pattern: string, { tools }: EntryUse): readonly string[] | undefined {
-  if (![...tools.values()].every(({ isNarrowable }) => isNarrowable)) return undefined
-  try {
-    // A later version of a tool stays allowed if the pattern has it.
-    const versions = pattern.includes('@') ? pattern.slice(pattern.lastIndexOf('@')) : ''
-    const by = [...tools].flatMap(([name, { references }]) => {
-      const of = [name, `${name}${versions}`].find((one) => isCovered(one, [pattern]))
-      return of === undefined ? [...references].map(asPattern) : [of]
-    })
-    if (!by.every((one) => isCovered(one, [pattern])) || isCovered(pattern, by)) return undefined
-    return by.sort()
-  } catch (error) {
-    if (error instanceof NotComparableError) return undefined
-    throw error
-  }
+  if (namesOneTool(pattern) || ![...tools.values()].every(({ isNarrowable }) => isNarrowable))
+    return undefined
+  const by = [...tools].flatMap(([name, { references }]) => {
+    const versions = versionsOf(pattern, name)
+    return versions === undefined ? [...references].map(asPattern) : [`${name}${versions}`]
+  })
+  return by.sort()
 }
 
-function isCovered(pattern: string, by: readonly string[]): boolean {
-  return findReference({ inside: [{ patterns: [pattern] }], outside: [{ patterns: by }] }) === undefined
+function namesOneTool(pattern: string): boolean {
+  const [name = ''] = pattern.replace(PREFIX, '').split('@')
+  return name.includes('/') && !name.includes('*')
+}
+
+/**
+ * What is appended to the name of a tool that the pattern matches, for all versions that the pattern matches of it; undefined
+ * if these are not known. A reference has one "@", so that the parts of a pattern before and after it match by themselves.
+ */
+function versionsOf(pattern: string, name: string): string | undefined {
+  const at = pattern.lastIndexOf('@')
+  if (at > 0) return pattern.slice(at)
+  // Without `mcp://`, a pattern without a version is of all versions. With it, its stars match the version too.
+  const isOfAll = !pattern.startsWith(PREFIX) || `${PREFIX}${name}`.startsWith(pattern.replace(/\*$/, ''))
+  return isOfAll ? '' : undefined
+}
+
+/** Whether the pattern limits no names but those that are spelled as it is. */
+function hasOneSpelling(pattern: string): boolean {
+  return /^[\x21-\x7e]+$/.test(pattern) && !/[A-Z]|(?:^|[/@])\.|\.(?:$|[/@])/.test(pattern)
 }

@@ -10,7 +10,6 @@ import {
   services,
 } from '@svc/core'
 import type { z } from 'zod'
-import { compareEntitlements } from './compare.js'
 import {
   type EntitlementsConfig,
   entitlementsSchema,
@@ -43,7 +42,6 @@ export const entitlementsPlugin = definePlugin({
   // The stage needs nothing outside the process.
   effects: 'none',
   narrowing: (config, { tenant }) => new EntitlementsNarrowing(config, tenant),
-  compare: (before = 'none', after = 'none', policies) => compareEntitlements(before, after, policies),
   create: (config, context) => new EntitlementsStage(new Tenants(config), context.tenant),
 })
 

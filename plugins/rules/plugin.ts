@@ -10,7 +10,6 @@ import {
   services,
   sideEffects,
 } from '@svc/core'
-import { compareRules } from './compare.js'
 import { mayEscalate, type RulesConfig, rulesSchema } from './config.js'
 
 /** Required and not imported, as policies are checked synchronously; by its name, which a bundle finds too. */
@@ -54,6 +53,5 @@ export const rulesPlugin = definePlugin({
   check: (rules, bindings) => onDemand().checkRules(rules, bindings),
   // The stage needs nothing outside the process.
   effects: 'none',
-  compare: (before = [], after = []) => compareRules(before, after),
   create: (rules, context) => onDemand().createRules(rules, context),
 })

@@ -49,8 +49,12 @@ function variablesOf({ call, request, input, now }: ReadCall, sources: VariableS
     claimed: claimsOf(call),
     tool: toolOf(call, request, sources),
     call: callOf(call, request, now),
-    vars: sources.vars.tenants.get(caller.tenant) ?? sources.vars.common,
+    vars: varsFor(caller, sources.vars),
   }
+}
+
+function varsFor(caller: Identity, { common, tenants }: PolicyVars): PolicyVars['common'] {
+  return tenants.size === 0 ? common : (tenants.get(caller.tenant) ?? common)
 }
 
 /** The variables by the call's request, and by each other tool that an upstream may read in its name. */
@@ -100,14 +104,18 @@ function toolIn(reading: string): { name: string; version: string } {
 
 function callerOf(caller: Identity) {
   return {
-    tenant: caller.tenant,
+    get tenant() {
+      return caller.tenant
+    },
     get sub() {
       return caller.subject ?? caller.userId
     },
     get client() {
       return caller.client ?? caller.clientId
     },
-    roles: caller.roles,
+    get roles() {
+      return caller.roles
+    },
     get scopes() {
       return caller.scopes ?? []
     },
@@ -116,8 +124,12 @@ function callerOf(caller: Identity) {
 
 function claimsOf({ agent }: Call) {
   return {
-    agent: agent.agentRef ?? undefined,
-    node: agent.nodeId ?? undefined,
+    get agent() {
+      return agent.agentRef ?? undefined
+    },
+    get node() {
+      return agent.nodeId ?? undefined
+    },
     get parent() {
       return agent.parentRef ?? undefined
     },
@@ -143,7 +155,10 @@ function toolOf(call: Call, request: CallRequest, { annotations }: VariableSourc
 
 function callOf(call: Call, { method }: CallRequest, now: number) {
   return {
-    time: new Date(now),
+    get time() {
+      if (call.get(recordedCall)?.isNamedOnly === true) throw new Unrecorded(['call.time'])
+      return new Date(now)
+    },
     get protocol() {
       // A record tells MCP from the two protocols without methods.
       if (method === null && call.get(recordedCall) !== undefined) throw new Unrecorded(['call.protocol'])

@@ -11,12 +11,12 @@ import {
   policyTokens,
   resolveOptional,
   responseTimeLeft,
+  services,
   sideEffects,
   tokens,
 } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
 import { unknownServers } from '@svc/core/policy'
-import { compareSecurity } from './compare.js'
 import { type SecurityConfig, securitySchema } from './config.js'
 import { contentRules } from './content-rules.js'
 import { systemTimer, timer } from './duration-limit.js'
@@ -38,6 +38,7 @@ export const securityPlugin = definePlugin({
   owns: [
     owned(policyTokens.escalationRule, ({ side_effects }: SecurityConfig) => escalationRule(side_effects)),
     owned(policyTokens.rules, rulesOf),
+    owned(services.namedVersions, ({ allow_versions }: SecurityConfig) => allow_versions),
   ],
   check: (config, bindings) => [
     ...ineffective(config, bindings),
@@ -47,7 +48,6 @@ export const securityPlugin = definePlugin({
   ],
   // The stage needs nothing outside the process.
   effects: 'none',
-  compare: (before = {}, after = {}) => compareSecurity(before, after),
   create(config, context) {
     const { allow_versions, limits: { max_payload_kb, max_duration_ms } = {} } = config
     const versions = allow_versions === undefined ? undefined : new AllowedVersions(allow_versions)

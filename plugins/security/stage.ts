@@ -15,6 +15,7 @@ import {
   type RequestKind,
   type ResponseChunk,
   type ResponseStream,
+  recordedCall,
   type Stage,
   sideEffects,
 } from '@svc/core'
@@ -86,7 +87,8 @@ export class SecurityStage implements Stage {
 
   #handleRequest(call: Call, request: CallRequest, duration: CallTimer | undefined, next: Next) {
     this.#inspect(call, request)
-    if (call.isNoted) this.#explain(call, request)
+    // Of a recorded call not all is known that the notes have.
+    if (call.isNoted && call.get(recordedCall) === undefined) this.#explain(call, request)
     const { maxBytes } = this.#rules
     const outcome = next()
     // Without limits the outcome is returned unchanged, which adds no promise.

@@ -82,6 +82,12 @@ export class LockedDefinitions {
     this.#byName.set(key, [...(this.#byName.get(key) ?? []), sha256])
   }
 
+  get tools(): { readonly server: string; readonly name: string }[] {
+    return Object.entries(this.servers).flatMap(([server, { tools = [] }]) =>
+      tools.map(({ name }) => ({ server, name })),
+    )
+  }
+
   hasServer(server: string): boolean {
     return this.#pinned.has(server)
   }

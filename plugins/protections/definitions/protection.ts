@@ -27,6 +27,11 @@ const toolSchemas = owned(policyTokens.toolSchemas, ({ definitions }: Section, b
   return locked instanceof LockFileError ? undefined : (pattern) => locked.schemaOf(pattern)
 })
 
+/** @throws {LockFileError} */
+const lockedTools = owned(services.lockedTools, ({ definitions: { lock } = {} }: Section) =>
+  lock === undefined ? undefined : (baseDir) => readLockFile(lock, baseDir).tools,
+)
+
 function lockFileOr(lock: string, baseDir: string): LockedDefinitions | LockFileError {
   try {
     return readLockFile(lock, baseDir)
@@ -38,7 +43,7 @@ function lockFileOr(lock: string, baseDir: string): LockedDefinitions | LockFile
 
 export const definitionsProtection = defineProtection({
   schema: definitionsSchema,
-  owns: [toolSchemas],
+  owns: [toolSchemas, lockedTools],
   reasons: ['tool_definition_unknown', 'tool_definition_over_limit'],
   uses: [identity],
   provides: [definitionFilter, servedDefinition],

@@ -47,7 +47,7 @@ describe('the reload of a policy over the admin listener', () => {
       previous_sha256: sha256Hex('vars: { max: 1 }\n'),
       by: 'admin API',
       gains: null,
-      changes: ['? vars changed, not compared'],
+      changes: ['? vars changed'],
     })
     expect(gateway.records().at(-1)).to.deep.include({ tool: 'policy/reload@1', event: json })
     expect(gateway.records().at(-1)?.principal).to.include({ user: 'ada@example.com' })

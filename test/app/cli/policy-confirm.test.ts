@@ -54,17 +54,21 @@ describe('a rule with then: confirm', () => {
   })
 
   for (const [before, after, expected] of [
-    ['{ name: large, then: escalate }', '{ name: large, then: confirm }', 'escalate -> confirm'],
-    ['{ name: large, then: confirm }', '{ name: large, then: report }', 'confirm -> report'],
+    [
+      '{ name: large, then: escalate }',
+      '{ name: large, then: confirm }',
+      'escalated by rule:large -> confirmed by rule:large',
+    ],
+    ['{ name: large, then: confirm }', '{ name: large, then: report }', 'confirmed by rule:large -> allowed'],
     [
       '{ name: large, then: confirm }',
       '{ name: large, then: confirm, else: escalate }',
-      'without a form deny -> escalate',
+      'without a form: denied by rule:large -> escalated by rule:large',
     ],
   ] as const) {
-    it(`is wider in policy diff: ${expected}`, async () => {
+    it(`shows in policy diff that callers gain: ${expected}`, async () => {
       const { lines } = await run('diff', [policy(before), policy(after)])
-      expect(lines.find((line) => line.includes(expected))).to.match(/wider/)
+      expect(lines.find((line) => line.includes(expected))).to.match(/^ {2}\+ /)
     })
   }
 

@@ -35,15 +35,25 @@ rules:
 const passkey = testPasskey()
 
 describe('svc policy diff', () => {
-  async function diff(changes: readonly (readonly [string, string])[], ...more: string[]): Promise<Printed> {
+  type Edits = readonly (readonly [from: string, to: string])[]
+
+  function edited(text: string, edits: Edits): string {
+    return edits.reduce((all, [from, to]) => {
+      expect(all).to.include(from)
+      return all.replace(from, to)
+    }, text)
+  }
+
+  async function diff(
+    changes: Edits,
+    { both = [], flags = [] }: { readonly both?: Edits; readonly flags?: readonly string[] } = {},
+  ): Promise<Printed> {
     using folder = new TemporaryDir()
-    const now = changes.reduce((text, [from, to]) => {
-      expect(text).to.include(from)
-      return text.replace(from, to)
-    }, old)
+    const before = edited(old, both)
     const files = [join(folder.path, 'old.yaml'), join(folder.path, 'new.yaml')]
-    for (const [index, text] of [old, now].entries()) writeFileSync(files[index] ?? '', text)
-    const { lines, errors, exit } = await runPolicy(['diff', ...files, ...more])
+    for (const [index, text] of [before, edited(before, changes)].entries())
+      writeFileSync(files[index] ?? '', text)
+    const { lines, errors, exit } = await runPolicy(['diff', ...files, ...flags])
     const short = (line: string) => line.replaceAll(`${folder.path}/`, '')
     return { lines: lines.join('\n').trimEnd().split('\n').map(short), errors: errors.map(short), exit }
   }
@@ -65,234 +75,262 @@ describe('svc policy diff', () => {
     ],
     [
       'shows a caller who gains, with a call, and exits 1',
-      [['support: { denylist: [] }', 'support: { allowlist: [crm/export] }']],
-      [
-        'tenant acme',
-        '  + role support  gains crm/export                e.g. mcp://crm/export@y',
-        '  + role support  gains the lists of server crm',
-      ],
+      [['support: { denylist: [] }', 'support: { denylist: [], allowlist: [crm/export] }']],
+      ['acme', '  + role support  denied by tool_not_in_allowlist -> allowed  mcp://crm/export@unversioned'],
       1,
     ],
     [
       'shows a caller who loses, and exits 0',
       [['["crm/*"]', '["crm/list_*"]']],
-      ['tenant acme', '  - role intern  loses crm/*  e.g. mcp://crm/x@x'],
+      [
+        'acme',
+        '  - role intern  allowed -> denied by tool_not_in_allowlist  mcp://crm/any@unversioned',
+        '  - role intern  escalated by rule:writes -> denied by tool_not_in_allowlist  mcp://crm/write_any@unversioned',
+      ],
       0,
     ],
     [
       'shows what no longer is denied',
       [['[delete_customer]', '[]']],
-      ['tenant acme', '  + every caller  gains delete_customer  e.g. mcp://billing/delete_customer@x'],
+      [
+        'acme',
+        '  + every caller  denied by tool_in_denylist -> allowed  mcp://billing/delete_customer@1.any',
+        '  + role intern  denied by tool_in_denylist -> allowed  mcp://billing/delete_customer@1.any and 1 more',
+      ],
       1,
     ],
     [
       'shows a lower limit',
       [['rate_per_sec: 5', 'rate_per_sec: 2']],
-      ['tenant acme', '  ~ billing/refund  5/s, 2/day -> 2/s, 2/day  narrower'],
+      [
+        'acme',
+        '  ~ every caller  limit per second 5 -> 2  mcp://billing/refund@1.any',
+        '  ~ every caller  limit at once 5 -> 2  mcp://billing/refund@1.any',
+      ],
       0,
     ],
     [
       'shows a higher one',
       [['calls_per_day: 2', 'calls_per_day: 3']],
       [
-        'tenant acme',
-        '  ~ billing/refund  5/s, 2/day -> 5/s, 3/day  wider',
-        '  ~ every tool      2/day -> 3/day            wider',
+        'acme',
+        '  ~ every caller  limit per day 2 -> 3  mcp://billing/any@1.any and 1 more',
+        '  ~ role intern  limit per day 2 -> 3  mcp://billing/any@1.any and 3 more',
       ],
       1,
     ],
     [
-      'compares versions by what they match',
+      'shows versions that are no longer allowed',
       [['["1.*"]', '["1.2.*"]']],
-      ['every tenant', '  ~ security.allow_versions.billing  no longer allows 1.*  narrower'],
+      [
+        'acme',
+        '  - every caller  allowed -> denied by version_unpinned  mcp://billing/any@1.any',
+        '  - every caller  allowed, or denied by rule:large depending on args.amount -> denied by version_unpinned  mcp://billing/refund@1.any',
+        '  - every caller  escalated by rule:writes -> denied by version_unpinned  mcp://billing/write_any@1.any',
+      ],
       0,
     ],
     [
-      'compares sizes, hosts and scopes',
+      'lists keys on sizes and hosts, whose findings do not deny',
       [
         ['max_payload_kb: 16', 'max_payload_kb: 8'],
         ['[a.example.com]', '[]'],
-        ['[agent]', '[agent, tools]'],
       ],
       [
         'every tenant',
-        '  ~ authn.oidc.scopes.required  needs tools                    narrower',
-        '  ~ security.egress_allowlist   no longer allows a.example.com  narrower',
-        '  ~ security.limits.max_payload_kb  16 -> 8  narrower',
+        '  ? security.egress_allowlist  changed',
+        '  ? security.limits.max_payload_kb  changed',
       ],
-      0,
+      2,
     ],
     [
-      'compares the reasons that deny',
+      'lists a key that known calls do not show',
+      [['[agent]', '[agent, tools]']],
+      ['every tenant', '  ? authn.oidc.scopes.required  changed'],
+      2,
+    ],
+    [
+      'shows what a reason no longer denies',
       [[', version_unpinned]', ']']],
-      ['every tenant', '  ~ version_unpinned  denies -> is reported  wider'],
-      1,
-    ],
-    [
-      'shows that rules no longer deny in observe mode, whatever deny_on says',
-      [['{ deny_on: [tool_not_in_allowlist, version_unpinned] }', '{ mode: observe, deny_on: [] }']],
       [
-        'every tenant',
-        '  ~ enforcement.mode  enforce -> observe  wider',
-        '  ~ tool_not_in_allowlist  denies -> is reported  wider',
-        '  ~ tool_in_denylist  denies -> is reported  wider',
-        '  ~ version_unpinned  denies -> is reported  wider',
+        'acme',
+        '  + every caller  denied by version_unpinned -> allowed  mcp://billing/any@any',
+        '  + every caller  denied by version_unpinned -> allowed, or denied by rule:large depending on args.amount  mcp://billing/refund@any',
+        '  + every caller  denied by version_unpinned -> escalated by rule:writes  mcp://billing/write_any@any',
       ],
       1,
     ],
     [
-      'shows a tool that no denylist has any more, if reasons have effects of their own',
+      'shows that rules no longer deny in observe mode',
+      [['{ deny_on: [tool_not_in_allowlist, version_unpinned] }', '{ mode: observe }']],
+      [
+        'every tenant',
+        '  ? enforcement.mode  changed',
+        '  ? enforcement.deny_on  removed',
+        'demo',
+        '  + every caller  denied by tool_not_in_allowlist -> allowed  mcp://billing/any@1.any and 10 more',
+        'acme',
+        '  + every caller  denied by version_unpinned -> allowed  mcp://billing/any@any and 2 more',
+        '  + every caller  denied by tool_not_in_allowlist -> allowed  mcp://crm/any@unversioned and 1 more',
+        '  + every caller  denied by tool_in_denylist -> allowed  mcp://billing/delete_customer@1.any and 2 more',
+        '  ~ every caller  no longer denied by rule:large depending on args.amount  mcp://billing/refund@1.any',
+        '  + every caller  escalated by rule:writes -> allowed  mcp://billing/write_any@1.any',
+        '  + role intern  escalated by rule:writes -> allowed  mcp://billing/write_any@1.any and 1 more',
+        'any other tenant',
+        '  + every caller  denied by tool_not_in_allowlist -> allowed  mcp://billing/any@1.any and 10 more',
+      ],
+      1,
+    ],
+    [
+      'shows a caller who gains by a list where another one loses',
       [
         ['[delete_customer]', '[]'],
         ['["billing/*"]', '["billing/get_*"]'],
       ],
       [
-        'tenant acme',
-        '  ~ every caller  delete_customer is in no denylist, and in no allowlist  e.g. mcp://x/delete_customer@x',
-        '  - every caller  loses billing/*  e.g. mcp://billing/x@x',
-        '  + role intern  gains delete_customer  e.g. mcp://crm/delete_customer@x',
+        'acme',
+        '  - every caller  allowed -> denied by tool_not_in_allowlist  mcp://billing/any@1.any',
+        '  - every caller  allowed, or denied by rule:large depending on args.amount -> denied by tool_not_in_allowlist  mcp://billing/refund@1.any',
+        '  - every caller  escalated by rule:writes -> denied by tool_not_in_allowlist  mcp://billing/write_any@1.any',
+        '  + role intern  denied by tool_in_denylist -> allowed  mcp://crm/delete_customer@unversioned',
       ],
       1,
     ],
     [
-      'shows who may run a call before it is approved, and what votes need',
+      'lists the keys of approvals, which no call shows',
       [
-        [
-          'security: {',
-          'security: { side_effects: { approve_high_risk: true, human_escalation: { require: passkey, emergency: { roles: [oncall] } } },',
-        ],
+        ['security: {', 'security: { side_effects: { human_escalation: { require: passkey } },'],
         [
           'quotas:',
           `admin: { port: 0, roles: { reviewer: [r] }, passkeys: [{ user: ann, id: ${passkey.id}, public_key: ${passkey.publicKey} }] }\nquotas:`,
         ],
       ],
-      [
-        'every tenant',
-        '  ? admin  changed, not compared',
-        '  ~ security.side_effects.approve_high_risk  false -> true  wider',
-        '  ~ security.side_effects.human_escalation.require  a token or a session is enough -> each vote needs a passkey  narrower',
-        '  ~ security.side_effects.human_escalation.emergency.roles  allows oncall  wider',
-      ],
-      1,
-    ],
-    [
-      'shows a denylist that lets pass what waited for an approval',
-      [
-        ['[delete_customer]', '[delete_customer, "crm/*"]'],
-        [
-          'enforcement: { deny_on: [tool_not_in_allowlist, version_unpinned] }',
-          'enforcement: { deny_on: [], escalate_on: [tool_not_in_allowlist] }',
-        ],
-        [
-          'security: {',
-          'security: { side_effects: { approve_high_risk: true, human_escalation: { approval_strategy: auto_allow } },',
-        ],
-      ],
-      [
-        'every tenant',
-        '  ~ security.side_effects.approve_high_risk  false -> true  wider',
-        '  ? security.side_effects.human_escalation  changed, not compared',
-        '  ~ tool_not_in_allowlist  denies -> escalates  wider',
-        '  ~ tool_in_denylist  denies -> is reported  wider',
-        '  ~ version_unpinned  denies -> is reported  wider',
-        'tenant acme',
-        '  ~ every caller  crm/* is in a denylist, and was in no list  e.g. mcp://crm/x@x',
-        '  - role intern  loses crm/*  e.g. mcp://crm/x@x',
-        '  - role intern  loses the lists of server crm',
-      ],
-      1,
-    ],
-    [
-      'says what it did not compare, and exits 2',
-      [['dedupe: {}', 'dedupe: { ttlSec: 60 }']],
-      ['every tenant', '  ? dedupe  changed, not compared'],
+      ['every tenant', '  ? security.side_effects  added', '  ? admin  changed'],
       2,
     ],
     [
-      'prefers a gain to what it did not compare',
+      'says which section decides on no known call',
+      [['dedupe: {}', 'dedupe: { ttlSec: 60 }']],
+      ['every tenant', '  ? dedupe.ttlSec  changed'],
+      2,
+    ],
+    [
+      'prefers a gain to what no call shows',
       [
         ['dedupe: {}', ''],
         ['calls_per_day: 2', 'calls_per_day: 3'],
       ],
       [
         'every tenant',
-        '  ? dedupe  removed, not compared',
-        'tenant acme',
-        '  ~ billing/refund  5/s, 2/day -> 5/s, 3/day  wider',
-        '  ~ every tool      2/day -> 3/day            wider',
+        '  ? dedupe  removed',
+        'acme',
+        '  ~ every caller  limit per day 2 -> 3  mcp://billing/any@1.any and 1 more',
+        '  ~ role intern  limit per day 2 -> 3  mcp://billing/any@1.any and 3 more',
       ],
       1,
     ],
     [
-      'shows changes that decide on no call',
+      'leaves out what decides on no call',
       [
         ['port: 8787', 'port: 1'],
         ['gatewayName: gw', 'gatewayName: other'],
       ],
-      [
-        'every tenant',
-        '    port   changed; it decides on no call',
-        '    audit  changed; it decides on no call',
-      ],
+      ['no difference in what callers may do'],
       0,
     ],
     [
-      'shows rules that are added and removed, and tools that a rule no longer applies to',
+      'names rules that are added and removed, and tools that one no longer applies to',
       [
         ['rules:', 'rules:\n  - { name: night, when: call.time.getHours() > 20, then: deny }'],
         ['  - { name: large, tools: [billing/refund], require: args.amount <= 100, then: deny }\n', ''],
         ['["*/write_*"]', '["crm/write_*"]'],
       ],
       [
-        'every tenant',
-        '  ~ rule night  added: when call.time.getHours() > 20, then deny, for *  narrower',
-        '  ~ rule writes  no longer applies to every tool that it did  e.g. mcp://x/write_@x',
-        '  ~ rule large  removed: require args.amount <= 100, then deny, for billing/refund  wider',
+        'acme',
+        '  ~ every caller  denied by rule:night depending on call.time  mcp://billing/any@1.any and 2 more',
+        '  ~ every caller  no longer denied by rule:large depending on args.amount  mcp://billing/refund@1.any',
+        '  + every caller  escalated by rule:writes -> allowed, or denied by rule:night depending on call.time  mcp://billing/write_any@1.any',
+        '  ~ role intern  denied by rule:night depending on call.time  mcp://billing/any@1.any and 4 more',
       ],
       1,
     ],
     [
-      'does not compare conditions',
+      'keeps a changed condition of a rule conditional, and exits 2',
       [['args.amount <= 100', 'args.amount <= 50']],
-      ['every tenant', '  ? rule large  condition changed, not compared'],
+      [
+        'acme',
+        '  ? every caller  denied by rule:large depending on args.amount: the condition changed  mcp://billing/refund@1.any',
+      ],
       2,
     ],
     [
-      'shows a server more',
-      [['crm: mcp', 'hr: http://127.0.0.1:8, crm: mcp']],
-      ['every tenant', '  + server hr  can be called where its tools are allowed'],
+      'shows a rule that denies where it escalated',
+      [['["*/write_*"], then: escalate', '["*/write_*"], then: deny']],
+      [
+        'acme',
+        '  - every caller  escalated by rule:writes -> denied by rule:writes  mcp://billing/write_any@1.any',
+        '  - role intern  escalated by rule:writes -> denied by rule:writes  mcp://billing/write_any@1.any and 1 more',
+      ],
+      0,
+    ],
+    [
+      'lists a changed entry that applies to no known call',
+      [['none: {}', 'none: {}\n    gold: { calls_per_day: 9 }']],
+      ['every tenant', '  ? entitlements.plans.gold  the plan changed, and applies to no known call'],
+      2,
+    ],
+    [
+      'shows a server more, where its tools are allowed',
+      [
+        ['crm: mcp', 'crm2: http://127.0.0.1:8, crm: mcp'],
+        ['["crm/*"]', '["crm*/*"]'],
+      ],
+      [
+        'acme',
+        '  + role intern  denied by TARGET_NOT_FOUND -> allowed  mcp://crm2/any@unversioned',
+        '  + role intern  denied by TARGET_NOT_FOUND -> escalated by rule:writes  mcp://crm2/write_any@unversioned',
+      ],
       1,
     ],
     [
-      'does not compare another address',
+      'lists another address',
       [['http://127.0.0.1:9,', 'http://127.0.0.1:8,']],
-      ['every tenant', '  ? server billing  another address or command, not compared'],
+      ['every tenant', '  ? server billing  another address or command'],
       2,
     ],
   ]
   for (const [title, changes, lines, exit] of cases) {
     it(title, async () => {
       const found = await diff(changes)
-      expect(found.lines.map((line) => line.replaceAll(/ {2,}/g, '  '))).to.deep.equal(
-        lines.map((line) => line.replaceAll(/ {2,}/g, '  ')),
-      )
+      expect(found.lines.map((line) => line.replaceAll(/ {2,}/g, '  '))).to.deep.equal(lines)
       expect(found.exit).to.equal(exit)
     })
   }
 
+  it('keeps conditions conditional, and exits 2 if one changes', async () => {
+    const denies = [
+      'deny_on: [tool_not_in_allowlist, version_unpinned]',
+      'deny_on: [payload_too_large]',
+    ] as const
+    const found = await diff([['max_payload_kb: 16', 'max_payload_kb: 8']], { both: [denies] })
+    expect(found.lines.slice(-1).map((line) => line.replaceAll(/ {2,}/g, '  '))).to.deep.equal([
+      '  ? every caller  denied by payload_too_large depending on the size of the request: the condition changed  mcp://billing/any@1.any and 10 more',
+    ])
+    expect(found.exit).to.equal(2)
+  })
+
   it('prints JSON with the verdict', async () => {
-    const { lines, exit } = await diff([['[delete_customer]', '[]']], '--json')
+    const { lines, exit } = await diff([['[delete_customer]', '[]']], { flags: ['--json'] })
     const { gains, changes } = JSON.parse(lines.join('\n'))
     expect(gains).to.equal(true)
-    expect(changes).to.deep.equal([
-      {
-        effect: 'gain',
-        tenant: 'tenant acme',
-        subject: 'every caller',
-        detail: 'gains delete_customer',
-        example: 'mcp://billing/delete_customer@x',
-      },
-    ])
+    expect(changes[0]).to.deep.equal({
+      effect: 'gain',
+      tenant: 'acme',
+      subject: 'every caller',
+      detail: 'denied by tool_in_denylist -> allowed',
+      example: 'mcp://billing/delete_customer@1.any',
+      calls: 1,
+    })
     expect(exit).to.equal(1)
   })
 

@@ -32,7 +32,9 @@ describe('a reload', () => {
       previous_sha256: sha256Hex(old),
       by: 'code',
       gains: true,
-      changes: ['+ tenant acme: every caller gains files/write, e.g. mcp://files/write@x'],
+      changes: [
+        '+ acme: every caller denied by tool_not_in_allowlist -> allowed, as mcp://files/write@unversioned',
+      ],
     }
     expect(record).to.deep.include({
       tool: 'policy/reload@1',
@@ -47,14 +49,42 @@ describe('a reload', () => {
     })
   })
 
-  it('of a large policy does not wait for a comparison, and says that there is none', async () => {
-    await using gateway = await startTestGateway({ targets: {}, policyYaml: policyOf('a/b') })
-    await gateway.handle.reload(`${policyOf('a/c')}# ${'x'.repeat(20_000)}\n`)
-    const { gains, changes } = gateway.records().at(-1)?.event ?? {}
-    expect({ gains, changes }).to.deep.equal({
-      gains: null,
-      changes: ['? the policies are too large to be compared here; run npx svc-sdk policy diff'],
+  it('of a large policy compares many calls while the gateway serves', async () => {
+    await using upstream = await startUpstream()
+    const large = (tool: string) =>
+      JSON.stringify({
+        entitlements: {
+          default_plan: 'free',
+          plans: { free: {} },
+          tenants: Object.fromEntries(
+            Array.from({ length: 200 }, (_, index) => [
+              index === 0 ? 'acme' : `tenant-${index}`,
+              { plan: 'free', allowlist: ['files/read', `files/tool-${index}`, tool] },
+            ]),
+          ),
+        },
+      })
+    await using gateway = await startTestGateway({
+      targets: { files: upstream.url },
+      policyYaml: large('files/a'),
     })
+    let isReloaded = false
+    const reloading = gateway.handle.reload(large('files/b')).then(() => {
+      isReloaded = true
+    })
+    let served = 0
+    while (!isReloaded) {
+      expect((await gateway.invoke('/mcp/files/read@1')).status).to.equal(200)
+      if (!isReloaded) served++
+    }
+    await reloading
+    expect(served).to.be.above(3)
+    const record = gateway.records().findLast(({ tool }) => tool === 'policy/reload@1')
+    const { gains, changes, more } = record?.event ?? {}
+    expect({ gains, more }).to.deep.equal({ gains: true, more: 380 })
+    expect(changes).to.include(
+      '+ acme: every caller denied by tool_not_in_allowlist -> allowed, as mcp://files/b@unversioned',
+    )
   })
 
   it('that is refused changes nothing, and is recorded', async () => {
