@@ -123,7 +123,6 @@ async function evaluateOnce(
   try {
     return await evaluator.evaluate(request, signal)
   } catch (error) {
-    if (signal.aborted) throw signal.reason
     if (error instanceof EvaluationError) throw error
     throw new EvaluationError(`the evaluator failed: ${messageOf(error)}`, 'unavailable', { cause: error })
   }

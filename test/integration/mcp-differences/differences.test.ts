@@ -59,7 +59,7 @@ async function responsesOf(
 }
 
 describe('a raw request over MCP', function () {
-  this.timeout(180_000)
+  this.timeout(propertyRuns(1) > 1 ? 900_000 : 180_000)
   const responses = new Map<Revision, Map<string, readonly HttpResponse[]>>()
 
   before(async () => {

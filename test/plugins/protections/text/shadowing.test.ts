@@ -3,6 +3,7 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type DefinitionReviews, type Stage, services } from '@svc/core'
 import { protectionsPlugin } from '@svc/plugin-protections'
+import { KnownTools } from '@svc/plugin-protections/internal/text/shadowing'
 import { expect } from 'chai'
 import { DefinitionsRig, shownTo, tool } from '../definitions-rig.js'
 
@@ -58,6 +59,28 @@ describe('a name that looks like that of a tool of another server', () => {
       })
     }
   }
+})
+
+describe('a description that names a tool', () => {
+  const found = (server: string, description: string, own: readonly string[] = []) => {
+    const known = new KnownTools()
+    known.learn('mail', [
+      ['search_mail', false],
+      ['searching', false],
+    ])
+    return known.shadowing(server, ['read_file', false], [description], new Set(own))
+  }
+
+  it('of another server is found', () => {
+    const expected = { rule: 'names-other-tool', tool: 'search_mail', other: 'mail' }
+    expect(found('files', 'Call search_mail first.')).to.deep.equal(expected)
+  })
+
+  it('of its own server, in its own list, or by a single word of plain language is not', () => {
+    expect(found('mail', 'Call search_mail first.')).to.equal(undefined)
+    expect(found('files', 'Call search_mail first.', ['search_mail'])).to.equal(undefined)
+    expect(found('files', 'Helps with searching.')).to.equal(undefined)
+  })
 })
 
 async function accept(rig: DefinitionsRig, stage: Stage, server: Server): Promise<void> {
