@@ -1,19 +1,47 @@
 // Canonical JSON (RFC 8785): the serialisation that is signed, hashed and stored. Every call uses it at least twice, so
-// it is a single traversal that allocates only its result.
+// it is a single traversal that writes bytes: text that grows by concatenation has an object for each piece.
 
 import { type CanonicalJsonCode, CanonicalJsonError } from './errors.js'
 import { type ObjectShape, placeOf, sortedShape } from './shape.js'
 
 const MAX_DEPTH = 512
-// The frequent paths concatenate strings: V8 converts each value of a template, even if it is a string.
-const QUOTE = '"'
+const QUOTE = 0x22
+const COMMA = 0x2c
 
-// Characters that a JSON string must escape (RFC 8785 §3.2.2.2), and surrogates, which may be lone.
-// biome-ignore lint/suspicious/noControlCharactersInRegex: JSON escapes control characters.
-const NEEDS_ESCAPE = /["\\\u0000-\u001f\ud800-\udfff]/
+/** Whatever is not ASCII, or must be escaped in a JSON string (RFC 8785 §3.2.2.2). */
+const NOT_PLAIN = /[^\x20\x21\x23-\x5b\x5d-\x7f]/
 
-// Below this length a loop over code units is faster than a regular expression.
-const SHORT = 24
+// Below these lengths a loop is faster than a call into native code.
+const SHORT_TEXT = 128
+const SHORT_BYTES = 32
+
+/** Bytes that one unit of UTF-16 takes at most. */
+const BYTES_PER_UNIT = 3
+
+const INITIAL_BYTES = 65_536
+/** A larger buffer is not kept. */
+const MAX_KEPT_BYTES = 1_048_576
+
+// The bytes that are written, up to `at`. A `toJSON` may canonicalise in the middle of a traversal: it writes behind what
+// is there, and takes its result away.
+let bytes = new Uint8Array(INITIAL_BYTES)
+let at = 0
+
+const encoder = new TextEncoder()
+const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
+
+/** Makes room for `count` more bytes. Callers look first whether there is room, as there nearly always is. */
+function grow(count: number): void {
+  const larger = new Uint8Array(Math.max(2 * bytes.length, at + count))
+  larger.set(bytes.subarray(0, at))
+  bytes = larger
+}
+
+/** Ends a traversal that began at `start`: what it has written is free again. */
+function release(start: number): void {
+  at = start
+  if (start === 0 && bytes.length > MAX_KEPT_BYTES) bytes = new Uint8Array(INITIAL_BYTES)
+}
 
 /** The error while unwinding; each frame adds its segment of the path. */
 class Violation {
@@ -37,43 +65,73 @@ class Violation {
   }
 }
 
-/** Whether `text` needs no escape. */
-function isPlain(text: string): boolean {
-  const length = text.length
-  if (length >= SHORT) return !NEEDS_ESCAPE.test(text)
-  for (let i = 0; i < length; i++) {
-    const unit = text.charCodeAt(i)
-    if (unit < 0x20 || unit === 0x22 || unit === 0x5c || (unit & 0xf800) === 0xd800) return false
-  }
-  return true
+/** Text that is ASCII, mostly short. */
+function writeShort(text: string): void {
+  const { length } = text
+  if (bytes.length - at < length) grow(length)
+  for (let i = 0; i < length; i++) bytes[at + i] = text.charCodeAt(i)
+  at += length
+}
+
+function writeText(text: string): void {
+  const room = text.length * BYTES_PER_UNIT
+  if (bytes.length - at < room) grow(room)
+  at += encoder.encodeInto(text, bytes.subarray(at)).written
+}
+
+function writeByte(byte: number): void {
+  if (bytes.length - at < 1) grow(1)
+  bytes[at++] = byte
 }
 
 /** `text` as a JSON string literal with the escapes of RFC 8785. */
 function quoteJson(text: string): string {
-  return isPlain(text) ? QUOTE + text + QUOTE : quoteSlow(text)
-}
-
-function quoteSlow(text: string): string {
   if (!text.isWellFormed()) throw new Violation('lone_surrogate')
   // For well-formed strings ECMAScript uses the escapes of RFC 8785.
   return JSON.stringify(text)
 }
 
-/** The JSON text of `value`, or undefined if JSON.stringify would omit the member. */
-function write(value: unknown, key: string | number, depth: number): string | undefined {
+function writeString(text: string): void {
+  const { length } = text
+  if (length >= SHORT_TEXT) {
+    writeText(NOT_PLAIN.test(text) ? quoteJson(text) : `"${text}"`)
+    return
+  }
+  if (bytes.length - at < length + 2) grow(length + 2)
+  let end = at
+  bytes[end++] = QUOTE
+  for (let i = 0; i < length; i++) {
+    const unit = text.charCodeAt(i)
+    if (unit < 0x20 || unit > 0x7f || unit === 0x22 || unit === 0x5c) {
+      writeText(quoteJson(text))
+      return
+    }
+    bytes[end++] = unit
+  }
+  bytes[end++] = QUOTE
+  at = end
+}
+
+/** Writes the JSON of `value`; false if JSON.stringify would omit the member. */
+function write(value: unknown, key: string | number, depth: number): boolean {
   switch (typeof value) {
     case 'string':
-      return quoteJson(value)
+      writeString(value)
+      return true
     case 'number':
       // ECMAScript's Number-to-String is the form of RFC 8785 §3.2.2.3; -0 becomes 0.
       if (!Number.isFinite(value)) throw new Violation('non_finite_number')
-      return `${value}`
+      writeShort(`${value}`)
+      return true
     case 'boolean':
-      return value ? 'true' : 'false'
+      writeShort(value ? 'true' : 'false')
+      return true
     case 'object':
-      return value === null ? 'null' : writeObject(value, key, depth)
+      if (value !== null) return writeObject(value, key, depth)
+      writeShort('null')
+      return true
     case 'undefined':
-      return undefined
+      return false
     case 'function':
       throw new Violation('function_value')
     case 'symbol':
@@ -83,7 +141,7 @@ function write(value: unknown, key: string | number, depth: number): string | un
   }
 }
 
-function writeObject(value: object, key: string | number, depth: number): string | undefined {
+function writeObject(value: object, key: string | number, depth: number): boolean {
   const { toJSON } = value as { toJSON?: unknown }
   if (typeof toJSON === 'function') {
     const replacement: unknown = toJSON.call(value, `${key}`)
@@ -100,54 +158,66 @@ function writeObject(value: object, key: string | number, depth: number): string
     if (value instanceof Map || value instanceof Set) throw new Violation('unsupported_object')
   }
   const shape = sortedShape(value, quoteJson)
-  return `{${writeMembers(value as Record<string, unknown>, shape, 0, shape.keys.length, depth + 1)}}`
+  writeByte(0x7b)
+  writeMembers(value as Record<string, unknown>, shape, 0, shape.keys.length, depth + 1, true)
+  writeByte(0x7d)
+  return true
 }
 
-function writeArray(items: readonly unknown[], depth: number): string {
-  let text = '['
+function writeArray(items: readonly unknown[], depth: number): true {
+  writeByte(0x5b)
   let i = 0
   try {
     for (; i < items.length; i++) {
-      const item = items[i]
-      // The most frequent cases are handled in this frame.
-      const json = typeof item === 'string' ? quoteJson(item) : write(item, i, depth)
-      if (json === undefined) throw new Violation(i in items ? 'undefined_value' : 'sparse_array')
-      text += i === 0 ? json : `,${json}`
+      if (i > 0) writeByte(COMMA)
+      if (!write(items[i], i, depth)) throw new Violation(i in items ? 'undefined_value' : 'sparse_array')
     }
   } catch (error) {
     throw error instanceof Violation ? error.within(items, i) : error
   }
-  return `${text}]`
+  writeByte(0x5d)
+  return true
 }
 
 /**
- * The members of `object` at `[from, to)` of its shape, in RFC 8785 order (UTF-16 code units), without the braces.
+ * Writes the members of `object` at `[from, to)` of its shape, in RFC 8785 order (UTF-16 code units), without the braces.
+ * Returns whether the next member is still the first.
  */
 function writeMembers(
   object: Record<string, unknown>,
-  { keys, labels, nextLabels, nextOpenings }: ObjectShape,
+  shape: ObjectShape,
   from: number,
   to: number,
   depth: number,
-): string {
-  let text = ''
+  isFirst: boolean,
+): boolean {
+  const { keys, labels, nullMembers } = shape
   let key = ''
   try {
     for (let i = from; i < to; i++) {
       key = keys[i] as string
       const value = object[key]
-      // The most frequent case concatenates the fewest strings.
-      if (typeof value === 'string' && text !== '' && isPlain(value)) {
-        text += (nextOpenings[i] as string) + value + QUOTE
+      if (value === undefined) continue
+      const before = at
+      const label = (value === null ? nullMembers[i] : labels[i]) as Uint8Array
+      // In this frame, as a record has dozens of members.
+      const { length } = label
+      if (bytes.length - at <= length) grow(length + 1)
+      if (!isFirst) bytes[at++] = COMMA
+      if (length > SHORT_BYTES) bytes.set(label, at)
+      else for (let j = 0; j < length; j++) bytes[at + j] = label[j] as number
+      at += length
+      if (typeof value === 'string') writeString(value)
+      else if (value !== null && !write(value, key, depth)) {
+        at = before
         continue
       }
-      const json = value === null ? 'null' : write(value, key, depth)
-      if (json !== undefined) text += (text === '' ? labels[i] : nextLabels[i]) + json
+      isFirst = false
     }
   } catch (error) {
     throw error instanceof Violation ? error.within(object, key) : error
   }
-  return text
+  return isFirst
 }
 
 function publicError(error: unknown): unknown {
@@ -161,21 +231,15 @@ function publicError(error: unknown): unknown {
  * @throws {CanonicalJsonError} for a value without an exact JSON form; its `path` locates it.
  */
 export function canonicalize(value: unknown): string {
+  const start = at
   try {
-    const text = write(value, '', 0)
-    if (text === undefined) throw new Violation('undefined_value')
-    return text
+    if (!write(value, '', 0)) throw new Violation('undefined_value')
+    return decoder.decode(bytes.subarray(start, at))
   } catch (error) {
     throw publicError(error)
+  } finally {
+    release(start)
   }
-}
-
-/** The canonical text of an object, split at the position of a further member. */
-export interface SplitJson {
-  /** From `{` to the last member before the position, without a trailing comma. */
-  readonly head: string
-  /** From the first member after the position to `}`, without a leading comma. */
-  readonly tail: string
 }
 
 /** A member that the object does not have, as text. */
@@ -186,43 +250,52 @@ export interface WrittenMember {
 }
 
 /**
- * Canonicalizes `object` once, split at the position of the member `name`, so that the text without that member (for
+ * Canonicalizes `object` once, with the position of the member `name`, so that the JSON without that member (for
  * signing) and with it (for storage) come from one traversal. `more` are further members before it, in canonical order:
  * they are cheaper as text than a copy of the object that has them.
  *
+ * Returns the result of `take` for the bytes, which are valid until it returns, and for the position: the end of the last
+ * member before, without a trailing comma.
+ *
  * @throws {CanonicalJsonError} as `canonicalize`, and when `object` has one of the named members.
  */
-export function canonicalizeAround(
+export function canonicalizeAround<T>(
   object: object,
   name: string,
-  more: readonly WrittenMember[] = [],
-): SplitJson {
+  more: readonly WrittenMember[],
+  take: (bytes: Uint8Array, headEnd: number) => T,
+): T {
+  const members = object as Record<string, unknown>
+  const start = at
   try {
-    const members = object as Record<string, unknown>
     const shape = sortedShape(object, quoteJson)
-    let head = ''
+    let isFirst = true
     let from = 0
+    writeByte(0x7b)
     for (const member of more) {
-      const to = placeOf(shape, member.name)
-      if (shape.keys[to] === member.name) throw new Violation('reserved_member').within(object, member.name)
-      head = joined(joined(head, writeMembers(members, shape, from, to, 1)), member.text)
+      const to = placeBeside(shape, member.name, object)
+      isFirst = writeMembers(members, shape, from, to, 1, isFirst)
+      if (!isFirst) writeByte(COMMA)
+      writeText(member.text)
+      isFirst = false
       from = to
     }
-    const cut = placeOf(shape, name)
-    if (shape.keys[cut] === name) throw new Violation('reserved_member').within(object, name)
-    head = joined(head, writeMembers(members, shape, from, cut, 1))
-    return { head: `{${head}`, tail: `${writeMembers(members, shape, cut, shape.keys.length, 1)}}` }
+    const to = placeBeside(shape, name, object)
+    isFirst = writeMembers(members, shape, from, to, 1, isFirst)
+    const headEnd = at - start
+    writeMembers(members, shape, to, shape.keys.length, 1, isFirst)
+    writeByte(0x7d)
+    return take(bytes.subarray(start, at), headEnd)
   } catch (error) {
     throw publicError(error)
+  } finally {
+    release(start)
   }
 }
 
-function joined(left: string, right: string): string {
-  return left === '' || right === '' ? left + right : `${left},${right}`
-}
-
-/** The text of the object without the member. */
-export function joinCut(cut: SplitJson): string {
-  const comma = cut.head.length > 1 && cut.tail.length > 1 ? ',' : ''
-  return cut.head + comma + cut.tail
+/** The place of a member that the object must not have. */
+function placeBeside(shape: ObjectShape, name: string, object: object): number {
+  const place = placeOf(shape, name)
+  if (shape.keys[place] === name) throw new Violation('reserved_member').within(object, name)
+  return place
 }

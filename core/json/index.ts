@@ -6,8 +6,6 @@ export { Base64Error, fromBase64, parseBase64, toBase64, writeBase64 } from './b
 export {
   canonicalize,
   canonicalizeAround,
-  joinCut,
-  type SplitJson,
   type WrittenMember,
 } from './canonical.js'
 export { CanonicalJsonError } from './errors.js'

@@ -4,12 +4,10 @@
 export interface ObjectShape {
   /** Own enumerable string keys, sorted by UTF-16 code units (RFC 8785 §3.2.3). */
   readonly keys: readonly string[]
-  /** `"key":`, quoted, for each of `keys`. */
-  readonly labels: readonly string[]
-  /** `,"key":`. */
-  readonly nextLabels: readonly string[]
-  /** `,"key":"`. */
-  readonly nextOpenings: readonly string[]
+  /** `"key":`, quoted, as bytes, for each of `keys`. */
+  readonly labels: readonly Uint8Array[]
+  /** `"key":null`, likewise. */
+  readonly nullMembers: readonly Uint8Array[]
   /** The positions of names that were looked up, present or not. */
   places: Map<string, number> | undefined
 }
@@ -23,7 +21,7 @@ const SLOTS = 512
 const MAX_KEYS = 48
 const MAX_KEY_LENGTH = 48
 
-const EMPTY: ObjectShape = { keys: [], labels: [], nextLabels: [], nextOpenings: [], places: undefined }
+const EMPTY: ObjectShape = { keys: [], labels: [], nullMembers: [], places: undefined }
 
 const known: (Known | undefined)[] = new Array<Known | undefined>(SLOTS).fill(undefined)
 
@@ -76,8 +74,10 @@ function order(given: readonly string[], quote: (key: string) => string): Object
   let sorted = true
   for (let i = 1; i < given.length && sorted; i++) sorted = (given[i - 1] as string) < (given[i] as string)
   const keys = sorted ? given : [...given].sort()
-  const labels = keys.map((key) => `${quote(key)}:`)
-  const nextLabels = labels.map((label) => `,${label}`)
-  const nextOpenings = nextLabels.map((label) => `${label}"`)
-  return { keys, labels, nextLabels, nextOpenings, places: undefined }
+  const texts = keys.map((key) => `${quote(key)}:`)
+  const labels = texts.map((text) => encoder.encode(text))
+  const nullMembers = texts.map((text) => encoder.encode(`${text}null`))
+  return { keys, labels, nullMembers, places: undefined }
 }
+
+const encoder = new TextEncoder()

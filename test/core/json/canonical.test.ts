@@ -1,5 +1,5 @@
 import { readdirSync, readFileSync } from 'node:fs'
-import { CanonicalJsonError, canonicalize, canonicalizeAround, joinCut } from '@svc/core/json'
+import { CanonicalJsonError, canonicalize, canonicalizeAround, type WrittenMember } from '@svc/core/json'
 import { expect } from 'chai'
 import fc from 'fast-check'
 
@@ -204,18 +204,48 @@ describe('canonicalize', () => {
     }
     expect(() => canonicalize({ a: value })).to.throw(own)
   })
+
+  it('may be used by a toJSON in the middle of a value', () => {
+    const inner = { toJSON: () => canonicalize({ ü: 'x'.repeat(100_000) }) }
+    const text = canonicalize({ a: 'before', b: inner, c: 'é', d: 'after' })
+    expect(JSON.parse(text)).to.deep.equal({
+      a: 'before',
+      b: JSON.stringify({ ü: 'x'.repeat(100_000) }),
+      c: 'é',
+      d: 'after',
+    })
+    expect(canonicalize({ ok: true })).to.equal('{"ok":true}')
+  })
+
+  it('writes text of any length and script as JSON.stringify does', () => {
+    for (const piece of ['a', '"', '\\', '\n', '\u007f', '\u0080', 'é', '語', '😀'])
+      for (const length of [1, 23, 24, 47, 48, 49, 5_000, 70_000]) {
+        const text = piece.repeat(length)
+        expect(canonicalize([text, { [text]: null }])).to.equal(JSON.stringify([text, { [text]: null }]))
+      }
+  })
 })
 
 describe('canonicalizeAround', () => {
-  const withMember = ({ head, tail }: { head: string; tail: string }, member: string) =>
-    [head, member, tail].join(',').replace(/^\{,/, '{').replace(/,\}$/, '}')
+  interface Split {
+    readonly bytes: Buffer
+    readonly headEnd: number
+  }
+  const split = (object: object, name: string, more: readonly WrittenMember[] = []): Split =>
+    canonicalizeAround(object, name, more, (bytes, headEnd) => ({ bytes: Buffer.from(bytes), headEnd }))
+  const partsOf = ({ bytes, headEnd }: Split) => ({
+    head: bytes.toString('utf8', 0, headEnd),
+    tail: bytes.toString('utf8', headEnd).replace(/^,/, ''),
+  })
+  const withMember = (cut: Split, member: string) =>
+    [partsOf(cut).head, member, partsOf(cut).tail].join(',').replace(/^\{,/, '{').replace(/,\}$/, '}')
   const json = fc.dictionary(fc.string(), fc.jsonValue()).filter((object) => !Object.hasOwn(object, 'sig'))
 
   it('returns the text without the member and with it, from one traversal', () => {
     fc.assert(
       fc.property(json, (object) => {
-        const cut = canonicalizeAround(object, 'sig')
-        expect(joinCut(cut)).to.equal(canonicalize(object))
+        const cut = split(object, 'sig')
+        expect(cut.bytes.toString()).to.equal(canonicalize(object))
         expect(withMember(cut, '"sig":"x"')).to.equal(canonicalize({ ...object, sig: 'x' }))
       }),
     )
@@ -236,24 +266,24 @@ describe('canonicalizeAround', () => {
         const texts = names
           .filter((name) => Object.hasOwn(more, name))
           .map((name) => ({ name, text: `"${name}":${canonicalize(more[name])}` }))
-        const cut = canonicalizeAround(all, 'sig', texts)
-        expect(joinCut(cut)).to.equal(canonicalize({ ...all, ...more }))
+        const cut = split(all, 'sig', texts)
+        expect(cut.bytes.toString()).to.equal(canonicalize({ ...all, ...more }))
         expect(withMember(cut, '"sig":"x"')).to.equal(canonicalize({ ...all, ...more, sig: 'x' }))
       }),
     )
-    expect(() => canonicalizeAround({ seq: 1 }, 'sig', [{ name: 'seq', text: '"seq":2' }])).to.throw(
+    expect(() => split({ seq: 1 }, 'sig', [{ name: 'seq', text: '"seq":2' }])).to.throw(
       CanonicalJsonError,
       /\$\.seq/,
     )
   })
 
   it('refuses an object that has the member already, even undefined', () => {
-    expect(() => canonicalizeAround({ a: 1, sig: 'x' }, 'sig')).to.throw(CanonicalJsonError, /\$\.sig/)
-    expect(() => canonicalizeAround({ sig: undefined }, 'sig')).to.throw(CanonicalJsonError, /\$\.sig/)
+    expect(() => split({ a: 1, sig: 'x' }, 'sig')).to.throw(CanonicalJsonError, /\$\.sig/)
+    expect(() => split({ sig: undefined }, 'sig')).to.throw(CanonicalJsonError, /\$\.sig/)
   })
 
   it('keeps newlines in values escaped, so that the split is unambiguous', () => {
-    const cut = canonicalizeAround({ a: 'x\ny', z: '\n' }, 'sig')
-    expect(cut).to.deep.equal({ head: '{"a":"x\\ny"', tail: '"z":"\\n"}' })
+    const cut = split({ a: 'x\ny', z: '\n' }, 'sig')
+    expect(partsOf(cut)).to.deep.equal({ head: '{"a":"x\\ny"', tail: '"z":"\\n"}' })
   })
 })

@@ -3,7 +3,7 @@
 // records are signed together when the batch is full or due: the signer's tables and code then stay in the
 // processor's cache, and a thread can sign in parallel.
 
-import { joinCut, type SplitJson, writeBase64 } from '@svc/core/json'
+import { writeBase64 } from '@svc/core/json'
 import { AuditError } from '../format/errors.js'
 import { SIGNATURE_BYTES } from '../format/key-sizes.js'
 import type { SharedBatch } from '../signing/shared-batch.js'
@@ -31,6 +31,13 @@ function signatureMemberBytes(start: number, end: number, headEnd: number): numb
 }
 
 type Sign = (message: Uint8Array) => Uint8Array
+
+/** The canonical JSON of a record, to be signed. */
+export interface UnsignedLine {
+  readonly bytes: Uint8Array
+  /** The place of the signature: the end of the last member before it, without a trailing comma. */
+  readonly headEnd: number
+}
 
 /** The bytes of a batch that also go to an agent's file. */
 export interface AgentRange {
@@ -99,21 +106,21 @@ export class WriteBatch {
   }
 
   /** Signs the object in place and adds its line. Nothing is added when signing throws. */
-  addSigned(cut: SplitJson, sign: Sign): number {
+  addSigned(cut: UnsignedLine, sign: Sign): number {
     const { length: start } = this
     const { end, headEnd } = this.#encode(cut)
     return this.#grow(this.#splice(start, end, headEnd, sign(this.buffer.subarray(start, end))))
   }
 
   /** Adds the line of an object with a given signature. */
-  addWithSignature(cut: SplitJson, sig: Uint8Array): number {
+  addWithSignature(cut: UnsignedLine, sig: Uint8Array): number {
     const { length: start } = this
     const { end, headEnd } = this.#encode(cut)
     return this.#grow(this.#splice(start, end, headEnd, sig))
   }
 
   /** Adds the line of an object that `sign` signs later. */
-  addUnsigned(cut: SplitJson): number {
+  addUnsigned(cut: UnsignedLine): number {
     const { length: start } = this
     const { end, headEnd } = this.#encode(cut)
     this.memory.put(start, end, headEnd)
@@ -149,13 +156,11 @@ export class WriteBatch {
     return memory.count - own
   }
 
-  /** Encodes the message to sign at the end of the batch. */
-  #encode(cut: SplitJson): { end: number; headEnd: number } {
-    const { buffer, length: start } = this
-    const message = joinCut(cut)
-    const end = start + buffer.write(message, start)
-    const isAscii = end - start === message.length
-    return { end, headEnd: start + (isAscii ? cut.head.length : Buffer.byteLength(cut.head)) }
+  /** Copies the message to sign to the end of the batch. */
+  #encode({ bytes, headEnd }: UnsignedLine): { end: number; headEnd: number } {
+    const { length: start } = this
+    this.buffer.set(bytes, start)
+    return { end: start + bytes.length, headEnd: start + headEnd }
   }
 
   #spliceAt(index: number, sig: Uint8Array): void {

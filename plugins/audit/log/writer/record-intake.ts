@@ -1,14 +1,14 @@
 // Accepts records: numbers them, adds them to a batch, and has them signed, with their batch or one by one.
 
 import type { Signer } from '@svc/core'
-import { canonicalize, canonicalizeAround, joinCut, type SplitJson, type WrittenMember } from '@svc/core/json'
+import { canonicalize, canonicalizeAround, type WrittenMember } from '@svc/core/json'
 import { agentLog } from '../files/daily-files.js'
 import type { AuditEnvelope } from '../format/envelope.js'
 import { AuditBackpressureError, AuditError, signerFailure } from '../format/errors.js'
 import { dailyLog } from '../format/paths.js'
 import { signatureOf } from '../keys/signed-json.js'
 import { canUseThread, type SigningThread } from '../signing/signing-thread.js'
-import { maxLineBytes, SIGNATURE_MEMBER, type WriteBatch } from './batch.js'
+import { maxLineBytes, SIGNATURE_MEMBER, type UnsignedLine, type WriteBatch } from './batch.js'
 import type { GroupCommit } from './group-commit.js'
 import type { LogDirectory } from './log-directory.js'
 import { RecordSequence, rangesOf } from './record-sequence.js'
@@ -29,7 +29,7 @@ interface IntakeParts {
 
 /** A record for a signer with `signAsync`. */
 interface UnsignedRecord {
-  readonly cut: SplitJson
+  readonly cut: UnsignedLine
   readonly day: string
   readonly agent: string | undefined
   /** Its number; undefined if records have none. */
@@ -130,7 +130,7 @@ export class RecordIntake {
 
   #place(envelope: AuditEnvelope, day: string, position?: Position): WriteBatch | Promise<WriteBatch> {
     const { signer, thread } = this.#parts
-    const cut = canonicalizeAround(envelope, SIGNATURE_MEMBER, position?.text ?? [])
+    const cut = canonicalizeAround(envelope, SIGNATURE_MEMBER, position?.text ?? [], copied)
     const agent = agentPathOf(envelope, day)
     const room = roomOf(cut)
     if (signer.signAsync !== undefined) {
@@ -195,8 +195,8 @@ export class RecordIntake {
     return this.#sequence?.takeLost(day) ?? []
   }
 
-  #signature(cut: SplitJson): Promise<Uint8Array> {
-    return signatureOf(Buffer.from(joinCut(cut)), this.#parts.signer)
+  #signature(cut: UnsignedLine): Promise<Uint8Array> {
+    return signatureOf(cut.bytes, this.#parts.signer)
   }
 
   /** Runs `work` while the upper bound of a line counts as pending. */
@@ -260,15 +260,19 @@ interface Position {
   readonly text: readonly WrittenMember[]
 }
 
+function copied(bytes: Uint8Array, headEnd: number): UnsignedLine {
+  return { bytes: Buffer.from(bytes), headEnd }
+}
+
 /** Upper bound of the bytes of its line. */
-function roomOf(cut: SplitJson): number {
-  return maxLineBytes(cut.head.length + cut.tail.length)
+function roomOf(cut: UnsignedLine): number {
+  return maxLineBytes(cut.bytes.length)
 }
 
 /** The record with the numbers that are lost. */
-function naming(cut: SplitJson, lost: readonly number[]): SplitJson {
-  const record: Record<string, unknown> = JSON.parse(joinCut(cut))
-  return canonicalizeAround({ ...record, lost: rangesOf(lost) }, SIGNATURE_MEMBER)
+function naming(cut: UnsignedLine, lost: readonly number[]): UnsignedLine {
+  const record: Record<string, unknown> = JSON.parse(Buffer.from(cut.bytes).toString())
+  return canonicalizeAround({ ...record, lost: rangesOf(lost) }, SIGNATURE_MEMBER, [], copied)
 }
 
 /** The path of the agent's log that gets the line too. */
