@@ -2,14 +2,18 @@
 import {
   after,
   type CallRequest,
+  definePlugin,
   type Limit,
   limits,
   type MaybePromise,
+  type Plugin,
   policyTokens,
   resolveOptional,
   type SectionEntry,
+  type Stage,
 } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
+import { z } from 'zod'
 import { type CallDecision, Judge, type PolicyJudgement } from '../judge/judge.js'
 import { type NamedRequest, namedCall, namedRequest } from '../judge/recorded-call.js'
 import { collectNotes, type StagePlace } from '../judge/stages.js'
@@ -53,8 +57,13 @@ export class AccessJudge implements AsyncDisposable {
   readonly #requests = new Map<NamedRequest, CallRequest>()
   readonly #bases = new Map<string, string>()
 
-  private constructor(judge: Judge, shared: SharedVerdicts<AccessVerdict>, knowsUsers: boolean) {
-    this.policy = judge.policy
+  private constructor(
+    policy: Policy,
+    judge: Judge,
+    shared: SharedVerdicts<AccessVerdict>,
+    knowsUsers: boolean,
+  ) {
+    this.policy = policy
     this.#judge = judge
     this.#shared = shared
     this.#knowsUsers = knowsUsers
@@ -69,9 +78,9 @@ export class AccessJudge implements AsyncDisposable {
     const some = policies.some(knowsUsers)
     const start = async (policy: Policy) => {
       const shared = new SharedVerdicts<AccessVerdict>()
-      const inserted = { name: 'shared verdicts', within: limits, stage: shared.stage }
-      const options = { place, inserted, runsUnstated: false, through: 'verdict' } as const
-      return new AccessJudge(await Judge.start(policy, options), shared, !some || knowsUsers(policy))
+      const judged = { ...policy, plugins: withStage(policy.plugins, shared.stage) }
+      const judge = await Judge.start(judged, { place, runsUnstated: false, through: 'verdict' })
+      return new AccessJudge(policy, judge, shared, !some || knowsUsers(policy))
     }
     const first = await start(policies[0])
     try {
@@ -163,6 +172,20 @@ export class AccessJudge implements AsyncDisposable {
     }
     return request
   }
+}
+
+/** Adds the stage behind the one that sets limits. */
+function withStage(plugins: readonly Plugin[], stage: Stage): Plugin[] {
+  const own = definePlugin({
+    name: 'shared-verdicts',
+    version: '1.0.0',
+    core: '^1.0.0',
+    schema: z.undefined(),
+    phase: 'authorization',
+    effects: 'none',
+    create: () => stage,
+  })
+  return plugins.flatMap((plugin) => (plugin.provides?.includes(limits) === true ? [plugin, own] : [plugin]))
 }
 
 function knowsUsers({ container }: Policy): boolean {

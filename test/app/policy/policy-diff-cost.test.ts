@@ -1,0 +1,90 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect } from 'chai'
+import { policyChanges } from 'svc-sdk/internal/policy-diff/diff'
+import { TemporaryDir } from '../../support/temporary-dir.js'
+import { base, loadPolicyText } from './generated-policies.js'
+
+const counted = globalThis as { judgedCalls?: number }
+
+/** A stage of another author, which counts what it judges. */
+const countingStage = (decision: string) => `
+import { z } from '${import.meta.resolve('zod')}'
+import { identity } from '${import.meta.resolve('@svc/core')}'
+export const plugin = {
+  name: 'counting', version: '1.0.0', core: '^1.0.0', schema: z.strictObject({}), effects: 'none', uses: [identity],
+  create: () => ({
+    handle(call, next) {
+      globalThis.judgedCalls = (globalThis.judgedCalls ?? 0) + 1
+      ${decision}
+      return next()
+    },
+  }),
+}
+export default plugin
+`
+
+describe('svc policy diff of many tenants', () => {
+  let folder: TemporaryDir
+  beforeEach(() => {
+    folder = new TemporaryDir()
+    counted.judgedCalls = 0
+  })
+  afterEach(() => folder[Symbol.dispose]())
+
+  const tools = (count: number) =>
+    Array.from({ length: count }, (_, index) => ({ server: 'a', name: `t${index}`, version: '1' }))
+
+  /** Every tenant may use the same tools, and every tenth one more under the second policy. */
+  async function compare(tenants: number, count: number, more: object) {
+    const load = async (isSecond: boolean) => {
+      const entries = Array.from({ length: tenants }, (_, index) => {
+        const isWider = isSecond && index % 10 === 0
+        return [`tenant-${index}`, { plan: 'p', allowlist: isWider ? ['a/t1*', 'a/t7'] : ['a/t1*'] }]
+      })
+      const entitlements = { default_plan: 'p', plans: { p: {} }, tenants: Object.fromEntries(entries) }
+      const policy = await loadPolicyText(folder.path, JSON.stringify({ ...base, entitlements, ...more }))
+      if (policy === undefined) throw new Error('the policy has a mistake')
+      return policy
+    }
+    const [before, after] = [await load(false), await load(true)]
+    return policyChanges(before, after, { place: { baseDir: folder.path, env: {} }, tools: tools(count) })
+  }
+
+  it('runs the stages behind the lists once for all tenants to whom these give the same', async () => {
+    writeFileSync(join(folder.path, 'stage.mjs'), countingStage(''))
+    const changes = await compare(50, 20, { plugins: [{ use: './stage.mjs' }], counting: {} })
+    const gaining = changes.flatMap(({ effect, tenant }) => (effect === 'gain' ? [tenant] : []))
+    expect(gaining).to.deep.equal([0, 10, 20, 30, 40].map((index) => `tenant-${index}`))
+    // Of 50 tenants and more than 20 tools under two policies.
+    expect(counted.judgedCalls).to.be.within(40, 300)
+  })
+
+  it('runs them for each tenant if one of them reads the tenant', async () => {
+    const finding = "{ reason: 'tool_in_denylist', stage: 'counting' }"
+    const decision = `if (call.get(identity)?.tenant === 'tenant-10') call.addFinding(${finding})`
+    writeFileSync(join(folder.path, 'stage.mjs'), countingStage(decision))
+    const changes = await compare(20, 5, { plugins: [{ use: './stage.mjs' }], counting: {} })
+    const gaining = changes.flatMap(({ effect, tenant }) => (effect === 'gain' ? [tenant] : []))
+    expect(gaining).to.deep.equal(['tenant-0'])
+    expect(counted.judgedCalls).to.be.above(2 * 20 * 5)
+  })
+
+  it('takes at most 10 s of CPU for 1,000 tenants and 200 tools, and lets others have their turn', async function () {
+    this.timeout(300_000)
+    const turns = { count: 0, isOver: false }
+    const turn = () => {
+      turns.count++
+      if (!turns.isOver) setImmediate(turn)
+    }
+    setImmediate(turn)
+    const { user } = process.cpuUsage()
+    const changes = await compare(1_000, 200, {})
+    const cpuMs = (process.cpuUsage().user - user) / 1_000
+    turns.isOver = true
+    expect(changes.filter(({ effect }) => effect === 'gain')).to.have.lengthOf(100)
+    expect(turns.count).to.be.above(200)
+    // CPU time, as other processes may run, and twice what an idle machine takes.
+    expect(cpuMs).to.be.below(10_000)
+  })
+})
