@@ -181,6 +181,7 @@ export type { ItemEdit, Narrowing, NarrowingSettings, PolicyEdit } from './plugi
 export { type Notice, type Notices, noticeTypes } from './plugin/notices.js'
 export type { Phase } from './plugin/phase.js'
 export {
+  bindForPipeline,
   bindOwned,
   type ConfigConflict,
   definePlugin,

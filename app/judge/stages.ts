@@ -4,6 +4,7 @@ import {
   after,
   attempt,
   bind,
+  bindForPipeline,
   type Call,
   externalDecision,
   type Finding,
@@ -109,7 +110,7 @@ export function judgingStages(policy: Policy, options: StageOptions): JudgingSta
   const context = pluginContext(policy, { container, resources, baseDir, env, warn })
   bindBetweenPlugins(container)
   const configOf = ({ name }: Plugin) => policy.sections.get(name)
-  for (const plugin of policy.plugins) plugin.register?.(configOf(plugin), context)
+  for (const plugin of policy.plugins) bindForPipeline(plugin, configOf(plugin), context)
   // An evaluation by the policy itself asks nobody.
   const isLocal = resolveOptional(container, policyTokens.asksRuntime) === false
   const unasked: string[] = []

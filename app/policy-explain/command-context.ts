@@ -1,10 +1,10 @@
 // The context in which the plugins of a policy explain their stages without starting them.
-import { bind, type PluginContext, Resources, tokens } from '@svc/core'
+import { bind, bindForPipeline, type PluginContext, Resources, tokens } from '@svc/core'
 import type { EffectivePolicy } from '@svc/core/policy'
 import type { HostConfig } from '../policy/config.js'
 import { pluginContext } from '../policy/plugin-context.js'
 
-/** A new container, with every plugin of the policy registered in it. */
+/** A new container, with the tokens of every plugin of the policy bound. */
 export function commandContext(
   policy: EffectivePolicy<HostConfig>,
   place: Pick<PluginContext, 'baseDir' | 'env' | 'warn'>,
@@ -16,7 +16,7 @@ export function commandContext(
   bind(container, tokens.Logger, { useValue: silent })
   bind(container, tokens.Meter, { useValue: { count: quiet } })
   const context = pluginContext(policy, { container, resources: new Resources(), ...place })
-  for (const plugin of policy.plugins) plugin.register?.(policy.sections.get(plugin.name), context)
+  for (const plugin of policy.plugins) bindForPipeline(plugin, policy.sections.get(plugin.name), context)
   return context
 }
 

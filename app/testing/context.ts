@@ -3,6 +3,7 @@ import 'reflect-metadata'
 import { strict as assert } from 'node:assert'
 import {
   bind,
+  bindForPipeline,
   bindOwned,
   type Clock,
   type Ids,
@@ -27,7 +28,7 @@ export function createStage(plugin: Plugin, section: unknown, context: PluginCon
 export function createStageIn(plugin: Plugin, section: unknown, context: PluginContext): Stage {
   const config = parseSection(plugin, section)
   bindOwned(context.container, plugin, config)
-  plugin.register?.(config, context)
+  bindForPipeline(plugin, config, context)
   return plugin.create(config, context)
 }
 

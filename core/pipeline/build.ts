@@ -1,5 +1,5 @@
-// Builds the pipeline of an effective policy: every plugin registers, then every stage is created, in order.
-import type { PluginContext } from '../plugin/plugin.js'
+// Builds the pipeline of an effective policy: the tokens of every plugin are bound, then every stage is created, in order.
+import { bindForPipeline, type PluginContext } from '../plugin/plugin.js'
 import type { EffectivePolicy } from '../policy/types.js'
 import type { Dispatch, PlacedStage } from './compose.js'
 import { type CallObserver, joinedObservers } from './observe.js'
@@ -12,7 +12,7 @@ export function buildPipeline(
   dispatch: Dispatch,
   observers: readonly CallObserver[] = [],
 ): Pipeline {
-  for (const plugin of policy.plugins) plugin.register?.(policy.sections.get(plugin.name), context)
+  for (const plugin of policy.plugins) bindForPipeline(plugin, policy.sections.get(plugin.name), context)
   const stages = policy.plugins.map(
     (plugin): PlacedStage => ({
       name: plugin.name,

@@ -57,7 +57,7 @@ export interface PluginContext {
   warn(message: string): void
 }
 
-/** A token whose default a plugin binds. */
+/** A token whose default a plugin binds, in one of two ways. A binding in code takes precedence. */
 export interface OwnedToken<Config = unknown> {
   readonly token: Token<unknown>
   /**
@@ -65,6 +65,11 @@ export interface OwnedToken<Config = unknown> {
    * nothing. See `owned`.
    */
   value?(config: Config, bindings: DependencyContainer): unknown
+  /**
+   * Binds the default, with `bindDefault`, and what only this plugin resolves, in the context's container, of which each
+   * policy has its own. The owned tokens of every running plugin are bound before any stage is created.
+   */
+  bind?(config: Config, context: PluginContext): void
   /** A key of the section that holds an implementation if code passes the section: it counts as a binding. */
   readonly fromOption?: { readonly key: string; readonly bind: (value: unknown) => unknown }
   /**
@@ -88,6 +93,11 @@ export function bindOwned(container: DependencyContainer, { owns = [] }: Plugin,
     const known = value?.(config, container)
     if (known !== undefined) bindDefault(container, token, { useValue: known })
   }
+}
+
+/** Binds what a plugin binds for one pipeline, with the bindings of its section in place. */
+export function bindForPipeline({ owns = [] }: Plugin, config: unknown, context: PluginContext): void {
+  for (const owned of owns) owned.bind?.(config, context)
 }
 
 /** Sections of a policy that are valid by themselves and not together. */
@@ -143,18 +153,13 @@ interface PluginWiring<Config = unknown> {
   readonly uses?: readonly Slot<unknown>[]
   /** Slots that only its stage sets, before it calls `next`. Some may stay empty. */
   readonly provides?: readonly Slot<unknown>[]
-  /** Tokens that it binds, by `value` or in `register`; the gateway's container resolves them to the running objects. */
+  /** Tokens that it binds; the gateway's container resolves them to the running objects. */
   readonly owns?: readonly OwnedToken<Config>[]
   /**
    * Conflicts with other sections or with bindings in code, and key files that cannot be read. Called when every
    * section is valid by itself. `bindings` has what code bound, and what the sections and the host state (`policyTokens`).
    */
   check?(config: Config, bindings: DependencyContainer): readonly ConfigConflict[]
-  /**
-   * Binds the defaults of its tokens with `bindDefault` in the context's container, of which each policy has its own. A
-   * binding in code takes precedence. Every running plugin registers before any stage is created.
-   */
-  register?(config: Config, context: PluginContext): void
 }
 
 /** Facts for operators. */
@@ -162,7 +167,7 @@ interface PluginDiagnostics<Config = unknown> {
   /** The metrics of its stage by name; `/metrics` shows them from the start. */
   readonly metrics?: Readonly<Record<string, MetricEntry>>
   /**
-   * Opens the resources of the section for `svc doctor`, checks them and closes them, after every plugin has registered.
+   * Opens the resources of the section for `svc doctor`, checks them and closes them, after the tokens of every plugin are bound.
    * It leaves nothing behind, and its messages contain no secret.
    */
   doctor?(config: Config, context: PluginContext): Promise<readonly DoctorCheck[]>

@@ -8,6 +8,7 @@ import {
   hostOf,
   type LateBoundMembers,
   lateBound,
+  type PluginContext,
   resolve,
   resolveOptional,
   type Signer,
@@ -15,7 +16,7 @@ import {
   token,
   tokens,
 } from '@svc/core'
-import { auditSchema } from './config.js'
+import { type AuditConfig, auditSchema } from './config.js'
 import { checkLog } from './doctor.js'
 import { metrics } from './metrics.js'
 import { LogSource, logDirectory } from './open-log.js'
@@ -63,6 +64,19 @@ export const auditPlugin = definePlugin({
         bind: (append) => (typeof append === 'function' ? { append } : undefined),
       },
       selectedBy: [['append'], ['signer'], ['presign']],
+      bind(config: AuditConfig, context: PluginContext) {
+        const { container } = context
+        const source = new LogSource(config, context)
+        bind(container, logSource, { useValue: source })
+        // A log that code writes has no signer here, so notices are sent unsigned.
+        if (container.isRegistered(tokens.SvcAppender, true)) return
+        bindDefault(container, tokens.Signer, {
+          useValue: lateBound('the signer', () => source.current?.signer, signerMembers),
+        })
+        bindDefault(container, tokens.SvcAppender, {
+          useValue: lateBound('the audit log', () => source.current?.appender, appenderMembers),
+        })
+      },
     },
   ],
 
@@ -86,20 +100,6 @@ export const auditPlugin = definePlugin({
     const error = retiring === undefined ? undefined : place && keyError(retiring, place.baseDir)
     if (error !== undefined) found.push({ path: ['audit', 'signer', 'retiringKeyRef'], message: error })
     return found
-  },
-
-  register(config, context) {
-    const { container } = context
-    const source = new LogSource(config, context)
-    bind(container, logSource, { useValue: source })
-    // A log that code writes has no signer here, so notices are sent unsigned.
-    if (container.isRegistered(tokens.SvcAppender, true)) return
-    bindDefault(container, tokens.Signer, {
-      useValue: lateBound('the signer', () => source.current?.signer, signerMembers),
-    })
-    bindDefault(container, tokens.SvcAppender, {
-      useValue: lateBound('the audit log', () => source.current?.appender, appenderMembers),
-    })
   },
 
   create(config, context) {

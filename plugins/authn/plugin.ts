@@ -57,12 +57,14 @@ export const authnPlugin = definePlugin({
       const { issuer, audience, publicClientId: clientId } = oidc
       return { issuer, audience, clientId }
     }),
+    {
+      token: jwksSource,
+      bind({ oidc }: AuthnConfig, { container }: PluginContext) {
+        if (resolveOptional(container, services.inMemory) === true) bindTestIssuer(oidc, container)
+        bindDefault(container, jwksSource, { useFactory: () => new HttpJwksSource() })
+      },
+    },
   ],
-
-  register({ oidc }, { container }) {
-    if (resolveOptional(container, services.inMemory) === true) bindTestIssuer(oidc, container)
-    bindDefault(container, jwksSource, { useFactory: () => new HttpJwksSource() })
-  },
 
   create(config, context) {
     const { container, tenant, publicUrl } = context

@@ -51,17 +51,19 @@ export const dedupePlugin = definePlugin({
   uses: [identity],
   provides: [idempotency],
   owns: [
-    { token: tokens.DedupeStore, selectedBy: [['redisUrl'], ['dir']] },
+    {
+      token: tokens.DedupeStore,
+      selectedBy: [['redisUrl'], ['dir']],
+      bind(config: DedupeConfig, context: PluginContext) {
+        if (!config.enabled) return
+        const resource = dedupeStore(config, context)
+        bindStore(context.container, { resource, own: dedupeResource, port: tokens.DedupeStore })
+      },
+    },
     owned(policyTokens.claimsKeys, ({ enabled }: DedupeConfig) => enabled),
   ],
 
   effects: 'stores',
-
-  register(config, context) {
-    if (!config.enabled) return
-    const resource = dedupeStore(config, context)
-    bindStore(context.container, { resource, own: dedupeResource, port: tokens.DedupeStore })
-  },
 
   create: (config, context) =>
     config.enabled

@@ -11,6 +11,7 @@ import {
   externalDecision,
   identity,
   owned,
+  type PluginContext,
   policyTokens,
   redactor,
   resolve,
@@ -87,14 +88,13 @@ export const enforcementPlugin = definePlugin({
     {
       token: tokens.EscalationStore,
       selectedBy: ['adapter', 'redisUrl', 'dir'].map((key) => ['escalations', key]),
+      bind({ escalations }: EnforcementConfig, context: PluginContext) {
+        if (ruleOf(context.container) === undefined) return
+        const resource = escalationStore(escalations, context)
+        bindStore(context.container, { resource, own: escalationResource, port: tokens.EscalationStore })
+      },
     },
   ],
-
-  register({ escalations }, context) {
-    if (ruleOf(context.container) === undefined) return
-    const resource = escalationStore(escalations, context)
-    bindStore(context.container, { resource, own: escalationResource, port: tokens.EscalationStore })
-  },
 
   create(config, context) {
     const rule = ruleOf(context.container)

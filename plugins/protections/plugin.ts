@@ -21,9 +21,6 @@ export const protectionsPlugin = definePlugin({
     ...configuredProtections(config).flatMap((one) => one.check?.(bindings) ?? []),
   ],
   effects: 'stores',
-  register(config, context) {
-    for (const one of configuredProtections(config)) one.register?.(context)
-  },
   create: (config, context) =>
     new ProtectionsStage(configuredProtections(config).map((one) => one.create(context))),
   async doctor(config, context) {

@@ -8,6 +8,7 @@ import {
   lateBound,
   lifecycleMembers,
   limits,
+  type PluginContext,
   type QuotaAdapter,
   resolve,
   resolveOptional,
@@ -17,7 +18,7 @@ import {
 } from '@svc/core'
 import { nearest } from '@svc/core/policy'
 import { bindSharedStore, checkForWorkers, type StoreResource } from '@svc/core/store'
-import { isQuotaAdapter, quotasSchema } from './config.js'
+import { isQuotaAdapter, type QuotasConfig, quotasSchema } from './config.js'
 import { LimitsInUse } from './limits-in-use.js'
 import { QuotasStage } from './stage.js'
 import { adapterOf, type QuotaStore } from './store/token-bucket.js'
@@ -54,6 +55,18 @@ export const quotasPlugin = definePlugin({
       token: tokens.QuotaAdapter,
       fromOption: { key: 'adapter', bind: (value) => (isQuotaAdapter(value) ? value : undefined) },
       selectedBy: [['adapter'], ['redisUrl'], ['dir']],
+      bind(config: QuotasConfig, context: PluginContext) {
+        const resource = quotaStore(config, context)
+        const adapter = lateBound(`the ${resource.name}`, () => adapterOf(resource.running), members)
+        const inUse = new LimitsInUse()
+        bind(context.container, limitsInUse, { useValue: inUse })
+        bind(context.container, services.limitsInUse, { useValue: () => inUse.all })
+        bind(context.container, quotaResource, { useValue: resource })
+        bindSharedStore(context.container, resource)
+        const allowsCalls = config.failure_mode !== 'closed'
+        bind(context.container, services.allowsCallsWithoutStore, { useValue: allowsCalls })
+        bindDefault(context.container, tokens.QuotaAdapter, { useValue: adapter })
+      },
     },
   ],
 
@@ -74,19 +87,6 @@ export const quotasPlugin = definePlugin({
   },
 
   effects: 'stores',
-
-  register(config, context) {
-    const resource = quotaStore(config, context)
-    const adapter = lateBound(`the ${resource.name}`, () => adapterOf(resource.running), members)
-    const inUse = new LimitsInUse()
-    bind(context.container, limitsInUse, { useValue: inUse })
-    bind(context.container, services.limitsInUse, { useValue: () => inUse.all })
-    bind(context.container, quotaResource, { useValue: resource })
-    bindSharedStore(context.container, resource)
-    const allowsCalls = config.failure_mode !== 'closed'
-    bind(context.container, services.allowsCallsWithoutStore, { useValue: allowsCalls })
-    bindDefault(context.container, tokens.QuotaAdapter, { useValue: adapter })
-  },
 
   create: (config, { container, tenant }) =>
     new QuotasStage(

@@ -56,6 +56,15 @@ export const runtimePlugin = definePlugin({
         ['enforcement', 'mode'],
         ['enforcement', 'remote', 'endpoint'],
       ],
+      bind(config: RuntimeConfig, context: PluginContext) {
+        const { container } = context
+        const source = evaluationSource(config, context)
+        if (source === undefined) return
+        bind(container, evaluation, { useValue: source })
+        bindDefault(container, tokens.DecisionEvaluator, {
+          useValue: lateBound('the evaluator', source.running, { evaluate: 'method' }),
+        })
+      },
     },
     owned(policyTokens.asksRuntime, ({ enforcement }: RuntimeConfig) => enforcement.mode === 'remote'),
   ],
@@ -71,16 +80,6 @@ export const runtimePlugin = definePlugin({
     const { place } = hostOf(bindings)
     const message = remote?.apiKeyRef && place && new KeyReader(place).fileError(remote.apiKeyRef)
     return message ? [{ path: [...path, 'apiKeyRef'], message }] : []
-  },
-
-  register(config, context) {
-    const { container } = context
-    const source = evaluationSource(config, context)
-    if (source === undefined) return
-    bind(container, evaluation, { useValue: source })
-    bindDefault(container, tokens.DecisionEvaluator, {
-      useValue: lateBound('the evaluator', source.running, { evaluate: 'method' }),
-    })
   },
 
   create(config, context) {

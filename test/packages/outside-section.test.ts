@@ -29,9 +29,11 @@ export default definePlugin({
   schema: z.strictObject({ series: z.string().describe('Before every number.') }).describe('Badges for callers.'),
   uses: [identity],
   provides: [badge],
-  owns: [{ token: printer }],
-  register: ({ series }, { container }) =>
-    bindDefault(container, printer, { useValue: { print: (number) => series + number } }),
+  owns: [{
+    token: printer,
+    bind: ({ series }, { container }) =>
+      bindDefault(container, printer, { useValue: { print: (number) => series + number } }),
+  }],
   effects: 'none',
   create: ({ series }, { container }) => ({
     async handle(call, next) {

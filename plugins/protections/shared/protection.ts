@@ -15,7 +15,6 @@ export type ProtectionPreset = 'observe' | 'guard'
 /** A protection that the section turns on. The members have the meaning of those of plugins. */
 export interface ConfiguredProtection {
   check?(bindings: DependencyContainer): readonly ConfigConflict[]
-  register?(context: PluginContext): void
   create(context: PluginContext): Stage
   doctor?(context: PluginContext): Promise<readonly DoctorCheck[]>
 }
