@@ -72,10 +72,10 @@ async function hasWrongLine(
   for (const { leaf, start, end, lines } of ranges) {
     let at = start
     let found = 0
-    for await (const { bytes, complete } of linesOf(path, start)) {
-      at += bytes.length + 1
-      if (!complete || at > end) break
-      if (!isRecord(bytes, tree, day, leaf + found)) return true
+    for await (const line of linesOf(path, start)) {
+      if (!line.complete || line.end > end) break
+      at = line.end
+      if (!isRecord(line.bytes, tree, day, leaf + found)) return true
       found++
       if (at === end) break
     }

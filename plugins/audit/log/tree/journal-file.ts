@@ -13,6 +13,7 @@ import {
   withFile,
   writeFully,
 } from '../files/file-system.js'
+import { LineBlocks } from '../files/lines.js'
 import { endOfLastLine } from '../files/log-file.js'
 import { parseJournalLine } from '../format/journal-codec.js'
 import type { JournalLine, LineOf } from '../format/journal-line.js'
@@ -20,7 +21,6 @@ import { JOURNAL_FILE } from '../format/paths.js'
 
 const CHUNK_BYTES = 131_072
 const FIRST_TAIL_BYTES = 65_536
-const NEWLINE = 0x0a
 
 export interface StoredJournalLine {
   /** Without the newline. Valid until the next line is requested. */
@@ -40,29 +40,16 @@ export function* journalLines(
   from: number,
   to: number,
 ): Generator<StoredJournalLine, void, void> {
-  const fd = openExisting(port, join(dir, JOURNAL_FILE), READ)
+  const path = join(dir, JOURNAL_FILE)
+  const fd = openExisting(port, path, READ)
   if (fd === undefined) return
   try {
-    let buffer = Buffer.allocUnsafe(Math.min(CHUNK_BYTES, Math.max(to - from, 1)))
-    let filled = 0
-    let offset = from
-    while (offset + filled < to) {
-      if (filled === buffer.length) buffer = Buffer.concat([buffer], 2 * buffer.length)
-      const wanted = Math.min(buffer.length - filled, to - offset - filled)
-      const got = port.readSync(fd, buffer, filled, wanted, offset + filled)
+    const blocks = new LineBlocks(path, { from, to, chunkBytes: CHUNK_BYTES })
+    for (;;) {
+      const got = port.readSync(fd, ...blocks.space())
       if (got === 0) return
-      filled += got
-      let start = 0
-      for (let at = 0; at >= 0; ) {
-        at = buffer.subarray(0, filled).indexOf(NEWLINE, start)
-        if (at < 0) break
-        const bytes = buffer.subarray(start, at)
-        yield { bytes, line: parseJournalLine(bytes), start: offset + start, end: offset + at + 1 }
-        start = at + 1
-      }
-      buffer.copy(buffer, 0, start, filled)
-      filled -= start
-      offset += start
+      for (const { bytes, start, end } of blocks.take(got))
+        yield { bytes, line: parseJournalLine(bytes), start, end }
     }
   } finally {
     port.closeSync(fd)

@@ -4,12 +4,13 @@
 import { join } from 'node:path'
 import { dailyFiles } from '../../files/daily-files.js'
 import { nodeFileSystem, readExisting, sizeOf } from '../../files/file-system.js'
-import { isEnvelope, type SignedEnvelope } from '../../format/envelope.js'
+import { linesIn } from '../../files/lines.js'
+import type { SignedEnvelope } from '../../format/envelope.js'
 import { dailyLog } from '../../format/paths.js'
 import { coveredBy, type PlacedRange, placeRanges } from '../../format/seal-ranges.js'
-import { objectIn } from '../../format/stored-record.js'
 import { journalSize } from '../../tree/journal-file.js'
 import { type CompiledFilter, compileFilter, type LogFilter } from '../read/filter.js'
+import { recordIn } from '../read/records.js'
 import { journalBackwards, journalLineAt } from './journal-search.js'
 
 const MAX_READ_BYTES = 64 * 2 ** 20
@@ -18,7 +19,6 @@ const MAX_UNSEALED_BYTES = 4 * 2 ** 20
 const MAX_RANGE_BYTES = 128 * 2 ** 20
 /** The clocks of writers differ. */
 const CLOCK_MARGIN_MS = 3_600_000
-const NEWLINE = 0x0a
 
 export interface BrowsedRecord {
   /** Null if it is not sealed yet. */
@@ -62,7 +62,7 @@ export async function browseRecords(
       if (records.length >= limit || left <= 0) return pageOf(records, limit, range.leaf + range.lines)
       if (!compiled.day(range.day)) continue
       left -= range.end - range.start
-      const found = linesIn(dir, range).flatMap((bytes, at): BrowsedRecord[] => {
+      const found = storedLines(dir, range).flatMap((bytes, at): BrowsedRecord[] => {
         const leaf = range.leaf + at
         const record = before !== undefined && leaf >= before ? undefined : matching(bytes, compiled)
         return record === undefined ? [] : [{ leaf, record }]
@@ -91,7 +91,7 @@ export function recordAt(dir: string, leaf: number): StoredRecord | undefined {
   if (line?.kind !== 'seal') return undefined
   for (const range of placeRanges(line.ranges, line.leaf - coveredBy(line))) {
     if (leaf < range.leaf || leaf >= range.leaf + range.lines) continue
-    const found = linesIn(dir, range)[leaf - range.leaf]
+    const found = storedLines(dir, range)[leaf - range.leaf]
     return found && { leaf, line: Buffer.from(found) }
   }
   return undefined
@@ -99,8 +99,8 @@ export function recordAt(dir: string, leaf: number): StoredRecord | undefined {
 
 /** The same, parsed. */
 export function browsedRecord(dir: string, leaf: number): BrowsedRecord | undefined {
-  const record = objectIn(recordAt(dir, leaf)?.line ?? Buffer.alloc(0))
-  return record !== undefined && isEnvelope(record) ? { leaf, record } : undefined
+  const record = recordIn(recordAt(dir, leaf)?.line ?? Buffer.alloc(0))
+  return record && { leaf, record }
 }
 
 /** The record whose line ends before the byte `end` of its day's file; undefined if no line ends there. */
@@ -132,7 +132,7 @@ function lineEndingAt(
   end: number,
 ): [bytes: Buffer | undefined, at: number] {
   let offset = range.start
-  for (const [at, bytes] of linesIn(dir, range).entries()) {
+  for (const [at, bytes] of storedLines(dir, range).entries()) {
     offset += bytes.length + 1
     if (offset === end) return [bytes, at]
   }
@@ -140,24 +140,18 @@ function lineEndingAt(
 }
 
 function matching(bytes: Buffer, compiled: CompiledFilter): SignedEnvelope | undefined {
-  const record = objectIn(bytes)
-  return record !== undefined && isEnvelope(record) && compiled.record(record) ? record : undefined
+  const record = recordIn(bytes)
+  return record !== undefined && compiled.record(record) ? record : undefined
 }
 
-function linesIn(dir: string, { day, start, end }: Pick<PlacedRange, 'day' | 'start' | 'end'>): Buffer[] {
+/** The lines in a part of a day's file. */
+function storedLines(dir: string, { day, start, end }: Pick<PlacedRange, 'day' | 'start' | 'end'>): Buffer[] {
   const length = Math.min(end - start, MAX_RANGE_BYTES)
   const bytes = readExisting(nodeFileSystem, join(dir, dailyLog(day)), (fd) => {
     const buffer = Buffer.allocUnsafe(length)
     return buffer.subarray(0, nodeFileSystem.readSync(fd, buffer, 0, length, start))
   })
-  const lines: Buffer[] = []
-  for (let at = 0; bytes !== undefined && at < bytes.length; ) {
-    const newline = bytes.indexOf(NEWLINE, at)
-    if (newline < 0) break
-    lines.push(bytes.subarray(at, newline))
-    at = newline + 1
-  }
-  return lines
+  return bytes === undefined ? [] : linesIn(bytes)
 }
 
 async function unsealedRecords(
@@ -171,7 +165,7 @@ async function unsealedRecords(
     const start = ends.get(day) ?? 0
     if (start >= end || !compiled.day(day)) continue
     const from = Math.max(start, end - MAX_UNSEALED_BYTES)
-    const lines = linesIn(dir, { day, start: from, end })
+    const lines = storedLines(dir, { day, start: from, end })
     // The first one may be the rest of a line.
     for (const bytes of (from > start ? lines.slice(1) : lines).reverse()) {
       const record = matching(bytes, compiled)

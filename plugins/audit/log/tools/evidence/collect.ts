@@ -1,15 +1,11 @@
 // Collects the proofs of an evidence file from logs on disk, within a limit of bytes.
 
-import { join } from 'node:path'
 import { isJsonObject } from '@svc/core/json'
-import { dailyFiles } from '../../files/daily-files.js'
-import { linesOf } from '../../files/lines.js'
-import { isEnvelope } from '../../format/envelope.js'
 import { AuditError } from '../../format/errors.js'
 import type { Evidence } from '../../format/evidence-data.js'
 import { objectIn } from '../../format/stored-record.js'
 import { type Match, matchingLines, Prover } from '../prove/prove.js'
-import { compileFilter, type LogFilter, selectionOf } from '../read/filter.js'
+import { type LogFilter, selectionOf } from '../read/filter.js'
 import { evidencePage } from './evidence-data.js'
 import { pageFrame } from './page-frame.js'
 
@@ -189,19 +185,10 @@ async function definitionsOf(
   for (const none of [undefined, null]) named.delete(none)
   const found: Match[] = []
   if (named.size === 0) return []
-  const compiled = compileFilter(tenant === undefined ? {} : { tenant })
-  for (const { name, day } of await dailyFiles(prover.dir)) {
-    let offset = 0
-    for await (const { bytes, number: line } of linesOf(join(prover.dir, name))) {
-      const start = offset
-      offset += bytes.length + 1
-      if (!bytes.includes(SERVED)) continue
-      const record = objectIn(bytes)
-      if (record === undefined || !isEnvelope(record) || !compiled.record(record)) continue
-      const { event } = record
-      if (!isJsonObject(event) || !named.delete(event['sha256'])) continue
-      found.push({ day, line, offset: start, record: Buffer.from(bytes), spanId: record.span_id })
-    }
+  const isServed = (line: Buffer) => line.includes(SERVED)
+  for await (const match of matchingLines(prover.dir, tenant === undefined ? {} : { tenant }, isServed)) {
+    const event = objectIn(match.record)?.['event']
+    if (isJsonObject(event) && named.delete(event['sha256'])) found.push(match)
   }
   const leaves = await prover.leavesOf(found)
   return found.flatMap((match, at) => {

@@ -2,6 +2,7 @@
 // make bytes that pass.
 
 import { createHash } from 'node:crypto'
+import { linesIn } from '../../files/lines.js'
 import { checkLine } from '../../format/check-line.js'
 import { parseCheckpoint } from '../../format/checkpoint.js'
 import { parseJournalLine } from '../../format/journal-codec.js'
@@ -22,15 +23,9 @@ const NEWLINE = 0x0a
 const MAX_MISSING = 100_000
 
 /** The lines of a piece. The bytes after the last newline count as one, which is not a line of a log. */
-function linesIn(bytes: Buffer): Buffer[] {
-  const lines: Buffer[] = []
-  let start = 0
-  for (let at = bytes.indexOf(NEWLINE); at >= 0; at = bytes.indexOf(NEWLINE, start)) {
-    lines.push(bytes.subarray(start, at))
-    start = at + 1
-  }
-  if (start < bytes.length) lines.push(Buffer.alloc(0))
-  return lines
+function linesOfPiece(bytes: Buffer): Buffer[] {
+  const isWhole = bytes.length === 0 || bytes.at(-1) === NEWLINE
+  return [...linesIn(bytes), ...(isWhole ? [] : [Buffer.alloc(0)])]
 }
 
 /** Journal lines of one log, each signed by a key that the lines before it trust, in the order of their leaves. */
@@ -57,7 +52,7 @@ export class JournalJudge implements FileJudge {
   accepts({ bytes, isContested }: Piece): boolean {
     let last = this.#last
     const keys = KeyHistory.of(this.#keys.spans())
-    for (const raw of linesIn(bytes)) {
+    for (const raw of linesOfPiece(bytes)) {
       const line = parseJournalLine(raw)
       if (line === undefined || !follows(line, last, isContested) || !this.#isOwn(line)) return false
       if (!keys.takeSigned(line)) return false
@@ -154,7 +149,7 @@ export class DailyJudge implements FileJudge {
     const walk = this.#walk.copy()
     if (start !== this.#end) walk.line = Number.NaN
     let at = start
-    for (const line of linesIn(bytes)) {
+    for (const line of linesOfPiece(bytes)) {
       const range = walk.take(at)
       const leaf = isContested && range !== undefined ? sealed.leavesOf(range)?.[walk.line] : undefined
       const isChecked = at >= sealedEnd || (isContested && leaf === undefined)

@@ -1,18 +1,14 @@
 // Creates inclusion proofs of records from the files of the tree, without reading the log's other records again.
 
-import { join } from 'node:path'
 import { dailyFiles } from '../../files/daily-files.js'
 import { nodeFileSystem } from '../../files/file-system.js'
-import { linesOf } from '../../files/lines.js'
 import type { Head } from '../../format/checkpoint.js'
 import type { Digest } from '../../format/digest.js'
-import { isEnvelope } from '../../format/envelope.js'
 import { AuditError } from '../../format/errors.js'
 import { inclusionRanges, type LeafSpan } from '../../format/merkle-proof.js'
 import { isVerified, type Note } from '../../format/note.js'
 import { dailyLog } from '../../format/paths.js'
 import { proofText } from '../../format/proof-text.js'
-import { objectIn } from '../../format/stored-record.js'
 import { verifyInclusion } from '../../merkle/proof.js'
 import { leafHash } from '../../merkle/tree-hash.js'
 import { newestCheckpoint, type StoredCheckpoint } from '../../tree/checkpoint-file.js'
@@ -20,6 +16,7 @@ import { readGenesis } from '../../tree/journal-file.js'
 import type { KeyHistory } from '../../tree/key-history.js'
 import { rootsOf } from '../../tree/tree-store.js'
 import { compileFilter, type LogFilter } from '../read/filter.js'
+import { recordLines } from '../read/records.js'
 import { factsOfLog } from '../verify/journal-facts.js'
 import { type LinePosition, leavesOf } from './record-leaves.js'
 
@@ -168,19 +165,19 @@ async function find(dir: string, filter: LogFilter): Promise<Match[]> {
 }
 
 /** The records of the log that match, in written order; lines that are not records are left out. */
-export async function* matchingLines(dir: string, filter: LogFilter): AsyncGenerator<Match, void, void> {
+export async function* matchingLines(
+  dir: string,
+  filter: LogFilter,
+  mayMatch: (line: Buffer) => boolean = (line) =>
+    filter.traceId === undefined || line.includes(filter.traceId),
+): AsyncGenerator<Match, void, void> {
   const compiled = compileFilter(filter)
-  for (const { name, day } of await dailyFiles(dir)) {
-    if (!compiled.day(day)) continue
-    let offset = 0
-    for await (const { bytes, number: line } of linesOf(join(dir, name))) {
-      const start = offset
-      offset += bytes.length + 1
-      // Most lines are skipped without being parsed.
-      if (filter.traceId !== undefined && !bytes.includes(filter.traceId)) continue
-      const record = objectIn(bytes)
-      if (record === undefined || !isEnvelope(record) || !compiled.record(record)) continue
-      yield { day, line, offset: start, record: Buffer.from(bytes), spanId: record.span_id }
+  for (const file of await dailyFiles(dir)) {
+    if (!compiled.day(file.day)) continue
+    for await (const { record, bytes, ...place } of recordLines(dir, file, { mayMatch })) {
+      if (record === undefined || !compiled.record(record)) continue
+      const { day, number: line, start: offset } = place
+      yield { day, line, offset, record: Buffer.from(bytes), spanId: record.span_id }
     }
   }
 }

@@ -4,13 +4,14 @@
 import { closeSync, openSync, readSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { RequestKind } from '@svc/core'
-import { dailyFiles } from '../../files/daily-files.js'
-import { lineBlocksOf, lineStartFrom } from '../../files/lines.js'
+import { type DailyFile, dailyFiles } from '../../files/daily-files.js'
+import { lineStartFrom } from '../../files/lines.js'
 import { callerNameIn } from '../../format/caller-name.js'
-import { isEnvelope, type SignedEnvelope } from '../../format/envelope.js'
+import type { SignedEnvelope } from '../../format/envelope.js'
 import { objectIn } from '../../format/stored-record.js'
 import { LatencyHistogram } from './latency-histogram.js'
 import { isGatewayEvent, recordedKind, refusalReasons } from './outcome.js'
+import { recordBlocks } from './records.js'
 
 /** The outcomes of calls. */
 export interface CallCounts {
@@ -162,23 +163,20 @@ export class Activity {
       starts.set(name, start)
       if (left <= 0) break
     }
-    for (const { name } of files) {
-      const start = starts.get(name)
-      if (start !== undefined) await this.#readFile(name, start, since)
+    for (const file of files) {
+      const start = starts.get(file.name)
+      if (start !== undefined) await this.#readFile(file, start, since)
     }
   }
 
   /** Resolves after the last whole line. Blocks are read one by one, so that calls proceed between them. */
-  async #readFile(name: string, start: number, since: number): Promise<void> {
-    let offset = start
-    for await (const lines of lineBlocksOf(join(this.#dir, name), start)) {
-      for (const { bytes, complete } of lines) {
-        if (!complete) break
-        offset += bytes.length + 1
-        const record = objectIn(bytes)
-        if (record !== undefined && isEnvelope(record) && !isGatewayEvent(record)) this.#add(record, since)
+  async #readFile(file: DailyFile, from: number, since: number): Promise<void> {
+    for await (const records of recordBlocks(this.#dir, file, { from })) {
+      for (const { record, complete, end } of records) {
+        if (!complete) return
+        if (record !== undefined && !isGatewayEvent(record)) this.#add(record, since)
+        this.#read.set(file.name, end)
       }
-      this.#read.set(name, offset)
     }
   }
 

@@ -1,21 +1,19 @@
 // Follows a log: each sealed record once, in the order of the leaves, with the result of its check. The journal says which
 // bytes are sealed, so a record that is still being written is never read.
 
-import { join } from 'node:path'
 import { dailyFiles } from '../../files/daily-files.js'
 import { nodeFileSystem } from '../../files/file-system.js'
-import { linesOf } from '../../files/lines.js'
-import { isEnvelope, type SignedEnvelope } from '../../format/envelope.js'
+import type { SignedEnvelope } from '../../format/envelope.js'
 import { AuditError, systemCode } from '../../format/errors.js'
 import type { JournalLine, LineOf } from '../../format/journal-line.js'
 import { dailyLog } from '../../format/paths.js'
 import { coveredBy, type PlacedRange, placeRanges } from '../../format/seal-ranges.js'
-import { objectIn } from '../../format/stored-record.js'
 import { journalLines, journalSize } from '../../tree/journal-file.js'
 import { factsOfLog } from '../verify/journal-facts.js'
 import type { FailureKind } from '../verify/report.js'
 import { compileFilter, type LogFilter } from './filter.js'
 import { RecordCheck } from './record-check.js'
+import { recordLines } from './records.js'
 
 export interface SealedRecord {
   /** Index of the record in the tree of the log. */
@@ -67,7 +65,7 @@ export async function* followLog(
       const failure = reader?.isSigned(seal) ? undefined : 'bad_journal'
       for (const range of placeRanges(seal.ranges, seal.leaf - coveredBy(seal))) {
         if (range.leaf + range.lines <= from || !hasDay(range.day)) continue
-        for await (const one of reader?.recordsOf(range, from) ?? []) {
+        for await (const one of reader?.recordLines(range, from) ?? []) {
           if (one.record === undefined || isSelected(one.record))
             yield { ...one, failure: failure ?? one.failure }
         }
@@ -118,33 +116,31 @@ class SealedReader {
     return this.check.keys.takeSigned(line)
   }
 
-  async *recordsOf(range: PlacedRange, from: number): AsyncGenerator<SealedRecord, void, void> {
-    const { day, start, end, lines } = range
+  async *recordLines(range: PlacedRange, from: number): AsyncGenerator<SealedRecord, void, void> {
+    const { day, start, end: to, lines } = range
     if (this.#removed.has(day)) return
     let [leaf, offset] = [range.leaf, start]
     try {
-      for await (const { bytes } of linesOf(join(this.dir, dailyLog(day)), start)) {
-        offset += bytes.length + 1
-        if (offset > end || leaf === range.leaf + lines) break
-        if (leaf >= from) yield await this.#checked(bytes, day, leaf)
+      for await (const { end, record, bytes } of recordLines(
+        this.dir,
+        { name: dailyLog(day), day },
+        { from: start },
+      )) {
+        if (end > to || leaf === range.leaf + lines) break
+        offset = end
+        const failure = leaf < from ? undefined : await this.check.failureOf(bytes, day, leaf)
+        if (leaf >= from)
+          yield { leaf, day, record, failure: failure ?? (record === undefined ? 'not_json' : undefined) }
         leaf++
-        if (offset === end) break
+        if (end === to) break
       }
     } catch (error) {
       if (systemCode(error) !== 'ENOENT') throw error
     }
-    if (leaf === range.leaf + lines && offset === end) return
+    if (leaf === range.leaf + lines && offset === to) return
     const isRemoved = (await factsOfLog(this.dir))?.removals.has(day) ?? false
     if (isRemoved) this.#removed.add(day)
     this.options.onMissing({ day, leaf, isRemoved })
-  }
-
-  async #checked(bytes: Buffer, day: string, leaf: number): Promise<SealedRecord> {
-    const record = objectIn(bytes)
-    const failure = await this.check.failureOf(bytes, day, leaf)
-    return record !== undefined && isEnvelope(record)
-      ? { leaf, day, record, failure }
-      : { leaf, day, record: undefined, failure: failure ?? 'not_json' }
   }
 }
 

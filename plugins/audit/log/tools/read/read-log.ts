@@ -1,14 +1,12 @@
 // Reads records, filtered, in written order.
 
-import { join } from 'node:path'
 import { type DailyFile, dailyFiles } from '../../files/daily-files.js'
-import { linesOf } from '../../files/lines.js'
-import { isEnvelope, type SignedEnvelope } from '../../format/envelope.js'
+import type { SignedEnvelope } from '../../format/envelope.js'
 import { AuditError } from '../../format/errors.js'
-import { objectIn } from '../../format/stored-record.js'
 import type { FailureKind } from '../verify/report.js'
 import { type CompiledFilter, compileFilter, type LogFilter } from './filter.js'
 import type { RecordCheck } from './record-check.js'
+import { recordLines } from './records.js'
 
 export interface Place {
   readonly file: string
@@ -94,17 +92,13 @@ class LogReader {
     return (await dailyFiles(this.dir)).filter(({ day }) => this.#filter.day(day))
   }
 
-  async *matches({ name, day }: DailyFile): AsyncGenerator<Match, void, void> {
-    for await (const { bytes, number } of linesOf(join(this.dir, name))) {
-      const match = this.match(bytes, day, { file: name, line: number })
-      if (match !== undefined) yield match
+  async *matches(file: DailyFile): AsyncGenerator<Match, void, void> {
+    for await (const { record, bytes, day, file: name, number } of recordLines(this.dir, file)) {
+      const place = { file: name, line: number }
+      if (record === undefined) this.#reportBad(place)
+      else if (this.#filter.record(record))
+        yield { record, day, place, bytes: this.check === undefined ? undefined : Buffer.from(bytes) }
     }
-  }
-
-  match(bytes: Buffer, day: string, place: Place): Match | undefined {
-    const record = parseRecord(bytes, place, this.options)
-    if (record === undefined || !this.#filter.record(record)) return undefined
-    return { record, day, place, bytes: this.check === undefined ? undefined : Buffer.from(bytes) }
   }
 
   /** The record, after its signature was checked, if that was requested. */
@@ -113,13 +107,11 @@ class LogReader {
     if (kind !== undefined) this.options.onUnverified?.({ ...place, kind })
     return record
   }
-}
 
-function parseRecord(bytes: Buffer, place: Place, { onBadLine }: ReadOptions): SignedEnvelope | undefined {
-  const record = objectIn(bytes)
-  if (record !== undefined && isEnvelope(record)) return record
-  if (onBadLine === undefined)
-    throw new AuditError('read_failed', `${place.file}:${place.line} is not a record`)
-  onBadLine(place)
-  return undefined
+  #reportBad(place: Place): void {
+    const { onBadLine } = this.options
+    if (onBadLine === undefined)
+      throw new AuditError('read_failed', `${place.file}:${place.line} is not a record`)
+    onBadLine(place)
+  }
 }

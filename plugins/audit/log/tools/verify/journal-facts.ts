@@ -47,12 +47,10 @@ export async function journalFacts(
   let genesis: LineOf<'genesis'> | undefined
   let logId: string | undefined
   let retentionDays: number | undefined
-  let offset = 0
   for await (const lines of lineBlocksOf(path)) {
-    for (const { bytes, number, complete } of lines) {
-      offset += bytes.length + 1
-      if (offset > size || !complete) break
-      const line = parseJournalLine(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length))
+    for (const { bytes, number, complete, end } of lines) {
+      if (end > size || !complete) return { genesis, logId, keys, removals, retentionDays }
+      const line = parseJournalLine(bytes)
       logId ??= line?.log_id
       // Nearly all lines are seals, which state none of this.
       if (line === undefined || line.kind === 'seal' || line.log_id !== logId) continue
@@ -62,7 +60,6 @@ export async function journalFacts(
       if (line.kind === 'retention') retentionDays = line.days
       if (line.kind === 'remove') removals.set(line.day, { number, line })
     }
-    if (offset > size) break
   }
   return { genesis, logId, keys, removals, retentionDays }
 }

@@ -75,18 +75,16 @@ export class JournalWalk {
    */
   async *entries(): AsyncGenerator<readonly JournalEntry[], void, void> {
     const { dir, journalSize = 0, findings } = this.#context
-    let end = 0
     for await (const lines of lineBlocksOf(join(dir, JOURNAL_FILE))) {
       const entries: JournalEntry[] = []
-      for (const { bytes, number, complete } of lines) {
-        end += bytes.length + 1
-        if (end > journalSize + (complete ? 0 : 1)) break
+      const read = lines.filter(({ end }) => end <= journalSize)
+      for (const { bytes, number, complete, end } of read) {
         if (!complete) findings.torn(JOURNAL_FILE, number, bytes.length)
         const entry = complete ? this.#take(Buffer.from(bytes), number, end) : undefined
         if (entry !== undefined) entries.push(entry)
       }
       yield entries
-      if (end > journalSize) break
+      if (read.length < lines.length) break
     }
     for (const { number, from, to, explained } of this.#gaps) {
       const message = `no journal line covers the leaves ${from} to ${to - 1} before this one`

@@ -1,9 +1,8 @@
 // Reads one chunk of a log: checks each line and computes its leaf hash. A chunk begins at the start of a line, so that
 // several threads can read chunks of one file.
 
-import { closeSync, openSync } from 'node:fs'
-import { MAX_LINE_BYTES, tooLong } from '../../files/lines.js'
-import { ReadAhead } from '../../files/read-ahead.js'
+import { closeSync, openSync, readSync } from 'node:fs'
+import { eachLine, MAX_LINE_BYTES, tooLong } from '../../files/lines.js'
 import { checkLine, type LineFailure } from '../../format/check-line.js'
 import type { Digest } from '../../format/digest.js'
 import type { PlacedRange } from '../../format/seal-ranges.js'
@@ -13,8 +12,6 @@ import { leafHashWithin } from '../../merkle/tree-hash.js'
 import type { KeyHistory } from '../../tree/key-history.js'
 import { type NumberRun, RunCollector } from './sequences.js'
 import { isOfVotes } from './vote-check.js'
-
-const NEWLINE = 0x0a
 
 export interface Chunk {
   readonly path: string
@@ -98,17 +95,9 @@ function scanChunk(file: ReadAhead, chunk: Chunk, { keys, logId }: ScanContext):
   const failures: IndexedFailure[] = []
   const votes: IndexedVote[] = []
   let namesLog = false
-  let tornBytes = 0
   let count = 0
-  for (let start = 1, end = 0; start < bytes.length; start = end + 1) {
-    end = bytes.indexOf(NEWLINE, start)
-    const isComplete = end >= 0
-    if (!isComplete) end = bytes.length
+  const take = (start: number, end: number) => {
     if (end - start > MAX_LINE_BYTES) throw tooLong(chunk.path)
-    if (!isComplete && (range !== undefined || mayBeTorn(bytes.subarray(start)))) {
-      tornBytes = end - start
-      break
-    }
     if (chunk.judged) {
       const index = range === undefined ? chunk.leaf : range.leaf + count
       const { failure, record } = checkLine(bytes.subarray(start, end), { keys, logId, day }, index)
@@ -124,6 +113,11 @@ function scanChunk(file: ReadAhead, chunk: Chunk, { keys, logId }: ScanContext):
     else tree.append(leaf)
     count++
   }
+  const end = eachLine(bytes, 1, take)
+  const isTorn = end < bytes.length && (range !== undefined || mayBeTorn(bytes.subarray(end)))
+  const tornBytes = isTorn ? bytes.length - end : 0
+  if (tornBytes > MAX_LINE_BYTES) throw tooLong(chunk.path)
+  if (end < bytes.length && !isTorn) take(end, bytes.length)
   const { runs, lost } = sequences.finish()
   const whole = count === range?.lines && tornBytes === 0 && bytes.length - 1 === range.end - range.start
   return {
@@ -163,4 +157,29 @@ function bytesOf(file: ReadAhead, { start, end }: Chunk): Buffer {
     filled += got
   }
   return bytes.subarray(0, filled)
+}
+
+const WINDOW_BYTES = 65_536
+
+/** Reads ahead if little is requested: a system call for each of many small ranges costs more than the work on them. */
+class ReadAhead {
+  readonly #fd: number
+  readonly #window = Buffer.allocUnsafeSlow(WINDOW_BYTES)
+  #start = 0
+  #filled = 0
+
+  constructor(fd: number) {
+    this.#fd = fd
+  }
+
+  /** Returns the number of bytes that were read, as `readSync` does. */
+  read(target: Buffer, at: number, length: number, position: number): number {
+    if (length >= WINDOW_BYTES) return readSync(this.#fd, target, at, length, position)
+    if (position < this.#start || position + length > this.#start + this.#filled) {
+      this.#filled = readSync(this.#fd, this.#window, 0, WINDOW_BYTES, position)
+      this.#start = position
+    }
+    const offset = position - this.#start
+    return this.#window.copy(target, at, offset, Math.min(offset + length, this.#filled))
+  }
 }
