@@ -4,13 +4,11 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { readExisting } from '../files/file-system.js'
 import { linesOf } from '../files/lines.js'
-import { utcDayOf } from '../format/day.js'
+import { checkLine } from '../format/check-line.js'
 import { dailyLog } from '../format/paths.js'
 import { shortLogId } from '../format/record-place.js'
 import type { PlacedRange } from '../format/seal-ranges.js'
-import { canonicalText, lineText, objectIn } from '../format/stored-record.js'
 import { placeOfHash } from '../format/tree-layout.js'
-import { hasSigned } from '../keys/signed-json.js'
 import { rebuildDamaged } from './inconsistent-log.js'
 import type { LogTree } from './log-tree.js'
 import { leafAt } from './read-lines.js'
@@ -69,26 +67,18 @@ async function hasWrongLine(
 ): Promise<boolean> {
   const path = join(dir, dailyLog(day))
   if (!existsSync(path)) return true
+  const context = { keys: tree.state.keys, day, logId: shortLogId(tree.genesis.log_id) }
   for (const { leaf, start, end, lines } of ranges) {
     let at = start
     let found = 0
     for await (const line of linesOf(path, start)) {
       if (!line.complete || line.end > end) break
       at = line.end
-      if (!isRecord(line.bytes, tree, day, leaf + found)) return true
+      if (checkLine(line.bytes, context, leaf + found).failure !== undefined) return true
       found++
       if (at === end) break
     }
     if (found !== lines || at !== end) return true
   }
   return false
-}
-
-/** Whether the line is canonical, of this log and day, and signed by a key that was trusted at `leaf`. */
-function isRecord(bytes: Uint8Array, { genesis, state }: LogTree, day: string, leaf: number): boolean {
-  const text = lineText(bytes)
-  const record = objectIn(bytes)
-  if (record === undefined || utcDayOf(record['ts']) !== day) return false
-  if (record['log_id'] !== shortLogId(genesis.log_id)) return false
-  return canonicalText(record) === text && state.keys.allAt(leaf).some((key) => hasSigned(record, key))
 }

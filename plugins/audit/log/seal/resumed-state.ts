@@ -16,7 +16,7 @@ import { LeafRange } from '../merkle/leaf-range.js'
 import { verifyInclusion } from '../merkle/proof.js'
 import { leafHash } from '../merkle/tree-hash.js'
 import { newestCheckpoint, type StoredCheckpoint } from '../tree/checkpoint-file.js'
-import { journalLines, journalSize, lastLine, type StoredJournalLine } from '../tree/journal-file.js'
+import { journalBackwards, journalLines, journalSize, type StoredJournalLine } from '../tree/journal-file.js'
 import { JournalState } from '../tree/journal-state.js'
 import { TreeStore } from '../tree/tree-store.js'
 import { inconsistentLog } from './inconsistent-log.js'
@@ -150,16 +150,23 @@ function confirmedSeal(
   own: Head,
   end: number,
 ): { readonly state: JournalState; readonly offset: number } | undefined {
-  const seal = lastLine(port, dir, end, (line) => {
-    return line.kind === 'seal' && line.ends !== undefined && line.leaf < own.size
-  })
-  const state = seal?.line && JournalState.after(seal.line)
-  if (seal?.line === undefined || state === undefined) return undefined
+  const seal = newestSummary({ dir, port }, own, end)
+  const state = seal && JournalState.after(seal.line)
+  if (seal === undefined || state === undefined) return undefined
   // A damaged leaf beside the genesis does not require reading everything, so its own signature is checked instead.
   const first = verifierFromLine(genesis.key)
   const isOfLog = state.logId === genesis.log_id && state.keys.has(first.keyId) && hasSigned(genesis, first)
   const isConfirmed = isOfLog && isLeafOf(store, own, leafHash(seal.bytes), seal.line.leaf)
   return isConfirmed ? { state, offset: seal.end } : undefined
+}
+
+/** The newest seal before the byte `end` of the journal that repeats a state, and that a checkpoint covers. */
+function newestSummary({ dir, port }: Pick<TreeParts, 'dir' | 'port'>, { size }: Head, end: number) {
+  for (const stored of journalBackwards(port, dir, end)) {
+    const { line } = stored
+    if (line.kind === 'seal' && line.ends !== undefined && line.leaf < size) return stored
+  }
+  return undefined
 }
 
 /** Whether the files of the tree prove that `leaf` has this index under the root of `head`. */

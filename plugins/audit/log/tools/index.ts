@@ -13,14 +13,13 @@ export type { EvidenceFailure, EvidenceJudgement } from './evidence/check-eviden
 export type { EvidenceEstimate, EvidenceOptions } from './evidence/collect.js'
 export type { FetchOptions, FetchReport } from './fetch/fetch-log.js'
 export type { ControlPlaneSource, ObjectSource } from './fetch/object-source.js'
-export { checkProof, checkProofs, type ProofJudgement } from './prove/check-proof.js'
+export type { ProofJudgement } from './prove/check-proof.js'
 export type { Consistency } from './prove/consistency.js'
 export { Activity, type ActivityCounts } from './read/activity.js'
 export { isReadableBy, type LogFilter } from './read/filter.js'
 export type { FollowOptions, MissingRecords, SealedRecord } from './read/follow-log.js'
 export type { LogStats, ToolStats } from './read/log-stats.js'
 export { recordedKind } from './read/outcome.js'
-export { readLog } from './read/read-log.js'
 export type { TimelineBucket } from './read/timeline.js'
 export type { TraceNode } from './read/trace-tree.js'
 export type { Tampering, VerifyFailure, VerifyReport } from './verify/report.js'
@@ -39,6 +38,8 @@ export const proveRecords = onDemand(async () => (await import('./prove/prove.js
 export const checkConsistency = onDemand(
   async () => (await import('./prove/consistency.js')).checkConsistency,
 )
+export const checkProof = onDemand(async () => (await import('./prove/check-proof.js')).checkProof)
+export const checkProofs = onDemand(async () => (await import('./prove/check-proof.js')).checkProofs)
 export const checkEvidence = onDemand(
   async () => (await import('./evidence/check-evidence.js')).checkEvidence,
 )
@@ -52,6 +53,10 @@ export const startWitness = onDemand(async () => (await import('./witness/witnes
 export const logStats = onDemand(async () => (await import('./read/log-stats.js')).logStats)
 export const fetchLog = onDemand(async () => (await import('./fetch/fetch-log.js')).fetchLog)
 export const traceTree = onDemand(async () => (await import('./read/trace-tree.js')).traceTree)
+
+export async function* readLog(...given: Parameters<typeof import('./read/read-log.js').readLog>) {
+  yield* (await import('./read/read-log.js')).readLog(...given)
+}
 
 export async function* followLog(...given: Parameters<typeof import('./read/follow-log.js').followLog>) {
   yield* (await import('./read/follow-log.js')).followLog(...given)

@@ -20,7 +20,7 @@ import type { JournalLine, LineOf } from '../format/journal-line.js'
 import { JOURNAL_FILE } from '../format/paths.js'
 
 const CHUNK_BYTES = 131_072
-const FIRST_TAIL_BYTES = 65_536
+const WINDOW_BYTES = 65_536
 
 export interface StoredJournalLine {
   /** Without the newline. Valid until the next line is requested. */
@@ -63,34 +63,34 @@ export function readGenesis(port: FileSystem, dir: string): LineOf<'genesis'> | 
   return undefined
 }
 
-/**
- * The last of the first `end` bytes' lines that `matches` accepts; undefined if there is none. Reads from the end, so
- * the age of the log does not matter.
- */
-export function lastLine(
+/** The lines before the byte `end`, the last one first, so that the length of the journal does not matter; by default all. */
+export function* journalBackwards(
   port: FileSystem,
   dir: string,
-  end: number,
-  matches: (line: JournalLine) => boolean,
-): StoredJournalLine | undefined {
-  for (let length = FIRST_TAIL_BYTES; ; length *= 4) {
-    const from = Math.max(0, end - length)
-    let found: StoredJournalLine | undefined
-    for (const stored of journalLines(port, dir, from, end)) {
+  end = journalSize(port, dir)?.end ?? 0,
+): Generator<StoredJournalLine & { readonly line: JournalLine }, void, void> {
+  let window = WINDOW_BYTES
+  for (let to = end; to > 0; ) {
+    const from = Math.max(0, to - window)
+    const found: (StoredJournalLine & { readonly line: JournalLine })[] = []
+    for (const { bytes, line, ...place } of journalLines(port, dir, from, to)) {
       // The first one may be the rest of a line.
-      if (stored.start === from && from > 0) continue
-      if (stored.line !== undefined && matches(stored.line)) {
-        found = { ...stored, bytes: Buffer.from(stored.bytes) }
-      }
+      if (line !== undefined && (place.start !== from || from === 0))
+        found.push({ ...place, line, bytes: Buffer.from(bytes) })
     }
-    if (found !== undefined || from === 0) return found
+    const first = found[0]
+    yield* found.reverse()
+    if (first === undefined && from === 0) return
+    // Without a whole line in it, the window is in a long line, or in a damaged one.
+    window = first === undefined ? window * 4 : WINDOW_BYTES
+    to = first?.start ?? to
   }
 }
 
 /** The offset after the line that is this leaf; undefined if there is none. */
 export function endOfLeaf(port: FileSystem, dir: string, leaf: number): number | undefined {
-  const end = journalSize(port, dir)?.end ?? 0
-  return lastLine(port, dir, end, (line) => line.leaf === leaf)?.end
+  for (const { line, end } of journalBackwards(port, dir)) if (line.leaf === leaf) return end
+  return undefined
 }
 
 /** Inode and bytes of whole lines; undefined if there is no journal. Call under the lock. */

@@ -9,7 +9,7 @@ import { uploadRound } from './round.js'
 import { type FoundFile, PHASES, scan } from './scan.js'
 import type { UploadSource } from './source.js'
 import { UploadState } from './state-file.js'
-import { byFolder, StateRestoration, StoredFiles } from './stored-files.js'
+import { type ComparedFile, StateRestoration, StoredFiles } from './stored-files.js'
 import { UploadThrottle } from './throttle.js'
 import type { RoundRequest, UploadHost, UploadTask } from './upload-thread.js'
 
@@ -195,22 +195,17 @@ export class DirectoryUpload {
       return size === state.offsetOf(path) && this.#confirmed.get(path) !== size
     })
     try {
-      for (const files of byFolder(expired).values()) {
-        const stored = await store.bytesOf(files, { checksums: true }, this.#signal)
-        for (const file of files) this.#compare(state, file, stored.get(file.source.path) ?? 0)
+      return await store.compare(expired, { checksums: true }, this.#signal, async (compared) => {
+        for (const file of compared) this.#compare(state, file)
         await sendNew()
-      }
-      return true
-    } catch (error) {
-      if (await store.isWithoutListing(error, this.#signal)) return false
-      throw error
+      })
     } finally {
       // Records before any removal that the control plane lists objects.
       await state.save()
     }
   }
 
-  #compare(state: UploadState, { source: { path }, size }: FoundFile, stored: number): void {
+  #compare(state: UploadState, { source: { path }, size, stored }: ComparedFile): void {
     if (stored === size) {
       this.#confirmed.set(path, size)
       return

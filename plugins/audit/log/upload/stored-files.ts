@@ -24,6 +24,14 @@ interface StoredFilesParts {
   readonly state: UploadState
 }
 
+export interface ComparedFile extends FoundFile {
+  /**
+   * Bytes that the store has of the file: counted from its start over objects that have the names and lengths of the local
+   * bytes.
+   */
+  readonly stored: number
+}
+
 export class StoredFiles {
   readonly #parts: StoredFilesParts
 
@@ -32,10 +40,38 @@ export class StoredFiles {
   }
 
   /**
-   * Whether the error says that the control plane has no listing, or none for a key that it accepts; never after it has
-   * listed, in this process or an earlier one. Rejects with `UploadError` if it does not accept the key.
+   * Compares files with the listing of the control plane, folder by folder.
+   *
+   * @param query `checksums`: compares checksums too, if the store has them, which costs it a request for each object.
+   * @param take is called with the files of a folder, and the bytes that the store has of each.
+   * @returns whether the control plane has a listing. Rejects with `UploadError` if it fails, or does not accept the key.
    */
-  async isWithoutListing(error: unknown, signal: AbortSignal): Promise<boolean> {
+  async compare(
+    files: readonly FoundFile[],
+    query: { readonly checksums: boolean },
+    signal: AbortSignal,
+    take: (compared: readonly ComparedFile[]) => unknown,
+  ): Promise<boolean> {
+    const folders = new Map<string, FoundFile[]>()
+    for (const file of files) {
+      const others = folders.get(file.source.folder)
+      if (others === undefined) folders.set(file.source.folder, [file])
+      else others.push(file)
+    }
+    try {
+      for (const group of folders.values()) await take(await this.#compared(group, query, signal))
+      return true
+    } catch (error) {
+      if (await this.#isWithoutListing(error, signal)) return false
+      throw error
+    }
+  }
+
+  /**
+   * Whether the error says that the control plane has no listing, or none for a key that it accepts; never after it has
+   * listed, in this process or an earlier one.
+   */
+  async #isWithoutListing(error: unknown, signal: AbortSignal): Promise<boolean> {
     if (this.#parts.state.hasListed || !(error instanceof UploadError)) return false
     const { status = 0 } = error
     if (status !== 401 && status !== 403) return WITHOUT_LISTING.has(status)
@@ -43,20 +79,14 @@ export class StoredFiles {
     return true
   }
 
-  /**
-   * Bytes that the store has of files whose objects have one folder, by their paths: counted from the start of the file over
-   * objects that have the names and lengths of the local bytes.
-   *
-   * @param query `checksums`: compares checksums too, if the store has them, which costs it a request for each object.
-   */
-  async bytesOf(
+  /** The files of one folder, whose objects are listed together. */
+  async #compared(
     files: readonly FoundFile[],
     query: { readonly checksums: boolean },
     signal: AbortSignal,
-  ): Promise<ReadonlyMap<string, number>> {
+  ): Promise<ComparedFile[]> {
     const [first] = files
-    const bytes = new Map<string, number>()
-    if (first === undefined) return bytes
+    if (first === undefined) return []
     const { controlPlane, state } = this.#parts
     const metadata = await controlPlane.metadata(signal)
     const prefix = folderPrefix(metadata, first.source)
@@ -64,10 +94,13 @@ export class StoredFiles {
     const ask: ControlPlane['ask'] = (...request) => controlPlane.ask(...request)
     const objects = storedObjects(ask, { prefix, ...query }, signal, () => state.recordListing())
     const ranges = await storedRanges(objects, sizes)
-    for (const { source } of files) {
-      bytes.set(source.path, await this.#covered(source, ranges.get(keyPrefix(metadata, source)), signal))
+    const compared: ComparedFile[] = []
+    for (const file of files) {
+      const { source } = file
+      const stored = await this.#covered(source, ranges.get(keyPrefix(metadata, source)), signal)
+      compared.push({ ...file, stored })
     }
-    return bytes
+    return compared
   }
 
   /** 0 for a file that no longer exists. */
@@ -90,18 +123,6 @@ export class StoredFiles {
       closeSync(file)
     }
   }
-}
-
-/** Files whose objects have one folder are listed together. */
-export function byFolder(files: readonly FoundFile[]): ReadonlyMap<string, readonly FoundFile[]> {
-  const folders = new Map<string, FoundFile[]>()
-  for (const file of files) {
-    const { folder } = file.source
-    const others = folders.get(folder)
-    if (others === undefined) folders.set(folder, [file])
-    else others.push(file)
-  }
-  return folders
 }
 
 const REASONS: Readonly<Record<StateLoss, string>> = {
@@ -145,21 +166,15 @@ export class StateRestoration {
   }
 
   /** Returns whether the control plane has a listing. */
-  async #restore(files: readonly FoundFile[], signal: AbortSignal): Promise<boolean> {
-    try {
-      for (const [folder, group] of byFolder(files)) {
-        if (this.#done.has(folder)) continue
-        // Retention compares the checksums.
-        for (const [path, bytes] of await this.#stored.bytesOf(group, { checksums: false }, signal)) {
-          if (bytes > 0) this.#state.finish(path, bytes)
-          this.#restoredBytes += bytes
-        }
-        this.#done.add(folder)
+  #restore(files: readonly FoundFile[], signal: AbortSignal): Promise<boolean> {
+    const left = files.filter(({ source }) => !this.#done.has(source.folder))
+    // Retention compares the checksums.
+    return this.#stored.compare(left, { checksums: false }, signal, (compared) => {
+      for (const { source, stored } of compared) {
+        if (stored > 0) this.#state.finish(source.path, stored)
+        this.#restoredBytes += stored
+        this.#done.add(source.folder)
       }
-      return true
-    } catch (error) {
-      if (await this.#stored.isWithoutListing(error, signal)) return false
-      throw error
-    }
+    })
   }
 }

@@ -31,7 +31,7 @@ describe('svc-sdk/audit and svc-sdk/signer', () => {
     })
   }
 
-  it('load the log library, and of core only JSON, directories, threads, passkeys and the folding of names', () => {
+  it('load the log library, and of core only JSON, directories, threads and the folding of names', () => {
     const others = [...foldersOf(import.meta.resolve('svc-sdk/audit'))].filter(
       (folder) => !folder.startsWith('plugins/audit/dist/log'),
     )
@@ -39,7 +39,6 @@ describe('svc-sdk/audit and svc-sdk/signer', () => {
       'app/dist',
       'core/dist/json',
       'core/dist/match',
-      'core/dist/passkey',
       'core/dist/store',
       'core/dist/thread',
     ])

@@ -4,11 +4,11 @@ import { nodeFileSystem } from '../../files/file-system.js'
 import { digestToBase64 } from '../../format/digest.js'
 import type { LineOf } from '../../format/journal-line.js'
 import { consistencyRanges } from '../../format/merkle-proof.js'
+import { journalBackwards } from '../../tree/journal-file.js'
 import { KeyHistory } from '../../tree/key-history.js'
 import { rootsOf } from '../../tree/tree-store.js'
 import { Prover } from '../prove/prove.js'
 import { recordAt } from './browse-records.js'
-import { journalBackwards } from './journal-search.js'
 
 export interface BrowsedProof {
   readonly leaf: number
@@ -49,7 +49,7 @@ export function consistencyPath(dir: string, older: number, size: number): strin
 /** The keys that the newest lines of the journal state. A reader compares them with keys that it has kept. */
 export function statedKeys(dir: string): KeyHistory {
   const changes: LineOf<'key' | 'revoke' | 'genesis'>[] = []
-  for (const line of journalBackwards(dir)) {
+  for (const { line } of journalBackwards(nodeFileSystem, dir)) {
     if (line.kind === 'key' || line.kind === 'revoke' || line.kind === 'genesis') changes.push(line)
     if (line.kind !== 'seal' || line.keys === undefined) continue
     const keys = KeyHistory.of(line.keys)

@@ -6,17 +6,19 @@ import { dailyFiles } from '../../files/daily-files.js'
 import { nodeFileSystem, readExisting, sizeOf } from '../../files/file-system.js'
 import { linesIn } from '../../files/lines.js'
 import type { SignedEnvelope } from '../../format/envelope.js'
+import type { JournalLine } from '../../format/journal-line.js'
 import { dailyLog } from '../../format/paths.js'
 import { coveredBy, type PlacedRange, placeRanges } from '../../format/seal-ranges.js'
-import { journalSize } from '../../tree/journal-file.js'
+import { journalBackwards, journalLines, journalSize } from '../../tree/journal-file.js'
 import { type CompiledFilter, compileFilter, type LogFilter } from '../read/filter.js'
 import { recordIn } from '../read/records.js'
-import { journalBackwards, journalLineAt } from './journal-search.js'
 
 const MAX_READ_BYTES = 64 * 2 ** 20
 /** The bytes of the newest records that are read, of those that are not sealed yet. */
 const MAX_UNSEALED_BYTES = 4 * 2 ** 20
 const MAX_RANGE_BYTES = 128 * 2 ** 20
+/** Bytes of the journal that are read in search of a leaf, rather than halved again. */
+const SCANNED_BYTES = 131_072
 /** The clocks of writers differ. */
 const CLOCK_MARGIN_MS = 3_600_000
 
@@ -54,7 +56,7 @@ export async function browseRecords(
   let left = maxBytes
   // The line that seals the leaf is read too, as it seals those before it.
   const end = before === undefined ? journalEnd : journalLineAt(dir, before)?.end
-  for (const line of journalBackwards(dir, end)) {
+  for (const { line } of journalBackwards(nodeFileSystem, dir, end)) {
     if (Date.parse(line.at) < sinceMs - CLOCK_MARGIN_MS) break
     if (line.kind !== 'seal') continue
     for (const range of placeRanges(line.ranges, line.leaf - coveredBy(line)).reverse()) {
@@ -106,7 +108,7 @@ export function browsedRecord(dir: string, leaf: number): BrowsedRecord | undefi
 /** The record whose line ends before the byte `end` of its day's file; undefined if no line ends there. */
 export function recordEndingAt(dir: string, day: string, end: number): BrowsedRecord | undefined {
   let sealed: number | undefined
-  for (const line of journalBackwards(dir)) {
+  for (const { line } of journalBackwards(nodeFileSystem, dir)) {
     if (Date.parse(line.at) < Date.parse(day) - CLOCK_MARGIN_MS) break
     if (line.kind !== 'seal') continue
     for (const range of placeRanges(line.ranges, line.leaf - coveredBy(line))) {
@@ -181,7 +183,7 @@ export function sealedEnds(dir: string, journalEnd?: number): ReadonlyMap<string
   const take = (day: string, end: number) => {
     if (!ends.has(day)) ends.set(day, end)
   }
-  for (const line of journalBackwards(dir, journalEnd)) {
+  for (const { line } of journalBackwards(nodeFileSystem, dir, journalEnd)) {
     if (line.kind === 'fault') take(line.day, line.resume)
     if (line.kind !== 'seal') continue
     for (const [day, , end] of line.ranges.toReversed()) take(day, end)
@@ -206,4 +208,37 @@ export function newestSealedEnds(dir: string): SealedEnd[] {
     .map(([day, end]) => ({ day, end }))
     .sort((a, b) => (a.day < b.day ? -1 : 1))
     .slice(-NEWEST_DAYS)
+}
+
+interface FoundLine {
+  readonly line: JournalLine
+  /** Offset of its first byte, and after its newline. */
+  readonly start: number
+  readonly end: number
+}
+
+/** The first line that is `leaf` or after it: the one that seals it, unless it is that leaf itself. */
+function journalLineAt(dir: string, leaf: number): FoundLine | undefined {
+  const size = journalSize(nodeFileSystem, dir)?.end ?? 0
+  let from = 0
+  let to = size
+  while (to - from > SCANNED_BYTES) {
+    const middle = Math.floor((from + to) / 2)
+    const found = firstLine(dir, middle, size)
+    if (found === undefined || found.line.leaf >= leaf) to = middle
+    else from = found.start
+  }
+  for (const { line, start, end } of journalLines(nodeFileSystem, dir, from, size)) {
+    if (line !== undefined && line.leaf >= leaf) return { line, start, end }
+  }
+  return undefined
+}
+
+/** The first line that begins after the byte `from`. */
+function firstLine(dir: string, from: number, to: number): FoundLine | undefined {
+  for (const { line, start, end } of journalLines(nodeFileSystem, dir, from, to)) {
+    // The first one may be the rest of a line.
+    if (start !== from && line !== undefined) return { line, start, end }
+  }
+  return undefined
 }
