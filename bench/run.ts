@@ -7,6 +7,7 @@ import { parseArgs } from 'node:util'
 import { measureAppending } from './audit.js'
 import { measureColdStart } from './cold-start.js'
 import { compareGateway } from './gateway/comparison.js'
+import { measureIdleness } from './idleness.js'
 import { measureImportTime } from './import-time.js'
 import { measureInProcess } from './in-process.js'
 import { measureJson } from './json.js'
@@ -45,6 +46,7 @@ const measures: Readonly<Record<string, (disk: string, quick: boolean) => Promis
   json: measureJson,
   lists: measureLists,
   memory: measureMemory,
+  idle: measureIdleness,
   streams: measureStreams,
   redis: measureRedis,
   scale: measureScale,

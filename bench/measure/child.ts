@@ -23,6 +23,8 @@ export interface Questions {
   cpuProfile: [undefined, Profiler.Profile]
   startHeapProfile: [undefined, undefined]
   heapProfile: [undefined, HeapProfile]
+  /** Page faults so far that needed no disk: first uses of memory that the system gave. */
+  faults: [undefined, number]
   /** Bytes after a full collection; needs `--expose-gc`. */
   memory: [undefined, { heap: number; rss: number }]
   /** The signatures so far, and how many of them the signing thread made. */
@@ -53,7 +55,7 @@ interface Reply {
 /** In the child: reports that it is ready (with its port), then responds until the parent disconnects. */
 export function respondToParent(port: number, responses: Responses): void {
   const profiling: Responses = { loopCpu, startCpuProfile, cpuProfile, startHeapProfile, heapProfile }
-  const all: Responses = { cpu: cpuTime, memory: memoryInUse, ...profiling, ...responses }
+  const all: Responses = { cpu: cpuTime, faults, memory: memoryInUse, ...profiling, ...responses }
   process.on('message', async ({ id, question, input }: Question) => {
     try {
       const response = all[question] as ((input: unknown) => unknown) | undefined
@@ -70,6 +72,10 @@ export function respondToParent(port: number, responses: Responses): void {
 function cpuTime(): number {
   const { user, system } = process.cpuUsage()
   return user + system
+}
+
+function faults(): number {
+  return process.resourceUsage().minorPageFault
 }
 
 function memoryInUse(): { heap: number; rss: number } {
