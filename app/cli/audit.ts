@@ -1,8 +1,12 @@
 // `svc audit`: verifying and reading the audit log.
-import { forkLog, resumeLog } from '@svc/plugin-audit/log'
+import { basename, join } from 'node:path'
+import { visibleInLine } from '@svc/core/json'
+import { AuditError, forkLog, resumeLog } from '@svc/plugin-audit/log'
+import { startWitness, type TraceNode, traceTree } from '@svc/plugin-audit/tools'
 import { Command, Option } from 'commander'
 import { type BundleArguments, bundle, type CheckBundleArguments, checkBundle } from './audit-evidence.js'
 import { type FetchArguments, fetchUploaded } from './audit-fetch.js'
+import { signerIn } from './audit-files.js'
 import {
   KEYS_HELP,
   type LogPlace,
@@ -21,14 +25,13 @@ import {
   prove,
   vkey,
 } from './audit-proofs.js'
-import { formats, type ShowOptions, show } from './audit-show.js'
+import { badLines, formats, reasonsOf, type ShowOptions, show } from './audit-show.js'
 import { stats } from './audit-stats.js'
-import { showTrace } from './audit-trace.js'
 import { type VerifyArguments, verify } from './audit-verify.js'
-import { runWitness, type WitnessArguments } from './audit-witness.js'
 import { type CliIo, processIo } from './io.js'
 import { withManual } from './manual.js'
 import { portOf, wholeNumber } from './option-values.js'
+import { formatMilliseconds } from './table.js'
 
 const DEFAULT_WITNESS_PORT = 8791
 const QUIET_HELP = 'show no progress'
@@ -249,4 +252,79 @@ async function fork(dir: string, io: CliIo): Promise<void> {
   await io.out(
     `${dir}/${folder} holds ${parent.origin} with ${parent.size} leaves; the next writer begins a log that names it\n`,
   )
+}
+
+/** `svc audit show --trace`: the calls of one trace as a tree. */
+export async function showTrace(dirs: readonly string[], traceId: string, io: CliIo): Promise<void> {
+  const roots = await traceTree(dirs, traceId, badLines(io))
+  if (roots.length === 0) throw new AuditError('read_failed', `there is no record of the trace ${traceId}`)
+  const isOneLog = dirs.length === 1
+  for (const root of roots) {
+    await io.out(lineOf(root, isOneLog))
+    for (const line of branches(root.children, '', isOneLog)) await io.out(line)
+  }
+}
+
+function* branches(nodes: readonly TraceNode[], indent: string, isOneLog: boolean): Generator<string> {
+  for (const [i, node] of nodes.entries()) {
+    const isLast = i === nodes.length - 1
+    yield `${indent}${isLast ? '└─ ' : '├─ '}${lineOf(node, isOneLog)}`
+    yield* branches(node.children, `${indent}${isLast ? '   ' : '│  '}`, isOneLog)
+  }
+}
+
+function lineOf({ record, dir, unverified }: TraceNode, isOneLog: boolean): string {
+  const { server, tool, policy, status, latency_ms, tenant, ts } = record
+  const parts = [
+    `${server}/${tool}`,
+    policy.decision,
+    status,
+    ...(unverified === undefined ? [] : [unverified.toUpperCase()]),
+    ...reasonsOf(record),
+    `${formatMilliseconds(latency_ms)} ms`,
+    ts,
+    tenant,
+    ...(isOneLog ? [] : [`[${basename(dir)}]`]),
+  ]
+  return `${parts.map(visibleInLine).join('  ')}\n`
+}
+
+/** `svc audit witness`: runs a witness until SIGTERM or SIGINT. */
+export interface WitnessArguments {
+  readonly dir: string
+  readonly key: string
+  readonly port: number
+  readonly host: string
+  readonly name?: string
+  readonly logs?: string
+  readonly plugin?: string
+}
+
+const NAME_DIGITS = 16
+
+export async function runWitness(options: WitnessArguments, io: CliIo): Promise<void> {
+  const { dir, key, port, host, logs = join(dir, 'logs') } = options
+  const signer = await signerIn(key, options.plugin)
+  const name = options.name ?? defaultName(signer.keyId)
+  const report = (message: string) => io.err(`svc-sdk audit witness: ${visibleInLine(message)}\n`)
+  const witness = await startWitness({
+    dir,
+    logs,
+    name,
+    signer,
+    port,
+    host,
+    onFork: (origin, why) => report(`${origin}: a fork, ${why}`),
+    onError: (error) => report(error.message),
+  })
+  const ended = new Promise<void>((resolve) => {
+    for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => resolve())
+  })
+  await io.out(`key ${witness.vkey}\nlistening on ${witness.url}\n`)
+  await ended
+  await witness.close()
+}
+
+function defaultName(keyId: string): string {
+  return `svc-witness.invalid/${keyId.slice(keyId.indexOf(':') + 1).slice(0, NAME_DIGITS)}`
 }

@@ -1,9 +1,13 @@
 // `svc doctor`: opens keys and stores and contacts servers; `svc policy check` only lists the tools of some servers.
+import type { DoctorCheck } from '@svc/core'
 import { visibleInLine } from '@svc/core/json'
 import { formatDiagnostic } from '@svc/core/policy'
 import { Command } from 'commander'
+import type { ClientMachine } from '../clients/clients.js'
 import { runDoctor, type SectionCheck } from '../doctor/doctor.js'
-import { clientChecks } from '../init/client-checks.js'
+import { findConfigurations } from '../init/find.js'
+import { pathForUser } from '../init/report.js'
+import type { HostConfig } from '../policy/config.js'
 import { commandContext } from '../policy-explain/command-context.js'
 import { type CliIo, type Environment, processIo } from './io.js'
 import { withManual } from './manual.js'
@@ -56,4 +60,35 @@ function summaryOf(checks: readonly SectionCheck[]): string {
 function lineOf({ section, severity, message, hint }: SectionCheck): string {
   const line = `${severity.padEnd(7)} ${section}: ${message}${hint === undefined ? '' : `; ${hint}`}`
   return `${visibleInLine(line)}\n`
+}
+
+/**
+ * Finds MCP servers that clients of this machine start or call without a policy, by the configurations of the user and of
+ * the policy's directory. The gateway governs an entry that has its URL.
+ */
+export function clientChecks(
+  machine: ClientMachine,
+  { port, server: { publicUrl } }: Pick<HostConfig, 'port' | 'server'>,
+): DoctorCheck[] {
+  const own = new Set([
+    `http://127.0.0.1:${port}`,
+    `http://localhost:${port}`,
+    publicUrl && new URL(publicUrl).origin,
+  ])
+  return findConfigurations(machine).flatMap(({ client, file, entries, problem }): DoctorCheck[] => {
+    const place = `${client}, ${pathForUser(file, machine)}`
+    if (problem !== undefined && entries.length === 0) {
+      return [{ severity: 'warning', message: `${place}: ${problem}, so its servers are not known` }]
+    }
+    const names = entries.flatMap(({ name, entry }) => {
+      if (entry.kind === 'governed') return []
+      const isOwn = entry.kind === 'url' && own.has(new URL(entry.url).origin)
+      return isOwn ? [] : [name]
+    })
+    if (names.length === 0) return []
+    const message = `${place}: goes round the gateway: ${names.join(', ')}`
+    return [
+      { severity: 'warning', message, hint: '`npx svc-sdk init` puts servers of clients behind a policy' },
+    ]
+  })
 }

@@ -1,22 +1,25 @@
 // `svc policy`: check a policy, explain its decision on a call, print its JSON Schema.
-import { messageOf } from '@svc/core/json'
+import { messageOf, visibleInLine } from '@svc/core/json'
 import { type Diagnostic, describeDiagnostic, type PolicyResult, policySchema } from '@svc/core/policy'
 import { Command, InvalidArgumentError, Option } from 'commander'
-import { toolWarnings } from '../doctor/tool-warnings.js'
+import { z } from 'zod'
+import { toolWarnings } from '../doctor/unmatched-patterns.js'
 import { isIdempotencyKey, keyExpected } from '../http/call-headers.js'
 import { type HostConfig, hostSchema } from '../policy/config.js'
 import { builtinPlugins } from '../policy/plugins.js'
 import { commandContext } from '../policy-explain/command-context.js'
 import type { ExplainedCall, ExplainedVerdict } from '../policy-explain/explain-call.js'
+import { AdminError } from './admin-client.js'
+import { type AdminFlags, adminClientOf, parseAdminResponse, withAdminOptions } from './admin-options.js'
 import { type CliIo, type Environment, processIo } from './io.js'
 import { NO_VERDICT, withManual } from './manual.js'
 import { collectValue } from './option-values.js'
 import { policyDiffCommand } from './policy-diff.js'
 import { baseDirOf, diagnosticsOf, loadPolicyFile } from './policy-file.js'
 import { policyReplayCommand } from './policy-replay.js'
-import { policyShadowCommand } from './policy-shadow.js'
 import { policySuggestCommand } from './policy-suggest.js'
 import { policyTestCommand } from './policy-test.js'
+import { table } from './table.js'
 
 interface CheckOptions {
   strict?: true
@@ -192,4 +195,54 @@ function jsonText(text: string): string {
     throw new InvalidArgumentError(`This is not JSON: ${messageOf(error)}.`)
   }
   throw new InvalidArgumentError('expected a JSON object.')
+}
+
+const statusSchema = z.object({
+  policy: z.string(),
+  policy_sha256: z.string().nullable(),
+  judged: z.number(),
+  of: z.number(),
+  failed: z.number(),
+  unknown: z.number().default(0),
+  different: z.number(),
+  differences: z.array(
+    z.object({
+      tool: z.string(),
+      in_force: z.string(),
+      shadow: z.string(),
+      reason: z.string(),
+      trace_id: z.string(),
+      calls: z.number(),
+    }),
+  ),
+})
+const unusedSchema = z.object({ policy: z.string(), error: z.string() })
+
+/** `svc policy shadow`: what the shadow policy of a running gateway decides otherwise. */
+export function policyShadowCommand(io: CliIo, env: Environment): Command {
+  const command = withAdminOptions(new Command('shadow'))
+    .description('report what the shadow policy of a running gateway decides otherwise')
+    .action((flags: AdminFlags) => report(flags, io, env))
+  return withManual(command, { example: '--policy policy.yaml' })
+}
+
+async function report(flags: AdminFlags, io: CliIo, env: Environment): Promise<void> {
+  const client = await adminClientOf(flags, env)
+  const response = await client.ask('api/policy/shadow')
+  const unused = unusedSchema.safeParse(response)
+  if (unused.success) throw new AdminError(`${unused.data.policy}: ${unused.data.error}`)
+  if (flags.json === true) return io.out(`${JSON.stringify(response)}\n`)
+  const { policy, policy_sha256, judged, of, failed, unknown, different, differences } = parseAdminResponse(
+    statusSchema,
+    response,
+  )
+  const rows = differences.map(({ calls, in_force, shadow, tool, reason, trace_id }) =>
+    [`  ${calls}`, `${in_force} -> ${shadow}`, tool, reason, `e.g. trace ${trace_id}`].map(visibleInLine),
+  )
+  const lines = [
+    `${policy} ${policy_sha256?.slice(0, 16) ?? ''}`,
+    `judged     ${judged} of ${of} calls${failed === 0 ? '' : `, failed on ${failed}`}${unknown === 0 ? '' : `, unknown for ${unknown}`}`,
+    `different  ${different} of ${judged}`,
+  ]
+  await io.out(`${lines.map((line) => `${visibleInLine(line)}\n`).join('')}${table(rows)}`)
 }

@@ -1,11 +1,18 @@
 // Finds the patterns of a policy that match no tool of the servers whose tools are known: a rule with a misspelt name
 // restricts nothing.
-import { type DescribedRule, resolveOptional, services } from '@svc/core'
+import {
+  type ConfigConflict,
+  type DescribedRule,
+  type PluginContext,
+  policyTokens,
+  resolveOptional,
+  services,
+} from '@svc/core'
 import { compilePatternSet } from '@svc/core/match'
 import { nearest, patternsOf, type WrittenPattern } from '@svc/core/policy'
 import { listedReference } from '../mcp/references.js'
 import type { Policy } from '../policy/config.js'
-import type { ListedTools } from './tool-access.js'
+import { type ListedTools, refusalsOf } from './tool-access.js'
 
 interface Unmatched {
   readonly path: readonly (string | number)[]
@@ -92,4 +99,46 @@ function isOfOtherMethod(pattern: string): boolean {
 /** The name in a pattern, without server and version. */
 function toolIn(pattern: string): string {
   return pattern.slice(pattern.lastIndexOf('/') + 1).replace(/(?<=.)@.*$/, '')
+}
+
+const maxShown = 50
+
+/**
+ * Warnings about tools that the policy refuses to every caller, and about patterns that match none. Servers are asked
+ * only if the policy refuses tools by name. Those that cannot be listed are left out, and so are commands, which are
+ * not started for a check.
+ */
+export async function toolWarnings(policy: Policy, context: PluginContext): Promise<ConfigConflict[]> {
+  const refuses = resolveOptional(context.container, policyTokens.refusesTools) === true
+  if (!refuses && !patternsOf(policy).some(({ path }) => path.includes('denylist'))) return []
+  // Imported here, because it loads the code that calls servers.
+  const { listHttpTools } = await import('./listed-tools.js')
+  const found = await Promise.all(
+    Object.entries(policy.host.targets).map(([server, target]) =>
+      typeof target === 'string' ? listHttpTools(server, target) : undefined,
+    ),
+  )
+  const listed = found.flatMap((tools) => tools ?? [])
+  const refused = listed.map((tools) => (refuses ? refusedTools(tools, policy, context) : []))
+  const unmatched = unmatchedPatterns(listed, policy).map(({ path, message }): ConfigConflict => {
+    return { path, message, severity: 'warning' }
+  })
+  return [...(await Promise.all(refused)).flat(), ...unmatched]
+}
+
+async function refusedTools(
+  tools: ListedTools,
+  policy: Policy,
+  context: PluginContext,
+): Promise<ConfigConflict[]> {
+  const refusals = await refusalsOf(tools, policy, context)
+  return [...new Set(refusals.map(({ reason }) => reason))].map((reason) => {
+    const names = refusals.flatMap((refusal) => (refusal.reason === reason ? [refusal.tool] : []))
+    const more = names.length > maxShown ? ` and ${names.length - maxShown} more` : ''
+    return {
+      path: ['targets', tools.server],
+      message: `the server lists tools that are refused with ${reason}: ${names.slice(0, maxShown).join(', ')}${more}`,
+      severity: 'warning',
+    }
+  })
 }

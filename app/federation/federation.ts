@@ -29,7 +29,6 @@ import { keepProtocolError } from '../mcp/request.js'
 import type { SharedState } from '../mcp/shared-state.js'
 import { LISTEN_METHOD } from '../mcp/subject.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
-import { type Caller, identifyCaller } from './caller.js'
 import { clientCalls } from './client-calls.js'
 import { clientOfHandshake, clientOfMessage, readExchangeMessage } from './client-message.js'
 import { type ClientRequest, endLink } from './client-request.js'
@@ -42,6 +41,7 @@ import { FederationSession } from './session.js'
 import { openSessionStream } from './session-stream.js'
 import { SharedSessions } from './shared-sessions.js'
 import { headersOfOwnRequests } from './upstream-request.js'
+import { type Caller, identifyCaller } from './usable-servers.js'
 
 export interface FederationParts {
   readonly clock: Clock

@@ -1,5 +1,5 @@
 // Responds to one request of a client: the server that it is for responds, else the gateway merges the responses of all.
-import type { JsonObject } from '@svc/core/json'
+import { type JsonObject, parseJsonObject } from '@svc/core/json'
 import type { ClientExchange } from '../http/client-exchange.js'
 import { capabilityOf } from '../mcp/handshake.js'
 import type { Implementation } from '../mcp/implementation.js'
@@ -15,7 +15,6 @@ import { checkTasksDeclared } from '../mcp/tasks.js'
 import type { CancellableRequest } from './cancellable-request.js'
 import { wholeList } from './catalog.js'
 import { ask, type CallHooks, type ClientRequest, linkTo, ownMessage } from './client-request.js'
-import { pageOf } from './cursor.js'
 import { mergedDiscoverResult, mergedInitializeResult, metaWithUnavailable } from './description.js'
 import { respondToListen } from './listen.js'
 import { forwardRouted, routerOf } from './routed-request.js'
@@ -155,4 +154,37 @@ async function setLevel(request: ClientRequest, { level = null }: JsonObject): P
   }
   await onUsableServers(request, { run })
   return {}
+}
+
+/** Entries of a page, so many that a client which reads only one page gets the whole of a usual list. */
+const pageSize = 1_000
+
+/**
+ * The page after `cursor`, and the cursor of the next one. `nameOf` names an entry; if the last entry of the previous page
+ * is no longer listed, its position counts. Throws `McpRefusal` for an invalid cursor.
+ */
+export function pageOf<T>(
+  entries: readonly T[],
+  cursor: unknown,
+  nameOf: (entry: T) => unknown,
+  size = pageSize,
+): { readonly page: readonly T[]; readonly nextCursor?: string } {
+  const start = cursor === undefined ? 0 : startAfter(entries, cursor, nameOf)
+  const page = entries.slice(start, start + size)
+  const last = page.at(-1)
+  const end = start + page.length
+  if (last === undefined || end >= entries.length) return { page }
+  const next = JSON.stringify({ after: nameOf(last), at: end })
+  return { page, nextCursor: Buffer.from(next).toString('base64url') }
+}
+
+function startAfter<T>(entries: readonly T[], cursor: unknown, nameOf: (entry: T) => unknown): number {
+  const given =
+    typeof cursor === 'string' ? parseJsonObject(Buffer.from(cursor, 'base64url').toString()) : undefined
+  const { after, at } = given ?? {}
+  if (typeof after !== 'string' || typeof at !== 'number' || !Number.isInteger(at) || at < 0) {
+    throw invalidParams('cursor: not one of this list.')
+  }
+  const index = entries.findIndex((entry) => nameOf(entry) === after)
+  return index < 0 ? at : index + 1
 }

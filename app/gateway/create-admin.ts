@@ -1,6 +1,8 @@
 // Creates the listener for operators of a gateway, with what they may ask of it.
-import type { MaybePromise } from '@svc/core'
+import { type MaybePromise, resolve, tokens } from '@svc/core'
+import type { DependencyContainer } from 'tsyringe'
 import { Admin } from '../admin/admin.js'
+import type { AdminConsole } from '../admin/session.js'
 import type { ListedTools } from '../doctor/tool-access.js'
 import type { SessionBinding } from '../mcp/session-binding.js'
 import type { SharedState } from '../mcp/shared-state.js'
@@ -11,7 +13,6 @@ import { gatewayOperations } from './admin-operations.js'
 import type { GatewayBuilder } from './builder.js'
 import type { GatewayBlocks } from './gateway-blocks.js'
 import type { GatewayFacts } from './gateway-facts.js'
-import { lazyConsole } from './lazy-console.js'
 import type { Policies } from './policies.js'
 import type { ReloadCause, ReloadedPolicy } from './reload-records.js'
 import type { WorkerLink } from './worker-link.js'
@@ -75,4 +76,31 @@ async function listCommand(
   if (facts.stateOf(server)?.state !== 'up') return undefined
   const { listToolsOver } = await import('../doctor/listed-tools.js')
   return listToolsOver(servers(), server, address)
+}
+
+/**
+ * Loads the console with its first request, as most gateways run without anybody looking at it. `binding` has the key from
+ * which that of its sessions is derived, so that all workers have the same.
+ */
+export function lazyConsole(
+  bindings: DependencyContainer,
+  state: SharedState,
+  binding: () => MaybePromise<SessionBinding>,
+): () => Promise<AdminConsole> {
+  let opened: Promise<AdminConsole> | undefined
+  const open = async (): Promise<AdminConsole> => {
+    const { Console } = await import('../console/console.js')
+    const key = (await binding()).deriveKey('console session')
+    const clock = resolve(bindings, tokens.Clock)
+    const ended = state.map('console-ended', Console.endedBounds)
+    return new Console({ key, clock, ended, used: state.map('console-proofs', Console.usedBounds) })
+  }
+  return () => {
+    opened ??= open().catch((error: unknown) => {
+      // The next request tries again.
+      opened = undefined
+      throw error
+    })
+    return opened
+  }
 }

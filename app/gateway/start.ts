@@ -17,8 +17,8 @@ import { SharedState } from '../mcp/shared-state.js'
 import { gatewayMetrics } from '../metrics/gateway-metrics.js'
 import { GatewayState } from '../metrics/gateway-state.js'
 import type { HostConfig, Policy } from '../policy/config.js'
+import { settingsRequiringRestart } from '../policy/facts.js'
 import type { TargetServers } from '../stdio-targets/servers.js'
-import { Announcements } from './announcements.js'
 import { GatewayBuilder } from './builder.js'
 import { type CallListenerParts, type Listener, openCallListener } from './call-listener.js'
 import { type GatewayBlocks, gatewayBlocks } from './gateway-blocks.js'
@@ -28,7 +28,7 @@ import { listenAdmin } from './listen-admin.js'
 import type { GatewayOptions, GatewaySettings } from './options.js'
 import { Policies } from './policies.js'
 import { causeOfWatch, watchPolicy } from './policy-watch.js'
-import type { ReloadCause, ReloadedPolicy } from './reload-records.js'
+import { describeRefusal, type ReloadCause, type ReloadedPolicy } from './reload-records.js'
 import { createDispatcher, createMcpProxy, createServers } from './upstreams.js'
 import type { WorkerLink } from './worker-link.js'
 
@@ -281,4 +281,37 @@ export class Gateway implements GatewayHandle {
 function requireStarted<T>(part: T | undefined): T {
   if (part === undefined) throw new Error('the gateway has not started')
   return part
+}
+
+/** Announces reloads: in the log, as notices, and in metrics. */
+class Announcements {
+  #builder: Pick<GatewayBuilder, 'logger' | 'notices'>
+  #metrics: () => Pick<GatewayState, 'countReload'> | undefined
+
+  /** `metrics` is called for each reload. */
+  constructor(
+    builder: Pick<GatewayBuilder, 'logger' | 'notices'>,
+    metrics: () => Pick<GatewayState, 'countReload'> | undefined,
+  ) {
+    this.#builder = builder
+    this.#metrics = metrics
+  }
+
+  /** `started` is the configuration with which the gateway has started. */
+  reloaded(change: ReloadedPolicy, started: HostConfig, next: HostConfig): void {
+    const { logger, notices } = this.#builder
+    const settings = settingsRequiringRestart(started, next)
+    if (settings.length > 0) logger.warn({ settings }, 'settings that take effect at the next start')
+    this.#metrics()?.countReload('success')
+    logger.info(change, 'policy reloaded')
+    notices.send({ type: 'policy.reloaded', data: { ...change } })
+  }
+
+  refused(error: unknown, { by }: ReloadCause): void {
+    const { logger, notices } = this.#builder
+    const message = describeRefusal(error)
+    this.#metrics()?.countReload('refused')
+    logger.error({ reason: message, by }, 'policy not reloaded; the old one stays in force')
+    notices.send({ type: 'policy.refused', data: { message, by } })
+  }
 }

@@ -1,14 +1,22 @@
 // Filters each response before the caller gets it: learns the server's version, filters lists, and replaces task ids.
 
-import { after, type CallRequest, definitionFilter, type MaybePromise, serverMethodRules } from '@svc/core'
+import {
+  after,
+  type Call,
+  type CallRequest,
+  type DefinitionFilter,
+  definitionFilter,
+  type MaybePromise,
+  type ReceivedDefinition,
+  serverMethodRules,
+} from '@svc/core'
 import { isJsonObject } from '@svc/core/json'
 import { type CallControl, refineTarget } from '@svc/core/pipeline'
 import { noteRpcError } from '../upstream/call-slots.js'
 import type { AnnotationCache } from './annotation-cache.js'
-import { withKnownDefinitions } from './definitions.js'
 import { isStatelessExchange, type McpExchange } from './exchange.js'
 import { hasServerInfo, serverVersionIn } from './handshake.js'
-import { filterListing, forOneCaller, isListing } from './listing.js'
+import { filterListing, forOneCaller, isListing, type ListKind, listForms } from './listing.js'
 import { isRequestId } from './message.js'
 import { listedReference } from './references.js'
 import { type Fields, listDigest } from './rpc-response.js'
@@ -204,4 +212,54 @@ export class ResponseFilter {
         : undefined
     return this.#call.mayRequest(reference, kind, shownBy)
   }
+}
+
+/** The kinds of the entries of lists. */
+const kinds: Readonly<Record<ListKind, ReceivedDefinition['kind']>> = {
+  tools: 'tool',
+  prompts: 'prompt',
+  resources: 'resource',
+  resourceTemplates: 'template',
+}
+const members = Object.keys(kinds) as ListKind[]
+
+/**
+ * Removes what a stage that knows definitions withholds; returns the same object if nothing is.  A result is recognised
+ * by its members, whatever its method: a response that is replayed does not name it. `digest` is that of the result, if
+ * it is known.
+ */
+async function withKnownDefinitions(
+  call: Call,
+  result: Fields,
+  filter: DefinitionFilter,
+  digest: () => MaybePromise<string | undefined>,
+): Promise<Fields> {
+  if (!isListing(result) && result['instructions'] === undefined) return result
+  let found: readonly ReceivedDefinition[] | undefined
+  const definitions = () => (found ??= definitionsIn(result))
+  const withheld = await filter.withheld(call, { sha256: await digest(), definitions })
+  if (withheld.size === 0) return result
+  const values = new Set(Array.from(withheld, ({ value }) => value))
+  const kept = members.flatMap((member) => {
+    const entries: unknown = result[member]
+    return Array.isArray(entries) ? [[member, entries.filter((entry) => !values.has(entry))] as const] : []
+  })
+  const { instructions, ...others } = result
+  const isTold = 'instructions' in result && !values.has(instructions)
+  return { ...(isTold ? result : others), ...Object.fromEntries(kept) }
+}
+
+function definitionsIn(result: Fields): ReceivedDefinition[] {
+  const { instructions } = result
+  const listed = members.flatMap((member) => {
+    const entries: unknown = result[member]
+    const { nameMember } = listForms[member]
+    return (Array.isArray(entries) ? entries : []).flatMap((value: unknown): ReceivedDefinition[] => {
+      const name = isJsonObject(value) ? value[nameMember] : undefined
+      return typeof name === 'string' ? [{ kind: kinds[member], name, value }] : []
+    })
+  })
+  return instructions === undefined
+    ? listed
+    : [...listed, { kind: 'instructions', name: '', value: instructions }]
 }

@@ -8,7 +8,11 @@ import {
   failed,
   type MaybePromise,
   type Outcome,
+  Refusal,
+  type ResponseChunk,
+  type ResponseStream,
 } from '@svc/core'
+import { eventOf } from '@svc/core/http'
 import { isJsonObject } from '@svc/core/json'
 import type { CallControl } from '@svc/core/pipeline'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
@@ -16,15 +20,21 @@ import { EVENT_STREAM_TYPE, JSON_TYPE, mediaType } from '../http/media-type.js'
 import { noteHttpError } from '../upstream/call-slots.js'
 import { type Denials, refusalMessage } from './encode-refusal.js'
 import { disconnectCancels, isStatelessExchange, type McpExchange } from './exchange.js'
-import { notificationStream } from './notification-stream.js'
 import type { RequestId } from './protocol.js'
 import { ResponseFilter } from './response-filter.js'
-import { McpResponseStream } from './response-stream.js'
+import { McpResponseStream, passedEvent } from './response-stream.js'
 import { ResumedResponses, type ResumedResponsesParts } from './resumed-responses.js'
 import { type Fields, failureOf, isResponse, ProtocolViolation, recordedResult } from './rpc-response.js'
-import { type EventsResponse, type McpResponse, responseTo, type WholeResponse } from './servers.js'
+import {
+  type EventsResponse,
+  hasMessage,
+  type McpEvent,
+  type McpResponse,
+  responseTo,
+  type WholeResponse,
+} from './servers.js'
 import { serverSessionId } from './session-binding.js'
-import { showMessage } from './shown-messages.js'
+import { showEvent, showMessage } from './shown-messages.js'
 import { LISTEN_METHOD } from './subject.js'
 import { headersToClient } from './wire-headers.js'
 
@@ -223,4 +233,47 @@ function completed(
   const headers = headersToClient(given)
   if (!keepType) delete headers['content-type']
   return { kind: 'completed', status, headers, body, ...result }
+}
+
+interface NotificationStreamParts {
+  readonly events: AsyncIterable<McpEvent>
+  /** The id of the request that opened the stream; undefined on a GET. */
+  readonly id: RequestId | undefined
+  readonly filter: ResponseFilter
+  readonly resumedResponses: ResumedResponses
+  encodeError(outcome: Failed): string
+}
+
+/**
+ * A stream of notifications, which the client keeps open (GET, `subscriptions/listen`): the call is recorded when the stream
+ * opens. A GET that resumes the stream of another request carries that request's response.
+ */
+function notificationStream(parts: NotificationStreamParts): ResponseStream {
+  return { [Symbol.asyncIterator]: () => chunksOf(parts) }
+}
+
+async function* chunksOf(parts: NotificationStreamParts): AsyncGenerator<ResponseChunk> {
+  let isUnrecorded = false
+  const instead = (outcome: Failed): Uint8Array => {
+    isUnrecorded = true
+    return eventOf(parts.encodeError(outcome))
+  }
+  yield { bytes: new Uint8Array(), response: { digest: null, instead } }
+  if (isUnrecorded) return
+  try {
+    for await (const event of parts.events) yield await passEvent(event, parts)
+  } catch (error) {
+    const { code, message } = failureOf(error)
+    throw new Refusal(code, message, { cause: error })
+  }
+}
+
+async function passEvent(
+  event: McpEvent,
+  { id, filter, resumedResponses }: NotificationStreamParts,
+): Promise<ResponseChunk> {
+  if (!hasMessage(event) || !isResponse(event.message)) return passedEvent(event, filter)
+  if (id === undefined) return resumedResponses.chunkOf(event)
+  const response = responseTo(event, id)
+  return { bytes: showEvent(response, await filter.response(response.message, response.text)).bytes }
 }

@@ -1,11 +1,11 @@
 // Metrics of a gateway as a whole: its calls, budgets and reloads, and whether it is ready.
 import type { Clock } from '@svc/core'
-import { Counter } from 'prom-client'
-import { registerBudgetMetrics } from './budget-metrics.js'
+import { Counter, type Registry } from 'prom-client'
+import { processBudgets } from '../budget/budget.js'
 import { CallMetrics } from './call-metrics.js'
 import type { GatewayMetrics } from './gateway-metrics.js'
 import { serverMetrics } from './metric-table.js'
-import { collectedGauge, optionsOf } from './own-metric.js'
+import { collectedCounter, collectedGauge, optionsOf } from './own-metric.js'
 
 export class GatewayState {
   /** Metrics of the calls of every policy of the gateway. */
@@ -26,4 +26,24 @@ export class GatewayState {
   countReload(result: 'success' | 'refused'): void {
     this.#reloads.inc({ result })
   }
+}
+
+/** Metrics of the budgets of the process. */
+function registerBudgetMetrics(registry: Registry): void {
+  collectedGauge('svc_budget_limit', registry, (metric) => {
+    for (const [budget, { use }] of processBudgets) metric.set({ budget }, use.limit)
+  })
+  collectedGauge('svc_budget_used', registry, (metric) => {
+    for (const [budget, { use }] of processBudgets) {
+      metric.set({ budget, tenants: 'largest' }, use.largest)
+      metric.set({ budget, tenants: 'others' }, use.used - use.largest)
+    }
+  })
+  collectedGauge('svc_budget_waiting', registry, (metric) => {
+    for (const [budget, { use }] of processBudgets) metric.set({ budget }, use.waiting)
+  })
+  collectedCounter('svc_budget_shortages_total', registry, (metric) => {
+    for (const [budget, { shortages }] of processBudgets)
+      for (const [server, count] of shortages) metric.inc({ budget, server }, count)
+  })
 }

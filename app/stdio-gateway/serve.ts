@@ -3,6 +3,7 @@ import type { Readable, Writable } from 'node:stream'
 import { setTimeout as delay } from 'node:timers/promises'
 import {
   bind,
+  isRefusal,
   type Logger,
   type Redactor,
   resolveOptional,
@@ -15,13 +16,16 @@ import { messageOf } from '@svc/core/json'
 import { stdioClient } from '@svc/plugin-authn'
 import type { DependencyContainer } from 'tsyringe'
 import { GatewayBuilder } from '../gateway/builder.js'
+import { createRouter, noListener } from '../gateway/call-listener.js'
 import type { GatewaySettings } from '../gateway/options.js'
+import { Gateway } from '../gateway/start.js'
+import type { ClientExchange } from '../http/client-exchange.js'
 import type { HostConfig, Policy } from '../policy/config.js'
+import type { McpRoute, Router } from '../routes/router.js'
 import { LineSplitter } from '../stdio-targets/line-splitter.js'
 import { Bridge } from './bridge.js'
 import { forOneClient, type ServerCommand } from './command-target.js'
 import type { Credentials } from './endpoint-session.js'
-import { LineGateway } from './line-gateway.js'
 
 export interface StdioGatewayOptions {
   readonly policy: Pick<GatewaySettings, 'policyYaml' | 'policyFile' | 'sec0Dir'>
@@ -108,5 +112,46 @@ async function readLines(input: Readable, maxBytes: number, bridge: Bridge): Pro
     }
   } catch (cause) {
     throw new Error(`the client cannot be read: ${messageOf(cause)}`, { cause })
+  }
+}
+
+/** A gateway without a listener: it gets the messages of one client from this process. */
+export class LineGateway {
+  #gateway: Gateway
+  #router: Router | undefined
+  #name: string | undefined
+  #logger: Logger
+
+  /** `name` is that of the server or group that the client gets; undefined for all servers. */
+  constructor(builder: GatewayBuilder, name: string | undefined) {
+    this.#name = name
+    this.#logger = builder.logger
+    this.#gateway = new Gateway(builder, {
+      openListener: async (host, parts) => {
+        this.#router = createRouter(host, parts, () => [])
+        return noListener
+      },
+      // The port of the admin listener belongs to the first process of a policy.
+      sharesAdmin: true,
+    })
+  }
+
+  /** Rejects if the gateway cannot start. */
+  ready(): ReturnType<Gateway['ready']> {
+    return this.#gateway.ready()
+  }
+
+  /** Resolves when the response is written. The reason of a rejection may be shown to the client. */
+  async send(exchange: ClientExchange, method: McpRoute['method']): Promise<void> {
+    try {
+      await this.#router?.mcp(exchange, { name: this.#name, method })
+    } catch (cause) {
+      this.#logger.warn({ reason: messageOf(cause) }, 'response interrupted')
+      throw isRefusal(cause) ? cause : new Error('The response was interrupted.', { cause })
+    }
+  }
+
+  close(): Promise<void> {
+    return this.#gateway.close()
   }
 }

@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { pageOf } from 'svc-sdk/internal/federation/cursor'
+import { pageOf } from 'svc-sdk/internal/federation/respond-to-request'
 import { propertyRuns } from '../../support/property-runs.js'
 
 const self = (name: string): string => name

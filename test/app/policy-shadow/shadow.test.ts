@@ -1,7 +1,6 @@
 import { denied, identity, type Outcome, verdict } from '@svc/core'
 import { expect } from 'chai'
-import { Sampling } from 'svc-sdk/internal/policy-shadow/sampling'
-import { Shadow } from 'svc-sdk/internal/policy-shadow/shadow'
+import { Sampling, Shadow } from 'svc-sdk/internal/policy-shadow/shadow'
 import { FakeClock } from 'svc-sdk/testing'
 import { makeCall } from '../../support/call.js'
 import { Chance } from '../../support/chance.js'

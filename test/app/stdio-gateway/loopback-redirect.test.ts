@@ -1,6 +1,6 @@
 import { request } from 'node:http'
 import { expect } from 'chai'
-import { LoopbackRedirect } from 'svc-sdk/internal/stdio-gateway/sign-in/loopback-redirect'
+import { LoopbackRedirect } from 'svc-sdk/internal/stdio-gateway/sign-in/sign-in'
 
 /** The status of the response to a request with this target, as it is. */
 const statusOf = (port: string, target: string): Promise<number | undefined> =>

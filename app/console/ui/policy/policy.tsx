@@ -9,8 +9,8 @@ import { Untrusted } from '../kit/untrusted.js'
 import type { ViewProps } from '../kit/view.js'
 import { Access } from './access.js'
 import { loadPolicyView, type PolicyData, type PolicyPage, policyPageOf, policyPages } from './load.js'
-import { Overrides } from './overrides.js'
 import { Rules } from './rules.js'
+import { type KeptBlock, TurnedOff, useToolSwitches } from './tool-switch.js'
 import { TryCall } from './try-call.js'
 
 const titles: Readonly<Record<PolicyPage, string>> = {
@@ -115,4 +115,49 @@ function Text({ text }: { readonly text: string | null }): JSX.Element {
       <Untrusted text={text} cut={20_000} isBlock />
     </div>
   )
+}
+
+interface OverridesProps {
+  readonly data: PolicyData
+  readonly onChanged: () => void
+}
+
+/** The tools that operators have turned off beside the policy; each can be turned on again. */
+function Overrides({ data: { policy, blocks }, onChanged }: OverridesProps): JSX.Element | null {
+  const { button, dialog } = useToolSwitches(policy, onChanged)
+  if (blocks.length === 0) return null
+  return (
+    <section class="panel overrides">
+      <h2>Turned off over the policy</h2>
+      <ul>
+        {blocks.map((block) => (
+          <li key={block.id}>
+            <div>
+              <span class="badge bad">{block.kind === 'principal' ? 'blocked' : 'off'}</span>{' '}
+              {kinds[block.kind]}
+              <strong class="mono">
+                <Untrusted text={block.pattern} cut={120} />
+              </strong>
+              <TurnedOff block={block} />
+            </div>
+            {block.kind !== 'principal' && button?.({ ...toolOf(block), block })}
+          </li>
+        ))}
+      </ul>
+      {dialog}
+    </section>
+  )
+}
+
+const kinds: Readonly<Record<KeptBlock['kind'], string>> = {
+  tool: 'tool ',
+  server: 'server ',
+  principal: 'caller ',
+}
+
+/** The tool, if the block is on one alone. */
+function toolOf({ kind, pattern }: KeptBlock): { readonly server?: string; readonly tool?: string } {
+  const at = pattern.indexOf('/')
+  if (kind !== 'tool' || pattern.includes('*') || at < 0) return {}
+  return { server: decodeURIComponent(pattern.slice(0, at)), tool: decodeURIComponent(pattern.slice(at + 1)) }
 }
