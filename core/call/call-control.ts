@@ -350,7 +350,11 @@ export class CallControl extends JudgedCall implements Call, Abortable {
     this[isStopped] = true
     const handlers = this.#settleHandlers
     this.#settleHandlers = undefined
-    return runSettleHandlers([...listOf(handlers)], settlement, undefined)
+    return runSettleHandlers(
+      Array.isArray(handlers) ? handlers : [...listOf(handlers)],
+      settlement,
+      undefined,
+    )
   }
 }
 
