@@ -7,6 +7,7 @@ import type { BlockSource } from '../blocks/stage.js'
 import { UNVERSIONED } from '../mcp/server-versions.js'
 import type { Policy } from '../policy/config.js'
 import type { PolicyPlace } from '../policy/facts.js'
+import type { KnownTool } from '../policy-diff/known-calls.js'
 import type { NamedTools } from '../policy-explain/effective-access.js'
 import { addressesOf } from '../stdio-targets/config.js'
 import { targetOf } from '../upstream/target.js'
@@ -48,10 +49,16 @@ interface Listed {
 export class ServerTools {
   readonly #parts: ServerToolsParts
   readonly #lists = new Map<string, { readonly at: number; readonly tools: Promise<Versions | undefined> }>()
+  #known: readonly KnownServer[] = []
   readonly #named = new WeakMap<Policy, ReadonlyMap<string, readonly string[]>>()
 
   constructor(parts: ServerToolsParts) {
     this.#parts = parts
+  }
+
+  /** The tools that were known when somebody asked last, in the form of a comparison of policies. */
+  get known(): KnownTool[] {
+    return this.#known.flatMap(({ server, tools }) => tools.map((tool) => ({ server, ...tool })))
   }
 
   /** Never rejects for a server that cannot be asked. */
@@ -60,7 +67,7 @@ export class ServerTools {
     const named = this.#named.get(policy) ?? namedTools(policy)
     this.#named.set(policy, named)
     const targets = Object.entries(addressesOf(policy.host.targets))
-    return Promise.all(
+    this.#known = await Promise.all(
       targets.map(async ([server, address]): Promise<KnownServer> => {
         const calls = routes.filter((one) => one.server === server)
         // A server that has responded to a method of MCP may be asked for a list too.
@@ -85,6 +92,7 @@ export class ServerTools {
         }
       }),
     )
+    return [...this.#known]
   }
 
   async #listOf(server: string, address: string): Promise<Versions | undefined> {

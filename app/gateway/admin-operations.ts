@@ -20,6 +20,7 @@ import { escalationOperations } from '../escalations/operations.js'
 import { passkeyOperations } from '../escalations/passkey-operations.js'
 import { logOperations } from '../log/operations.js'
 import type { Policy } from '../policy/config.js'
+import type { KnownTool } from '../policy-diff/known-calls.js'
 import type { GatewayBlocks } from './gateway-blocks.js'
 import type { GatewayFacts } from './gateway-facts.js'
 import { definitionOperations, reloadOperation, shadowOperation } from './operations.js'
@@ -38,6 +39,8 @@ export interface OperatedGateway {
   /** The tools that a command lists; undefined if it does not run for all callers. */
   listCommand(server: string, address: string): Promise<ListedTools | undefined>
   readonly facts: GatewayFacts
+  /** A reload compares policies on these tools too. */
+  compareOn(tools: () => readonly KnownTool[]): void
   reloadFile(cause: ReloadCause): Promise<ReloadedPolicy>
 }
 
@@ -51,6 +54,7 @@ export function gatewayOperations(gateway: OperatedGateway): Operation[] {
       inForce: () => gateway.inForce(),
       listCommand: (server, address) => gateway.listCommand(server, address),
     })
+    gateway.compareOn(() => tools?.known ?? [])
     return tools.of(await activity.routes(request))
   }
   return [

@@ -52,6 +52,7 @@ export function createAdmin(host: HostConfig, config: AdminConfig, gateway: Admi
       url: () => gateway.url(),
       facts,
       listCommand: (server, address) => listCommand(gateway, server, address),
+      compareOn: (tools) => policies().compareOn(tools),
       reloadFile: async (cause) => {
         const change = await gateway.reloadFile(cause)
         link?.reloadOthers()

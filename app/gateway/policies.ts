@@ -5,6 +5,7 @@ import type { Call, Outcome } from '@svc/core'
 import type { CallMetrics } from '../metrics/call-metrics.js'
 import { ActivePolicy } from '../policy/active-policy.js'
 import type { Policy } from '../policy/config.js'
+import type { KnownTool } from '../policy-diff/known-calls.js'
 import type { ChangeSummary } from '../policy-diff/summary.js'
 import type { TargetServers } from '../stdio-targets/servers.js'
 import { dispatchFromSlot } from '../upstream/call-slots.js'
@@ -29,6 +30,7 @@ export class Policies {
   /** The policies whose calls have not ended. */
   #serving = new Set<ActivePolicy>()
   #reloading: Promise<unknown> = Promise.resolve()
+  #knownTools: () => readonly KnownTool[] = () => []
 
   /** `drainMs`: time for the calls of a replaced policy to end; `stdio` runs the targets that are commands. */
   constructor(
@@ -65,6 +67,11 @@ export class Policies {
   /** The shadow policy beside the one in force; undefined if it names none. */
   get shadow(): GatewayShadow | undefined {
     return this.#inForce.shadow
+  }
+
+  /** A reload compares the policies on these tools too: lists and calls that operators have seen. */
+  compareOn(tools: () => readonly KnownTool[]): void {
+    this.#knownTools = tools
   }
 
   get #inForce() {
@@ -151,7 +158,7 @@ export class Policies {
   async #summaryOf(old: Policy, policy: Policy): Promise<Partial<ChangeSummary>> {
     try {
       const { summarizeChanges } = await import('../policy-diff/summary.js')
-      return await summarizeChanges(old, policy, this.#builder.placeOf(policy.host))
+      return await summarizeChanges(old, policy, this.#builder.placeOf(policy.host), this.#knownTools())
     } catch (err) {
       this.#builder.logger.error({ err }, 'the new policy was not compared with the old one')
       return {}

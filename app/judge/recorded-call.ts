@@ -159,17 +159,14 @@ export function recordedCaller(record: SignedEnvelope): TrustedCaller {
   return new RecordedCaller(record)
 }
 
-class RecordedCaller {
+/** Stages may make objects that inherit from it and its identity, so that their getters do not depend on `this`. */
+class RecordedCaller implements TrustedCaller {
   readonly identity: RecordedIdentity
-  readonly #record: SignedEnvelope
+  declare readonly scopes: ReadonlySet<string>
 
   constructor(record: SignedEnvelope) {
-    this.#record = record
     this.identity = new RecordedIdentity(record)
-  }
-
-  get scopes(): ReadonlySet<string> {
-    return new Set(scopesOf(this.#record))
+    Object.defineProperty(this, 'scopes', { get: () => new Set(scopesOf(record)) })
   }
 }
 
@@ -187,18 +184,18 @@ class RecordedIdentity implements Identity {
   declare readonly clientId?: string
   declare readonly client?: string
   declare readonly nodeId?: string
-  readonly #record: SignedEnvelope
+  declare readonly scopes: readonly string[]
 
   constructor(record: SignedEnvelope) {
     const { user, user_id, client_id, roles = [], node_id } = record.principal ?? {}
     this.tenant = record.tenant
     this.roles = roles
-    this.#record = record
     define(this, 'user', user, "the user's name")
     define(this, 'userId', user_id, "the user's id")
     if (user === undefined) define(this, 'clientId', client_id, "the client's id")
     define(this, 'nodeId', node_id, "the token's node")
     define(this, 'client', client_id, 'caller.client')
+    Object.defineProperty(this, 'scopes', { get: () => scopesOf(record) })
   }
 
   get subject(): string {
@@ -207,10 +204,6 @@ class RecordedIdentity implements Identity {
 
   get issuer(): string {
     return missing("the token's issuer")
-  }
-
-  get scopes(): readonly string[] {
-    return scopesOf(this.#record)
   }
 }
 

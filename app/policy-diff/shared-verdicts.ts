@@ -53,7 +53,9 @@ export class ReadCaller {
       this.#reads?.add(member)
       return this.#valueOf(member)
     }
-    this.trusted = caller.trusted && { identity: readIdentity(read), scopes: caller.trusted.scopes }
+    const { trusted } = caller
+    // The scopes of a recorded caller may throw when they are read.
+    this.trusted = trusted && Object.create(trusted, { identity: { value: readIdentity(read) } })
     this.agent = Object.create(caller.agent, { nodeId: { get: () => read('node') } })
   }
 

@@ -2,7 +2,7 @@
 import type { StagePlace } from '../judge/stages.js'
 import type { Policy } from '../policy/config.js'
 import { type PolicyChange, policyChanges, somebodyGains } from './diff.js'
-import { lockedTools } from './known-calls.js'
+import { type KnownTool, lockedTools } from './known-calls.js'
 import type { ChangeEffect } from './verdict-changes.js'
 
 export const changeSigns: Readonly<Record<ChangeEffect, string>> = {
@@ -35,8 +35,10 @@ export async function summarizeChanges(
   before: Policy,
   after: Policy,
   place: StagePlace,
+  known: readonly KnownTool[],
 ): Promise<ChangeSummary> {
-  const tools = [before, after].flatMap((policy) => lockedTools(policy, place.baseDir))
+  const locked = [before, after].flatMap((policy) => lockedTools(policy, place.baseDir))
+  const tools = [...known, ...locked]
   const changes = await policyChanges(before, after, { place, tools, maxCalls: MAX_CALLS })
   const sorted = [...changes].sort((a, b) => order.indexOf(a.effect) - order.indexOf(b.effect))
   return {

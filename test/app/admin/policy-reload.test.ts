@@ -4,6 +4,7 @@ import { sha256Hex } from '@svc/core/json'
 import { expect } from 'chai'
 import { startTestGateway } from '../../support/gateway.js'
 import { TestIssuer } from '../../support/issuer.js'
+import { startUpstream } from '../../support/upstream.js'
 import { adminToken, ask, askUnfinished, trusting } from './rig.js'
 
 describe('the reload of a policy over the admin listener', () => {
@@ -16,12 +17,12 @@ describe('the reload of a policy over the admin listener', () => {
 
   afterEach(() => issuer[Symbol.asyncDispose]())
 
-  const start = () =>
+  const start = (targets = {}) =>
     startTestGateway((home) => {
       file = join(home, 'policy.yaml')
       writeFileSync(file, 'vars: { max: 1 }\n')
       return {
-        targets: {},
+        targets,
         policyFile: file,
         ...trusting(issuer),
         admin: { port: 0, tokenRef: 'env:SVC_ADMIN', roles: { operator: ['ops'], auditor: ['audit'] } },
@@ -51,6 +52,22 @@ describe('the reload of a policy over the admin listener', () => {
     })
     expect(gateway.records().at(-1)).to.deep.include({ tool: 'policy/reload@1', event: json })
     expect(gateway.records().at(-1)?.principal).to.include({ user: 'ada@example.com' })
+  })
+
+  it('compares on the tools that the console has listed', async () => {
+    await using upstream = await startUpstream()
+    await using gateway = await start({ files: upstream.url })
+    const { adminUrl = '' } = await gateway.handle.ready()
+    const authorization = `Bearer ${await issuer.sign({ roles: ['ops'] })}`
+    await gateway.invoke('/mcp/files/deep_clean@1', {}, { authorization })
+    expect((await ask(adminUrl, '/api/policy', { headers: { authorization } })).status).to.equal(200)
+    const rule = "{ name: deep, when: tool.name == 'deep_clean', then: deny }"
+    writeFileSync(file, `vars: { max: 1 }\nrules: [${rule}]\n`)
+    const { json } = await reload(adminUrl, await issuer.sign({ roles: ['ops'] }))
+    expect(json['gains']).to.equal(false)
+    expect(json['changes']).to.deep.include(
+      '- acme: every caller allowed -> denied by rule:deep, as mcp://files/deep_clean@1',
+    )
   })
 
   it('responds with the mistakes of a policy that is refused, and the old one stays', async () => {

@@ -1,6 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'
+import { LogBuilder } from '../../support/audit-log.js'
 import { testPasskey } from '../../support/authenticator.js'
 import { type Printed, runPolicy } from '../../support/policy-command.js'
 import { TemporaryDir } from '../../support/temporary-dir.js'
@@ -37,6 +38,21 @@ const passkey = testPasskey()
 describe('svc policy diff', () => {
   type Edits = readonly (readonly [from: string, to: string])[]
 
+  interface DiffOptions {
+    readonly both?: Edits
+    readonly flags?: readonly string[]
+    /** Beside the policies: a text, or the records of a log. */
+    readonly files?: Readonly<Record<string, string | readonly object[]>>
+  }
+
+  function writeLog(dir: string, records: readonly object[]): void {
+    mkdirSync(dir)
+    const log = new LogBuilder(dir)
+    for (const record of records) log.record('2026-10-01', { ...record })
+    log.seal()
+    log.finish()
+  }
+
   function edited(text: string, edits: Edits): string {
     return edits.reduce((all, [from, to]) => {
       expect(all).to.include(from)
@@ -46,14 +62,19 @@ describe('svc policy diff', () => {
 
   async function diff(
     changes: Edits,
-    { both = [], flags = [] }: { readonly both?: Edits; readonly flags?: readonly string[] } = {},
+    { both = [], flags = [], files: more = {} }: DiffOptions = {},
   ): Promise<Printed> {
     using folder = new TemporaryDir()
+    for (const [name, content] of Object.entries(more)) {
+      if (typeof content === 'string') writeFileSync(join(folder.path, name), content)
+      else writeLog(join(folder.path, name), content)
+    }
+    const at = flags.map((flag) => (Object.hasOwn(more, flag) ? join(folder.path, flag) : flag))
     const before = edited(old, both)
     const files = [join(folder.path, 'old.yaml'), join(folder.path, 'new.yaml')]
     for (const [index, text] of [before, edited(before, changes)].entries())
       writeFileSync(files[index] ?? '', text)
-    const { lines, errors, exit } = await runPolicy(['diff', ...files, ...flags])
+    const { lines, errors, exit } = await runPolicy(['diff', ...files, ...at])
     const short = (line: string) => line.replaceAll(`${folder.path}/`, '')
     return { lines: lines.join('\n').trimEnd().split('\n').map(short), errors: errors.map(short), exit }
   }
@@ -293,6 +314,12 @@ describe('svc policy diff', () => {
       1,
     ],
     [
+      'shows a node that gains',
+      [['      roles: {', '      agent_nodes: { n1: { allowlist: [crm/export] } }\n      roles: {']],
+      ['acme', '  + node n1  denied by tool_not_in_allowlist -> allowed  mcp://crm/export@unversioned'],
+      1,
+    ],
+    [
       'lists another address',
       [['http://127.0.0.1:9,', 'http://127.0.0.1:8,']],
       ['every tenant', '  ? server billing  another address or command'],
@@ -317,6 +344,37 @@ describe('svc policy diff', () => {
       '  ? every caller  denied by payload_too_large depending on the size of the request: the condition changed  mcp://billing/any@1.any and 10 more',
     ])
     expect(found.exit).to.equal(2)
+  })
+
+  it('compares on the callers and tools of logs too: who has two roles may gain where each alone does not', async () => {
+    const both = [['{ denylist: [] }', '{ denylist: [crm/list] }']] as const
+    const change = [['{ denylist: [crm/list] }', '{ denylist: [] }']] as const
+    const alone = await diff(change, { both })
+    expect(alone.lines).to.deep.equal(['no difference in what callers may do'])
+    const principal = { user: 'ann', roles: ['intern', 'support'], scopes: ['agent'] }
+    const record = { tenant: 'acme', server: 'crm@1.0', tool: 'list@1.0', principal }
+    const files = { log: [{ gateway: 'gw@1.0.0', ...record }] }
+    const { lines, exit, errors } = await diff(change, { both, flags: ['--log', 'log'], files })
+    expect(errors).to.deep.equal([])
+    expect(lines.map((line) => line.replaceAll(/ {2,}/g, '  '))).to.deep.equal([
+      'acme',
+      '  + user ann with role intern with role support  denied by tool_in_denylist -> allowed  mcp://crm/list@1.0',
+    ])
+    expect(exit).to.equal(1)
+  })
+
+  it('compares on the tools of lock files too', async () => {
+    const change = [
+      ['rules:', "rules:\n  - { name: deep, when: tool.name == 'deep_clean', then: deny }"],
+    ] as const
+    expect((await diff(change)).lines).to.deep.equal(['no difference in what callers may do'])
+    const files = { 'tools.lock.yaml': 'version: 1\nservers: { crm: { tools: [{ name: deep_clean }] } }\n' }
+    const { lines, exit } = await diff(change, { flags: ['--tools', 'tools.lock.yaml'], files })
+    expect(lines.map((line) => line.replaceAll(/ {2,}/g, '  '))).to.deep.equal([
+      'acme',
+      '  - role intern  allowed -> denied by rule:deep  mcp://crm/deep_clean@unversioned',
+    ])
+    expect(exit).to.equal(0)
   })
 
   it('prints JSON with the verdict', async () => {

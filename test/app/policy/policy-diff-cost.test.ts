@@ -36,7 +36,7 @@ describe('svc policy diff of many tenants', () => {
     Array.from({ length: count }, (_, index) => ({ server: 'a', name: `t${index}`, version: '1' }))
 
   /** Every tenant may use the same tools, and every tenth one more under the second policy. */
-  async function compare(tenants: number, count: number, more: object) {
+  async function compare(tenants: number, count: number, more: object, maxCalls?: number) {
     const load = async (isSecond: boolean) => {
       const entries = Array.from({ length: tenants }, (_, index) => {
         const isWider = isSecond && index % 10 === 0
@@ -48,7 +48,9 @@ describe('svc policy diff of many tenants', () => {
       return policy
     }
     const [before, after] = [await load(false), await load(true)]
-    return policyChanges(before, after, { place: { baseDir: folder.path, env: {} }, tools: tools(count) })
+    const place = { baseDir: folder.path, env: {} }
+    const limit = maxCalls === undefined ? {} : { maxCalls }
+    return policyChanges(before, after, { place, tools: tools(count), ...limit })
   }
 
   it('runs the stages behind the lists once for all tenants to whom these give the same', async () => {
@@ -68,6 +70,12 @@ describe('svc policy diff of many tenants', () => {
     const gaining = changes.flatMap(({ effect, tenant }) => (effect === 'gain' ? [tenant] : []))
     expect(gaining).to.deep.equal(['tenant-0'])
     expect(counted.judgedCalls).to.be.above(2 * 20 * 5)
+  })
+
+  it('says that it left out callers beyond its limit', async () => {
+    const changes = await compare(20, 5, {}, 20)
+    const more = { effect: 'unknown', subject: 'callers', detail: 'too many to compare all here' } as const
+    expect(changes).to.deep.include(more)
   })
 
   it('takes at most 10 s of CPU for 1,000 tenants and 200 tools, and lets others have their turn', async function () {
