@@ -183,7 +183,7 @@ function checkReferences() {
   }
   const built = workspaces.filter((folder) => existsSync(join(root, folder, 'tsconfig.json')))
   compare('tsconfig.json', [...built, pages.replace(/\/$/, ''), evidencePage].sort())
-  for (const folder of built) compare(`${folder}/tsconfig.json`, wanted(folder))
+  for (const folder of [...built, 'test']) compare(`${folder}/tsconfig.json`, wanted(folder))
 }
 
 /** Casing of each section's keys. Names that the contract gives in the other casing are listed with them. */

@@ -1,8 +1,9 @@
-// Installs the programs that the tests start and `npm ci` does not install: programs of the system, and other versions of
+// Installs what the tests need and `npm ci` does not install: packages, programs of the system, and other versions of
 // Node. Prints their names first; with SVC_TEST_INSTALL=no it installs nothing, and tests without their programs fail.
 import { spawnSync } from 'node:child_process'
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
+import { install, isForbidden, isInstalled } from './folder-packages.mjs'
 
 const needs = [
   {
@@ -39,7 +40,6 @@ const isThere = ({ program, args }) => {
   return error === undefined && (args === undefined || status === 0)
 }
 const folderOf = (path) => fileURLToPath(new URL(`../test/${path}`, import.meta.url))
-const isForbidden = process.env.SVC_TEST_INSTALL === 'no'
 const usesApt = !isForbidden && process.getuid?.() === 0 && isThere({ program: 'apt-get' })
 
 const missing = needs.filter((need) => !isThere(need))
@@ -47,6 +47,20 @@ const hasTokens = isThere({ program: 'softhsm2-util' })
 const packages = [...missing, ...optional.filter((one) => !isThere(one))].map((need) => need.package)
 const tokens = folderOf('pkcs11')
 const runtimes = folderOf('runtimes')
+/** Those without which the tests do not start, and how npm installs them. */
+const folders = [
+  {
+    folder: folderOf('.'),
+    text: 'packages, 540 MB, in test/node_modules',
+    flags: ['--ignore-scripts'],
+  },
+  {
+    folder: runtimes,
+    text: 'other versions of Node, 600 MB, in test/runtimes/node_modules',
+    // No link to a binary: three packages name theirs `node`.
+    flags: ['--no-bin-links', '--ignore-scripts'],
+  },
+]
 const steps = [
   usesApt &&
     packages.length > 0 && {
@@ -57,13 +71,11 @@ const steps = [
   (hasTokens || usesApt) &&
     !existsSync(`${tokens}/node_modules/pkcs11js/build/Release/pkcs11.node`) && {
       text: 'a binding for PKCS#11, compiled, in test/pkcs11/node_modules',
-      run: () => installFolder(tokens),
+      run: () => install(tokens),
     },
-  !isInstalled(runtimes) && {
-    text: 'other versions of Node, 600 MB, in test/runtimes/node_modules',
-    // No link to a binary: three packages name theirs `node`.
-    run: () => installFolder(runtimes, '--no-bin-links', '--ignore-scripts'),
-  },
+  ...folders
+    .filter(({ folder }) => !isInstalled(folder))
+    .map(({ folder, text, flags }) => ({ text, run: () => install(folder, ...flags) })),
 ].filter(Boolean)
 
 if (steps.length > 0) {
@@ -76,31 +88,12 @@ if (!isForbidden) for (const { run } of steps) run()
 for (const { package: name, why } of missing.filter((need) => !isThere(need))) {
   fail(`the tests need ${name}: ${why}. Install it, on Debian with: apt-get install ${name}`)
 }
-if (!isInstalled(runtimes)) {
-  fail(
-    'the tests need other versions of Node. Install them in test/runtimes: npm ci --no-bin-links --ignore-scripts',
-  )
-}
+for (const { folder, text, flags } of folders.filter((one) => !isInstalled(one.folder)))
+  fail(`the tests need ${text}. Install them in ${folder}: npm ci ${flags.join(' ')}`)
 
 function fail(text) {
   process.stderr.write(`${text}\n`)
   process.exitCode = 1
-}
-
-/** Whether the packages that a folder's lock file names for this machine are installed. */
-function isInstalled(folder) {
-  const isHere = (os, cpu) => `${os}`.includes(process.platform) && `${cpu}`.includes(process.arch)
-  const versionsIn = (file) => {
-    const { packages: all } = existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : { packages: {} }
-    const here = Object.entries(all).filter(([, { os, cpu }]) => isHere(os, cpu))
-    return JSON.stringify(here.map(([path, { version }]) => [path, version]))
-  }
-  return versionsIn(`${folder}/package-lock.json`) === versionsIn(`${folder}/node_modules/.package-lock.json`)
-}
-
-function installFolder(cwd, ...flags) {
-  const args = ['ci', ...flags, '--no-audit', '--no-fund']
-  spawnSync('npm', args, { cwd, stdio: ['ignore', 'ignore', 'inherit'] })
 }
 
 /** The packages' services are not started: RUNLEVEL tells Debian not to. */

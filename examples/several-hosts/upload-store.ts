@@ -13,10 +13,10 @@ const controlPlane = join(
   dirname(require.resolve('@svc/control-plane/package.json')),
   'bin/svc-control-plane.js',
 )
-const s3 = join(dirname(require.resolve('s3rver/package.json')), 'bin/s3rver.js')
+const bucketProgram = join(import.meta.dirname, 'bucket.js')
 
 const bucket = 'audit-logs'
-const storeKey = 'S3RVER' // the credentials that s3rver has
+const storeKey = 'example' // the bucket of the example checks no credentials
 
 export interface UploadStoreOptions {
   /** For the objects and the API keys. */
@@ -39,9 +39,15 @@ export async function startUploadStore(options: UploadStoreOptions): Promise<Upl
   const { dir, tenant, gateways, program } = options
   const [s3Port, port] = await freePorts(2)
   const cwd = join(dir, 'bucket')
-  mkdirSync(cwd, { recursive: true })
-  const s3Args = [s3, '-d', cwd, '-a', '127.0.0.1', '-p', `${s3Port}`, '--configure-bucket', bucket]
-  await program({ name: 's3', command: process.execPath, args: s3Args, cwd, ready: /listening/ }).start()
+  mkdirSync(join(cwd, bucket), { recursive: true })
+  const bucketArgs = [bucketProgram, cwd, `${s3Port}`]
+  await program({
+    name: 's3',
+    command: process.execPath,
+    args: bucketArgs,
+    cwd,
+    ready: /listening/,
+  }).start()
   const keysFile = join(dir, 'api-keys.json')
   const keys = new Map<string, string>()
   for (const name of gateways) keys.set(name, await addKey(keysFile, tenant, name))

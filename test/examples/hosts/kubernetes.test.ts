@@ -55,7 +55,7 @@ describe('the manifests for Kubernetes', function () {
 
   it('have no member that the API does not know', () => {
     using home = new TemporaryDir()
-    symlinkSync(join(root, 'node_modules'), join(home.path, 'node_modules'))
+    symlinkSync(join(root, 'test/node_modules'), join(home.path, 'node_modules'))
     const lines = manifests.map((manifest, at) => {
       const { apiVersion, kind } = manifest
       const path = `kubernetes-models/${apiVersion}/${kind}`
