@@ -150,7 +150,7 @@ export {
   mandates,
   mcpFacts,
   publicBaseUrl,
-  type RequestedResource as UsedResource,
+  type RequestedResource,
   receivedDigest,
   requestedResource,
   responseChange,

@@ -1,6 +1,6 @@
 // The calls of servers for one request of a client: their challenges name the endpoint that the client uses, they are judged by
 // what it can show, and their outcomes tell which servers respond.
-import { type UsedResource as RequestedResource, requestedResource } from '@svc/core'
+import { type RequestedResource, requestedResource } from '@svc/core'
 import type { ClientExchange } from '../http/client-exchange.js'
 import { declaredModes, type ElicitationModes, noModes } from '../mcp/elicitation-modes.js'
 import { takesEvents } from '../mcp/exchange.js'

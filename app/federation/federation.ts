@@ -7,7 +7,7 @@ import {
   isRefusal,
   type Logger,
   Refusal,
-  type UsedResource as RequestedResource,
+  type RequestedResource,
   resolveOptional,
   services,
 } from '@svc/core'

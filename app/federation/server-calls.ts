@@ -1,14 +1,6 @@
 // Requests to single servers on behalf of a request to several: each is a call, as a request to /mcp/<server> is.
 import type { IncomingHttpHeaders } from 'node:http'
-import type {
-  Call,
-  Denied,
-  Failed,
-  MaybePromise,
-  Outcome,
-  Refusal,
-  UsedResource as RequestedResource,
-} from '@svc/core'
+import type { Call, Denied, Failed, MaybePromise, Outcome, Refusal, RequestedResource } from '@svc/core'
 import type { JsonObject } from '@svc/core/json'
 import type { CallControl } from '@svc/core/pipeline'
 import type { HeldCalls } from '../elicitation/held-calls.js'

@@ -7,7 +7,7 @@ import {
   failed,
   type Identity,
   principalKeyOf,
-  type UsedResource as RequestedResource,
+  type RequestedResource,
   requestReference,
   resolveOptional,
   services,

@@ -6,7 +6,7 @@ import {
   type Outcome,
   policyTokens,
   Refusal,
-  type UsedResource as RequestedResource,
+  type RequestedResource,
   resolveOptional,
 } from '@svc/core'
 import { ALL_SERVERS_PATH, resourceUrl } from '@svc/core/http'

@@ -10,7 +10,7 @@ import {
   type MaybePromise,
   type Outcome,
   type Refusal,
-  type UsedResource as RequestedResource,
+  type RequestedResource,
   requestedResource,
   resolveOptional,
 } from '@svc/core'

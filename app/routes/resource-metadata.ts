@@ -1,5 +1,5 @@
 // Responds to GET /.well-known/oauth-protected-resource… (RFC 9728 §3): which issuer gives tokens for this gateway.
-import { Refusal, type UsedResource as RequestedResource, resolveOptional, services } from '@svc/core'
+import { Refusal, type RequestedResource, resolveOptional, services } from '@svc/core'
 import { ALL_SERVERS_PATH, resourceUrl } from '@svc/core/http'
 import { parseNameSegment, ReferenceInputError } from '@svc/core/match'
 import type { RequestOrigin } from '../http/public-url.js'
