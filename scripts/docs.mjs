@@ -20,7 +20,7 @@ const {
   shadowMetrics,
   stdioMetrics,
   storeClockMetrics,
-} = await built('app/dist/metrics/metric-table.js')
+} = await built('app/dist/telemetry/metrics/metric-table.js')
 const { allOperations } = await built('app/dist/admin/admin.js')
 const { openApiOf } = await built('app/dist/admin/openapi.js')
 const { gatewayOperations } = await built('app/dist/gateway/admin-operations.js')

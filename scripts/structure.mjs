@@ -226,7 +226,8 @@ async function checkKeys() {
  * A section belongs to its plugin. Core has mechanisms, and app finds what a section states by tokens; the list of what
  * ships names plugins, and so do the types and commands of the contract.
  */
-const namesSections = (path) => /^app\/(gateway\/plugins\.ts|index\.ts|cli\/|explain\/)/.test(path)
+const namesSections = (path) =>
+  /^app\/(gateway\/plugins\.ts|index\.ts|cli\/|policy-tools\/decision\/)/.test(path)
 
 function checkSectionNames() {
   const sections = [...new Set(sources.flatMap((path) => /^plugins\/([\w-]+)\//.exec(path)?.[1] ?? []))]

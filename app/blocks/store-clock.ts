@@ -1,7 +1,7 @@
 // The clock of the store that all gateways share, compared with this one: limits and keys follow that of the store, and tokens
 // and records this one, so that a gateway whose clock is wrong has to be seen.
 import { type Clock, clockSkew, describeSkew, type Logger, type Meter } from '@svc/core'
-import type { storeClockMetrics } from '../metrics/metric-table.js'
+import type { storeClockMetrics } from '../telemetry/metrics/metric-table.js'
 
 /** The difference that tokens and mandates tolerate by default, in milliseconds. */
 const MAX_MS = 5_000

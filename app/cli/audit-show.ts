@@ -54,7 +54,9 @@ export async function show(dir: string, options: ShowOptions, io: CliIo, end?: F
   const { format = 'json', follow = false, explain = false, from, ...filter } = options
   if (from !== undefined && !follow) throw new Error('--from is the leaf at which --follow resumes')
   // Imported here, because it loads the reader of policies.
-  const explainer = explain ? new (await import('../explain/explainer.js')).Explainer(dir) : undefined
+  const explainer = explain
+    ? new (await import('../policy-tools/decision/explainer.js')).Explainer(dir)
+    : undefined
   const report = (message: string) => {
     io.exit(NOT_VERIFIED)
     io.err(`${message} (npx svc-sdk audit verify says more)\n`)

@@ -7,9 +7,9 @@ import { Command, Option } from 'commander'
 import type { GatewayBuilder } from '../gateway/builder.js'
 import type { GatewaySettings } from '../gateway/options.js'
 import type { ReloadCause } from '../gateway/reload-records.js'
-import type { Preset } from '../presets/preset-policy.js'
-import { type PreparedPreset, preparePreset } from '../presets/preset-start.js'
-import { parseTarget } from '../presets/target-argument.js'
+import type { Preset } from '../policy/presets/preset-policy.js'
+import { type PreparedPreset, preparePreset } from '../policy/presets/preset-start.js'
+import { parseTarget } from '../policy/presets/target-argument.js'
 import {
   GatewayOutput,
   logLevelOption,

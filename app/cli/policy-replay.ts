@@ -77,10 +77,12 @@ async function replay(file: string, options: ReplayOptions, io: CliIo, env: Envi
     io.exit(NO_VERDICT)
     return
   }
-  const { PolicyJudge } = await import('../policy-replay/policy-judge.js')
-  const { Replay } = await import('../policy-replay/replay.js')
-  const { keptPolicyIn, recordsOf } = await import('../policy-replay/recorded-logs.js')
-  const { callLine, replayJson, replayMarkdown, replayText } = await import('../policy-replay/report.js')
+  const { PolicyJudge } = await import('../policy-tools/replay/policy-judge.js')
+  const { Replay } = await import('../policy-tools/replay/replay.js')
+  const { keptPolicyIn, recordsOf } = await import('../policy-tools/replay/recorded-logs.js')
+  const { callLine, replayJson, replayMarkdown, replayText } = await import(
+    '../policy-tools/replay/report.js'
+  )
   const filter = filterOf(options)
   const began = performance.now()
   const judges: AsyncDisposable[] = []
@@ -159,7 +161,7 @@ export async function verifiedLogs(options: LogOptions, io: CliIo) {
   if (head !== undefined && dirs.length > 1)
     throw new Error('--head is for one log; verify each log by itself')
   if (unverified === true) return dirs.map((dir) => ({ dir, verification: 'NOT VERIFIED (--unverified)' }))
-  const { describeVerification, verifyLogs } = await import('../policy-replay/recorded-logs.js')
+  const { describeVerification, verifyLogs } = await import('../policy-tools/replay/recorded-logs.js')
   const progress = progressDisplay(io, 'policy replay')
   const reports = await verifyLogs(dirs, { ...options, onProgress: progress.show })
   progress.clear()

@@ -36,8 +36,8 @@ async function suggest(file: string, options: SuggestOptions, io: CliIo, env: En
     io.exit(1)
     return
   }
-  const { recordsOf } = await import('../policy-replay/recorded-logs.js')
-  const { suggestPolicy } = await import('../policy-suggest/suggest.js')
+  const { recordsOf } = await import('../policy-tools/replay/recorded-logs.js')
+  const { suggestPolicy } = await import('../policy-tools/suggest/suggest.js')
   const { from, to, log, minDays, headroom, out } = options
   const suggestion = await suggestPolicy({
     policy,

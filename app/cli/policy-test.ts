@@ -39,8 +39,8 @@ async function test(
   io: CliIo,
   env: Environment,
 ): Promise<void> {
-  const { runTests } = await import('../policy-test/run-tests.js')
-  const { reportJson, reportJunit, reportLines, totals } = await import('../policy-test/report.js')
+  const { runTests } = await import('../policy-tools/test/run-tests.js')
+  const { reportJson, reportJunit, reportLines, totals } = await import('../policy-tools/test/report.js')
   const { results, mistakes } = await runTests(files, {
     env,
     policy: options.policy,

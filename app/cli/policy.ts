@@ -7,8 +7,8 @@ import { toolWarnings } from '../doctor/unmatched-patterns.js'
 import { isIdempotencyKey, keyExpected } from '../http/call-headers.js'
 import { type HostConfig, hostSchema } from '../policy/config.js'
 import { builtinPlugins } from '../policy/plugins.js'
-import { commandContext } from '../policy-explain/command-context.js'
-import type { ExplainedCall, ExplainedVerdict } from '../policy-explain/explain-call.js'
+import { commandContext } from '../policy-tools/explain/command-context.js'
+import type { ExplainedCall, ExplainedVerdict } from '../policy-tools/explain/explain-call.js'
 import { AdminError } from './admin-client.js'
 import { type AdminFlags, adminClientOf, parseAdminResponse, withAdminOptions } from './admin-options.js'
 import { type CliIo, type Environment, processIo } from './io.js'
@@ -80,7 +80,7 @@ export function policyCommand(io: CliIo = processIo(), env: Environment = proces
     .option('--tests', 'that of the files of `policy test`')
     .action(async (file: string | undefined, { tests }: SchemaOptions) => {
       if (tests !== true) return schema(file, io, env)
-      const { testFileJsonSchema } = await import('../policy-test/test-file.js')
+      const { testFileJsonSchema } = await import('../policy-tools/test/test-file.js')
       await printJson(testFileJsonSchema(), io)
     })
   return new Command('policy')
@@ -159,7 +159,7 @@ async function explain(file: string, options: ExplainOptions, io: CliIo, env: En
   }
   const { expect, json } = options
   const call: ExplainedCall = { ...options, roles: options.role ?? [] }
-  const { explainCall } = await import('../policy-explain/explain-call.js')
+  const { explainCall } = await import('../policy-tools/explain/explain-call.js')
   const { verdict, lines } = await explainCall(result.policy, call, { baseDir: baseDirOf(file), env })
   io.exit(exitOf(verdict, expect))
   if (json === true) return printJson({ verdict, lines: [...diagnostics, ...lines] }, io)

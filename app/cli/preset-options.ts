@@ -1,7 +1,7 @@
 // The options of commands that run without a policy file.
 import { Option } from 'commander'
-import { presets } from '../presets/preset-policy.js'
-import { defaultAdminPort } from '../presets/preset-start.js'
+import { presets } from '../policy/presets/preset-policy.js'
+import { defaultAdminPort } from '../policy/presets/preset-start.js'
 import { portOf } from './option-values.js'
 
 export function presetOption(): Option {

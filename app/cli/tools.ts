@@ -97,7 +97,7 @@ async function lock(
 ): Promise<void> {
   // Imported here, because they load every plugin.
   const { baseDirOf, loadPolicyFile } = await import('./policy-file.js')
-  const { commandContext } = await import('../policy-explain/command-context.js')
+  const { commandContext } = await import('../policy-tools/explain/command-context.js')
   const { listDefinitions } = await import('../doctor/listed-definitions.js')
   const { lockFileText, readLockFile } = await import('@svc/plugin-protections')
   const result = await loadPolicyFile(file, env, false)

@@ -120,7 +120,7 @@ export async function effectiveAccess(
   { policy, place, ...inForce }: PolicyInForce,
   blocking = inForce.blocking,
 ) {
-  const { EffectiveAccess } = await import('../policy-explain/effective-access.js')
+  const { EffectiveAccess } = await import('../policy-tools/explain/effective-access.js')
   return EffectiveAccess.open(policy, place, blocking)
 }
 
@@ -234,7 +234,7 @@ async function explanationJson(
   const text = JSON.stringify(args)
   if (text.length > MAX_ARGUMENTS)
     throw new Refusal('BAD_REQUEST', `arguments: expected at most ${MAX_ARGUMENTS} characters.`)
-  const { explainCall } = await import('../policy-explain/explain-call.js')
+  const { explainCall } = await import('../policy-tools/explain/explain-call.js')
   // As "Who may use what" judges it: with the version that the server has stated.
   const version = known
     .find(({ server }) => server === rest.server)

@@ -1,8 +1,8 @@
 // The facts that a process of a gateway knows about itself, for operators.
 import type { LimitInUse } from '@svc/core'
 import type { Pipeline } from '@svc/core/pipeline'
-import type { RecentCall } from '../metrics/stage-metrics.js'
-import type { ProcessState } from '../stdio-targets/server-pool.js'
+import type { ProcessState } from '../stdio/targets/server-pool.js'
+import type { RecentCall } from '../telemetry/metrics/stage-metrics.js'
 
 export interface ProcessFacts {
   /** The waits of a recent call, by its span. */

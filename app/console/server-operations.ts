@@ -91,7 +91,7 @@ export function clientsOperation(gateway: GatewayParts): Operation {
     isUnrecorded: true,
     response: clientsSchema,
     async run({ policy }): Promise<ClientsJson> {
-      const { remoteConfigurations } = await import('../clients/clients.js')
+      const { remoteConfigurations } = await import('../init/clients/clients.js')
       const { targets, federation, server } = gateway.inForce().policy.host
       const url = server.publicUrl === undefined ? await gateway.url() : canonicalBase(server.publicUrl)
       const { clientId } = resolveOptional(policy.container, services.signIn) ?? {}
@@ -108,7 +108,7 @@ export function clientsOperation(gateway: GatewayParts): Operation {
 
 /** A URL without credentials, query and fragment; a command with its arguments, and not its variables. */
 async function addressWithoutSecrets(target: HostConfig['targets'][string]): Promise<string> {
-  const { isPrivateArgument } = await import('../clients/private-values.js')
+  const { isPrivateArgument } = await import('../init/clients/private-values.js')
   const shown = (part: string, previous?: string) => (isPrivateArgument(part, previous) ? '…' : part)
   if (typeof target !== 'string') {
     const { command, args } = target

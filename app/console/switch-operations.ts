@@ -214,7 +214,7 @@ async function replayOf(
   const since = until - DAY_MS
   const only = new BlockList([changed])
   const blocksAfter = new BlockList(after)
-  const { replayBlock } = await import('../policy-replay/replay-block.js')
+  const { replayBlock } = await import('../policy-tools/replay/replay-block.js')
   const { place } = inForce()
   const logger = resolve(active.container, tokens.Logger)
   const replay = await replayBlock({

@@ -5,7 +5,7 @@ import { readPages } from '../mcp/list-pages.js'
 import { type ListKind, listForms } from '../mcp/listing.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import type { Policy } from '../policy/config.js'
-import { stdioTargetsOf } from '../stdio-targets/config.js'
+import { stdioTargetsOf } from '../stdio/targets/config.js'
 import { inHttpSession, type UseSession } from './listed-tools.js'
 import { inStdioSession } from './stdio-targets.js'
 

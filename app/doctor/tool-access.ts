@@ -1,11 +1,11 @@
 // Lists which tools of a server a policy lets each tenant use, by the judge's decision about a `tools/list`.
 import { type Identity, policyTokens, resolveOptional, services } from '@svc/core'
 import { nameOutside } from '@svc/core/match'
-import { Judge } from '../judge/judge.js'
-import type { StagePlace } from '../judge/stages.js'
-import { toolListing } from '../judge/tool-listing.js'
 import { listedReference } from '../mcp/references.js'
 import type { Policy } from '../policy/config.js'
+import { Judge } from '../policy-tools/judge/judge.js'
+import type { StagePlace } from '../policy-tools/judge/stages.js'
+import { toolListing } from '../policy-tools/judge/tool-listing.js'
 
 /** The tools of one server. */
 export interface ListedTools {

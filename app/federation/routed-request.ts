@@ -1,7 +1,7 @@
 // Routes a request to one server: replaces the client's names by the server's own, and passes the response on.
 import { type Call, isStream, type Outcome, type ResponseChunk, type ResponseStream } from '@svc/core'
 import { isJsonObject, type JsonObject } from '@svc/core/json'
-import { type Attempt, attemptOf, writeAttempt } from '../elicitation/attempt.js'
+import { type Attempt, attemptOf, writeAttempt } from '../escalations/elicitation/attempt.js'
 import type { ClientExchange } from '../http/client-exchange.js'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
 import { type AskedClient, progressTokenOf } from '../mcp/elicitation.js'

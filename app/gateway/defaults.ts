@@ -3,8 +3,8 @@ import { bindDefault, hostClock, type Meter, resolve, tokens } from '@svc/core'
 import { visible } from '@svc/core/json'
 import { type DestinationStream, type Logger, type LoggerOptions, pino, stdSerializers } from 'pino'
 import type { DependencyContainer } from 'tsyringe'
-import { GatewayMetrics, gatewayMetrics } from '../metrics/gateway-metrics.js'
 import { bindBetweenPlugins } from '../policy/plugins.js'
+import { GatewayMetrics, gatewayMetrics } from '../telemetry/metrics/gateway-metrics.js'
 import { RandomIds } from '../telemetry/random-ids.js'
 
 /** `isWatched`: whether an admin listener shows the metrics to Prometheus. */

@@ -1,8 +1,8 @@
 // The facts that operators see of this process of a gateway.
 import { resolveOptional, services } from '@svc/core'
 import { healthParts, type ProcessFacts } from '../console/process-facts.js'
-import { gatewayMetrics } from '../metrics/gateway-metrics.js'
-import type { TargetServers } from '../stdio-targets/servers.js'
+import type { TargetServers } from '../stdio/targets/servers.js'
+import { gatewayMetrics } from '../telemetry/metrics/gateway-metrics.js'
 import type { ShadowStatus } from './gateway-shadow.js'
 import type { Policies } from './policies.js'
 

@@ -5,8 +5,8 @@ import { messageOf } from '@svc/core/json'
 import type { DependencyContainer } from 'tsyringe'
 import type { Policy } from '../policy/config.js'
 import { readPolicyText } from '../policy/policy-text.js'
-import type { ShadowReport } from '../policy-shadow/differences.js'
-import type { Shadow } from '../policy-shadow/shadow.js'
+import type { ShadowReport } from '../policy-tools/shadow/differences.js'
+import type { Shadow } from '../policy-tools/shadow/shadow.js'
 import type { GatewayBuilder } from './builder.js'
 
 /** `error`: why the candidate judges nothing. */
@@ -49,7 +49,7 @@ export class GatewayShadow {
   async #open(builder: GatewayBuilder, { host }: Policy, container: DependencyContainer): Promise<void> {
     // Loaded here, as few policies have one.
     const { openCandidate } = await import('./shadow-candidate.js')
-    const { Shadow } = await import('../policy-shadow/shadow.js')
+    const { Shadow } = await import('../policy-tools/shadow/shadow.js')
     const place = builder.placeOf(host)
     const file = resolvePath(place.baseDir, this.#file)
     const candidate = await openCandidate(await builder.policyFrom(readPolicyText(file), file), place)

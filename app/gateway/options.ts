@@ -5,7 +5,7 @@ import type { DependencyContainer } from 'tsyringe'
 import type { HostOptions } from '../policy/config.js'
 import type { MiddlewareConfig, RequiredSection } from '../policy/plugins.js'
 import { readPolicyText } from '../policy/policy-text.js'
-import type { StdioTargetOptions } from '../stdio-targets/config.js'
+import type { StdioTargetOptions } from '../stdio/targets/config.js'
 
 export type { MiddlewareConfig, RequiredSection }
 

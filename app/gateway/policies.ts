@@ -2,12 +2,12 @@
 // the other, and each is recorded before the policy is in force.
 
 import type { Call, Outcome } from '@svc/core'
-import type { CallMetrics } from '../metrics/call-metrics.js'
 import { ActivePolicy } from '../policy/active-policy.js'
 import type { Policy } from '../policy/config.js'
-import type { KnownTool } from '../policy-diff/known-calls.js'
-import type { ChangeSummary } from '../policy-diff/summary.js'
-import type { TargetServers } from '../stdio-targets/servers.js'
+import type { KnownTool } from '../policy-tools/diff/known-calls.js'
+import type { ChangeSummary } from '../policy-tools/diff/summary.js'
+import type { TargetServers } from '../stdio/targets/servers.js'
+import type { CallMetrics } from '../telemetry/metrics/call-metrics.js'
 import { dispatchFromSlot } from '../upstream/call-slots.js'
 import type { GatewayBuilder } from './builder.js'
 import { GatewayShadow } from './gateway-shadow.js'
@@ -157,7 +157,7 @@ export class Policies {
   /** The comparison decides nothing, so that its error does not refuse the policy. */
   async #summaryOf(old: Policy, policy: Policy): Promise<Partial<ChangeSummary>> {
     try {
-      const { summarizeChanges } = await import('../policy-diff/summary.js')
+      const { summarizeChanges } = await import('../policy-tools/diff/summary.js')
       return await summarizeChanges(old, policy, this.#builder.placeOf(policy.host), this.#knownTools())
     } catch (err) {
       this.#builder.logger.error({ err }, 'the new policy was not compared with the old one')

@@ -2,7 +2,7 @@
 import { type GatewayEvent, type Identity, resolve, resolveOptional, services, tokens } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import type { DependencyContainer } from 'tsyringe'
-import type { ChangeSummary } from '../policy-diff/summary.js'
+import type { ChangeSummary } from '../policy-tools/diff/summary.js'
 
 /** Who or what asks for a reload. */
 export interface ReloadCause {

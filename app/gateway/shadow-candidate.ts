@@ -1,10 +1,10 @@
 // A candidate policy beside the one in force, as the judge runs it: no store of the gateway, no runtime, no token, no notice.
 import { type Call, type CallRequest, clientForms, type Identity, judgedOnly, trustedCaller } from '@svc/core'
 import { CallControl } from '@svc/core/pipeline'
-import { Judge } from '../judge/judge.js'
 import type { Policy } from '../policy/config.js'
 import type { PolicyPlace } from '../policy/facts.js'
-import type { ShadowCandidate } from '../policy-shadow/shadow.js'
+import { Judge } from '../policy-tools/judge/judge.js'
+import type { ShadowCandidate } from '../policy-tools/shadow/shadow.js'
 
 /** Rejects if a stage does not start. */
 export async function openCandidate(policy: Policy, place: PolicyPlace): Promise<ShadowCandidate> {

@@ -9,7 +9,7 @@ import type { McpServers } from '../mcp/servers.js'
 import type { SessionBinding } from '../mcp/session-binding.js'
 import type { SharedState } from '../mcp/shared-state.js'
 import type { HostConfig } from '../policy/config.js'
-import { StdioServers } from '../stdio-targets/servers.js'
+import { StdioServers } from '../stdio/targets/servers.js'
 import { type UpstreamDispatcher, upstreamDispatcher } from '../upstream/dispatcher.js'
 import { UndiciDispatcher } from '../upstream/undici.js'
 

@@ -13,7 +13,6 @@ import type { Duplex } from 'node:stream'
 import { after, attempt, denied, type Logger, type MaybePromise, type Meter } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import { UseLimit } from '../budget/use-limit.js'
-import type { Certificates } from '../tls/certificates.js'
 import { refuseBodyOn } from './body.js'
 import { AddressConnections, Connections } from './connections.js'
 import { defaultLimits } from './default-limits.js'
@@ -21,6 +20,7 @@ import { InFlight } from './in-flight.js'
 import { listenerUrl, listenOn } from './listen.js'
 import { type HostRule, refuseRequest } from './request-errors.js'
 import { noCall, refusalResponse, writeRefusal } from './response.js'
+import type { Certificates } from './tls/certificates.js'
 
 interface ServerLimits {
   /** Address to listen on. */

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import { isJsonObject } from '@svc/core/json'
 import { generateKeyFile } from '@svc/plugin-audit/log'
-import type { Preset } from '../presets/preset-policy.js'
+import type { Preset } from '../policy/presets/preset-policy.js'
 import {
   ConfigurationError,
   decodeConfiguration,

@@ -3,8 +3,8 @@ import { isAbsolute, resolve } from 'node:path'
 import { connectionFields } from '@svc/core/http'
 import { isJsonObject, isUrl } from '@svc/core/json'
 import { brokersPlugin } from '@svc/plugin-brokers'
-import { isPrivateArgument, keepable } from '../clients/private-values.js'
-import { mayFetch, readNpx } from '../stdio-targets/npx.js'
+import { mayFetch, readNpx } from '../stdio/targets/npx.js'
+import { isPrivateArgument, keepable } from './clients/private-values.js'
 
 export interface CommandEntry {
   readonly kind: 'command'

@@ -1,7 +1,7 @@
 // Finds the MCP servers in the configuration files of clients. It reads files and starts nothing.
 import { readFileSync, realpathSync, statSync } from 'node:fs'
 import { messageOf } from '@svc/core/json'
-import { type ClientMachine, type ConfigurationPlace, configurationPlaces } from '../clients/clients.js'
+import { type ClientMachine, type ConfigurationPlace, configurationPlaces } from './clients/clients.js'
 import {
   ConfigurationError,
   type ConfigurationNode,

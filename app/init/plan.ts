@@ -2,9 +2,9 @@
 // through `svc stdio`. It reads and writes nothing.
 import { dirname, join, posix } from 'node:path'
 import { canonicalize, sha256Hex } from '@svc/core/json'
-import { isPrivateArgument, isPrivateValue } from '../clients/private-values.js'
-import type { PresetCommand } from '../presets/preset-policy.js'
-import { readNpx } from '../stdio-targets/npx.js'
+import type { PresetCommand } from '../policy/presets/preset-policy.js'
+import { readNpx } from '../stdio/targets/npx.js'
+import { isPrivateArgument, isPrivateValue } from './clients/private-values.js'
 import { type CommandEntry, hasClientVariable, type UrlEntry } from './entry.js'
 import type { FoundConfiguration, FoundEntry } from './find.js'
 import { packageOf, packagesDirectory } from './packages.js'

@@ -1,7 +1,12 @@
 // The text of the policy and of its first test.
 
 import { brokersPlugin } from '@svc/plugin-brokers'
-import { type Preset, type PresetCommand, type PresetPlace, presetPolicy } from '../presets/preset-policy.js'
+import {
+  type Preset,
+  type PresetCommand,
+  type PresetPlace,
+  presetPolicy,
+} from '../policy/presets/preset-policy.js'
 import { ConfigurationError } from './configuration-text.js'
 import type { PlannedServer } from './plan.js'
 

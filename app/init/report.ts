@@ -2,10 +2,10 @@
 // names, and commands and arguments that are not secrets.
 import { homedir } from 'node:os'
 import { isAbsolute, relative, sep } from 'node:path'
-import type { ClientMachine } from '../clients/clients.js'
-import { isPrivateArgument } from '../clients/private-values.js'
-import type { Preset } from '../presets/preset-policy.js'
+import type { Preset } from '../policy/presets/preset-policy.js'
 import { fileNames } from './apply.js'
+import type { ClientMachine } from './clients/clients.js'
+import { isPrivateArgument } from './clients/private-values.js'
 import type { FoundConfiguration } from './find.js'
 import { packageOf, packagesDirectory } from './packages.js'
 import type { Candidate, PlannedEntry } from './plan.js'

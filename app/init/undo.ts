@@ -4,8 +4,8 @@ import { existsSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import { isJsonObject } from '@svc/core/json'
-import { type ClientMachine, configurationPlaces } from '../clients/clients.js'
 import { applyMembers, fileNames, removeEmptyDirectories } from './apply.js'
+import { type ClientMachine, configurationPlaces } from './clients/clients.js'
 import {
   ConfigurationError,
   type ConfigurationNode,

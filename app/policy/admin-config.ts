@@ -6,7 +6,7 @@ import { keyRefSchema } from '@svc/core/policy'
 import { z } from 'zod'
 import { allowedHostsSchema, isLocalAddress } from '../http/allowed-hosts.js'
 import { publicUrlSchema } from '../http/public-url.js'
-import { tlsSchema } from '../tls/certificates.js'
+import { tlsSchema } from '../http/tls/certificates.js'
 
 /** The beginnings of SubjectPublicKeyInfo of P-256, of Ed25519 and of RSA, in base64. */
 const publicKeyForm =

@@ -5,7 +5,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { PluginContext, PolicyHost } from '@svc/core'
 import { isLoopbackHost } from '@svc/core/http'
 import { isLocalAddress } from '../http/allowed-hosts.js'
-import { stdioTargetsOf } from '../stdio-targets/config.js'
+import { stdioTargetsOf } from '../stdio/targets/config.js'
 import type { HostConfig } from './config.js'
 
 /** Without an admin listener there are no reviewers; without targets, as in a program of one's own, servers are not known. */

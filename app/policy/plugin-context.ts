@@ -3,7 +3,7 @@ import { resolve } from 'node:path'
 import type { PluginContext } from '@svc/core'
 import type { EffectivePolicy } from '@svc/core/policy'
 import { canonicalBase } from '../http/public-url.js'
-import { addressesOf } from '../stdio-targets/config.js'
+import { addressesOf } from '../stdio/targets/config.js'
 import type { HostConfig } from './config.js'
 
 /** The parts that do not follow from the policy. Its relative paths start from `baseDir`. */

@@ -15,7 +15,7 @@ import {
   resolveOptional,
 } from '@svc/core'
 import type { CallControl } from '@svc/core/pipeline'
-import { writeAttempt } from '../elicitation/attempt.js'
+import { writeAttempt } from '../escalations/elicitation/attempt.js'
 import type { ServerRequest } from '../federation/server-calls.js'
 import type { ClientExchange } from '../http/client-exchange.js'
 import { type BufferedResponse, refusalResponse } from '../http/response.js'

@@ -13,8 +13,8 @@ import {
   PeriodicExportingMetricReader,
   type ResourceMetrics,
 } from '@opentelemetry/sdk-metrics'
-import type { GatewayMetrics, MetricFamily } from '../metrics/gateway-metrics.js'
 import { CountingExporter, type OpenSignal, type SignalParts } from './losses.js'
+import type { GatewayMetrics, MetricFamily } from './metrics/gateway-metrics.js'
 import { exportLimitMs, numberIn } from './signals.js'
 
 /** Metrics over OTLP. */

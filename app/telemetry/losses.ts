@@ -3,7 +3,7 @@ import type { DiagLogger } from '@opentelemetry/api'
 import type { Logger, Redactor } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import type { DependencyContainer } from 'tsyringe'
-import type { GatewayMetrics } from '../metrics/gateway-metrics.js'
+import type { GatewayMetrics } from './metrics/gateway-metrics.js'
 import type { Signal, TelemetryVariables } from './signals.js'
 
 /** Least time between two lines of the log about one signal, for a receiver that fails now and then. */

@@ -6,9 +6,9 @@ import { createRequire } from 'node:module'
 import { bind, type Logger, type Redactor } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import type { DependencyContainer } from 'tsyringe'
-import { GatewayMetrics, gatewayMetrics } from '../metrics/gateway-metrics.js'
-import { collectedCounter } from '../metrics/own-metric.js'
 import { diagnosticsTo, type OpenSignal, SignalLosses, type SignalParts } from './losses.js'
+import { GatewayMetrics, gatewayMetrics } from './metrics/gateway-metrics.js'
+import { collectedCounter } from './metrics/own-metric.js'
 import { numberIn, type Signal, type TelemetryVariables, wantedSignals } from './signals.js'
 
 export interface Telemetry {

@@ -1,7 +1,7 @@
 // The metrics of all workers as one: counters and histograms are added up, also those of workers that have ended, because
 // a counter must not fall; gauges, and the metrics of processes, get the label `worker`.
 import { Registry } from 'prom-client'
-import { collectedCounter, collectedGauge } from '../metrics/own-metric.js'
+import { collectedCounter, collectedGauge } from '../telemetry/metrics/own-metric.js'
 import type { WorkerProcess } from './worker-process.js'
 
 interface Family {

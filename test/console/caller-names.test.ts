@@ -2,7 +2,7 @@
 // records; and one caller is one node of the graph.
 import { expect } from 'chai'
 import { graphOf } from 'svc-sdk/internal/console/ui/servers/graph-model'
-import { callerName } from 'svc-sdk/internal/policy-replay/replay'
+import { callerName } from 'svc-sdk/internal/policy-tools/replay/replay'
 import { adminToken, ask } from '../app/admin/rig.js'
 import { TestIssuer } from '../support/issuer.js'
 import { startUpstream } from '../support/upstream.js'

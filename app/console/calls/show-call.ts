@@ -57,7 +57,7 @@ export function showCall(facts: Pick<ProcessFacts, 'recentCall'>): Operation {
       const { access } = request
       const [{ findCalls, maySee }, { Explainer }] = await Promise.all([
         import('./find-calls.js'),
-        import('../../explain/explainer.js'),
+        import('../../policy-tools/decision/explainer.js'),
       ])
       const { trace_id: traceId, span_id: spanId } = call
       const isSibling = (row: CallRow) =>

@@ -3,7 +3,7 @@
 import { randomBytes } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
 import { type Abortable, abortable } from '@svc/core'
-import { HeldCalls } from '../../elicitation/held-calls.js'
+import { HeldCalls } from '../../escalations/elicitation/held-calls.js'
 import type { GatewaySettings } from '../../gateway/options.js'
 import { createMcpProxy } from '../../gateway/upstreams.js'
 import { JSON_TYPE } from '../../http/media-type.js'

@@ -6,7 +6,7 @@ import { ElicitRequestSchema, ToolListChangedNotificationSchema } from '@modelco
 import { canonicalize, sha256Hex } from '@svc/core/json'
 import { expect } from 'chai'
 import { escalationsCommand } from 'svc-sdk/internal/cli/escalations'
-import { commandTarget, serverNameOf } from 'svc-sdk/internal/stdio-gateway/command-target'
+import { commandTarget, serverNameOf } from 'svc-sdk/internal/stdio/gateway/command-target'
 import { runCommand } from '../../support/command.js'
 import { startEverything } from '../../support/everything.js'
 import { rejectionOf } from '../../support/rejection.js'

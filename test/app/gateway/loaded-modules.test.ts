@@ -35,7 +35,7 @@ describe('a gateway that records a call', () => {
 
   for (const [what, part] of [
     ['the tools of the log', 'plugins/audit/dist/log/tools/'],
-    ['the code for servers over stdio', 'app/dist/stdio-targets/endpoint.js'],
+    ['the code for servers over stdio', 'app/dist/stdio/targets/endpoint.js'],
     ['the parser of mandates', '@sd-jwt/core/'],
     ['the decryption of tokens', 'jose/dist/webapi/jwe/'],
     ['the federation of servers', 'app/dist/federation/'],

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { generateKeyFile } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import { doctorCommand } from 'svc-sdk/internal/cli/doctor'
-import { configurationPlaces } from 'svc-sdk/internal/clients/clients'
+import { configurationPlaces } from 'svc-sdk/internal/init/clients/clients'
 import { runCommand } from '../../support/command.js'
 import { Home } from './home.js'
 

@@ -3,7 +3,7 @@
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import fc from 'fast-check'
-import type { ConfigurationPlace } from 'svc-sdk/internal/clients/clients'
+import type { ConfigurationPlace } from 'svc-sdk/internal/init/clients/clients'
 
 /** What a test knows of one value that is secret. */
 interface Secret {

@@ -4,7 +4,7 @@ import { delimiter, dirname, join } from 'node:path'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StdioClientTransport, type StdioServerParameters } from '@modelcontextprotocol/sdk/client/stdio.js'
 import { type Ask, initCommand } from 'svc-sdk/internal/cli/init'
-import { configurationPlaces } from 'svc-sdk/internal/clients/clients'
+import { configurationPlaces } from 'svc-sdk/internal/init/clients/clients'
 import { type Run, runCommand } from '../../support/command.js'
 import { TemporaryDir } from '../../support/temporary-dir.js'
 

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
-import { remoteConfigurations } from 'svc-sdk/internal/clients/clients'
+import { remoteConfigurations } from 'svc-sdk/internal/init/clients/clients'
 
 const page = readFileSync(fileURLToPath(new URL('../../../../docs/clients.md', import.meta.url)), 'utf8')
 const server = { name: 'files', url: 'https://gateway.example.com/mcp/files', clientId: 'svc-clients' }

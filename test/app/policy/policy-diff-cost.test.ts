@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'
-import { policyChanges } from 'svc-sdk/internal/policy-diff/diff'
+import { policyChanges } from 'svc-sdk/internal/policy-tools/diff/diff'
 import { TemporaryDir } from '../../support/temporary-dir.js'
 import { base, loadPolicyText } from './generated-policies.js'
 

@@ -8,6 +8,7 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
+import { builtinPlugins } from 'svc-sdk/internal/policy/plugins'
 import {
   adminMetrics,
   noticeMetrics,
@@ -15,8 +16,7 @@ import {
   serverMetrics,
   stdioMetrics,
   storeClockMetrics,
-} from 'svc-sdk/internal/metrics/metric-table'
-import { builtinPlugins } from 'svc-sdk/internal/policy/plugins'
+} from 'svc-sdk/internal/telemetry/metrics/metric-table'
 import { parse } from 'yaml'
 import { endWithRunner } from '../../support/child-lifetime.js'
 import { until } from '../../support/redis.js'

@@ -1,0 +1,286 @@
+// Holds calls that wait for a person: the client of a session is asked on the stream of its call, and the gateway repeats the
+// call once it is decided. Each repetition is a call of its own, judged anew under the policy in force: what has changed since
+// the first is not sent.
+import { setMaxListeners } from 'node:events'
+import { setTimeout as delay } from 'node:timers/promises'
+import { type Call, isRefusal, type Outcome, resolveOptional, services } from '@svc/core'
+import { eventOf } from '@svc/core/http'
+import type { JsonObject } from '@svc/core/json'
+import { eventStreamHeaders } from '../../http/event-stream-rules.js'
+import { InFlight } from '../../http/in-flight.js'
+import {
+  type AskedClient,
+  actionOf,
+  confirmationOf,
+  type Elicitation,
+  elicitationOf,
+  elicitationParams,
+} from '../../mcp/elicitation.js'
+import type { ElicitationResponse } from '../../mcp/elicitation-modes.js'
+import { isClientStateless, mcpExchange, takesEvents } from '../../mcp/exchange.js'
+import type { GatewayRounds } from '../../mcp/gateway-rounds.js'
+import type { ActivePolicy } from '../../policy/active-policy.js'
+import { traceparentOf } from '../../upstream/headers.js'
+import { callerKey } from '../../upstream/send.js'
+import type { Attempt } from './attempt.js'
+
+/** Calls of one caller, and of all, that are held at a time; the response to another does not wait. */
+const maxHeldOfCaller = 20
+const maxHeld = 1_000
+/** A larger call counts as several, because its message is kept for the repetition. */
+const bytesOfOne = 65_536
+/** Time between two notifications of progress, in milliseconds. */
+const progressMs = 5_000
+/** Time after which a store that failed is read again, in milliseconds. */
+const storeRetryMs = 500
+
+interface HeldCallsParts {
+  readonly rounds: GatewayRounds
+  /** The longest time that a call is held, in milliseconds; 0 if nobody is asked. */
+  readonly maxHoldMs: number
+  readonly keepAliveMs: number
+  activePolicy(): ActivePolicy
+  draining(): boolean
+}
+
+/** Runs the call again. Resolves to it if its response is not written because it needs another question. */
+export type Repeat = (elicited: ElicitationResponse) => Promise<Attempt | undefined>
+
+export class HeldCalls {
+  #parts: HeldCallsParts
+  #held = new Map<string, number>()
+  #writing = new InFlight<true>()
+  #closing = new AbortController()
+  #count = 0
+
+  constructor(parts: HeldCallsParts) {
+    this.#parts = parts
+    setMaxListeners(0, this.#closing.signal)
+  }
+
+  /** Whether the person at the client can be asked for what the call lacks, so that its response waits. */
+  asks(call: Call, outcome: Outcome): boolean {
+    return this.#elicitationOf(call, outcome) !== undefined
+  }
+
+  /** Ends every wait; resolves when each held call has its response, or after `withinMs`. */
+  close(withinMs: number): Promise<void> {
+    this.#closing.abort()
+    return this.#writing.idle(withinMs)
+  }
+
+  /** Asks, repeats and writes, until there is a response. */
+  async hold(client: AskedClient, first: Attempt, repeat: Repeat): Promise<void> {
+    const place = this.#writing.add(true)
+    const { call } = first
+    const { bytes = 0 } = call.parsedRequest ?? {}
+    const release = this.#take(callerKey(call), 1 + Math.floor(bytes / bytesOfOne))
+    const ended = new AbortController()
+    const end = (): void => ended.abort()
+    const timer = setTimeout(end, this.#parts.maxHoldMs)
+    const stopListening = client.exchange.onDisconnect(end)
+    const { signal: closing } = this.#closing
+    for (const signal of [client.cancelled, closing]) signal.addEventListener('abort', end)
+    const isOver = (): boolean => client.cancelled.aborted || closing.aborted
+    if (client.exchange.isDisconnected || isOver() || release === undefined) end()
+    try {
+      let attempt: Attempt | undefined = first
+      while (attempt !== undefined) {
+        const elicited = await this.#elicit(client, attempt, ended.signal)
+        if (client.exchange.isDisconnected) return
+        if (elicited === 'asked') return
+        // A call that its client has cancelled is not repeated, even if it was decided at the same moment.
+        if (elicited === undefined || isOver()) return await attempt.write()
+        attempt = await repeat(elicited)
+      }
+    } finally {
+      clearTimeout(timer)
+      stopListening()
+      for (const signal of [client.cancelled, closing]) signal.removeEventListener('abort', end)
+      release?.()
+      this.#writing.delete(place)
+    }
+  }
+
+  #elicitationOf(call: Call, outcome: Outcome): Elicitation | undefined {
+    if (this.#parts.maxHoldMs === 0) return undefined
+    const pageOf = resolveOptional(this.#parts.activePolicy().container, services.approvalPage)
+    return elicitationOf(call, outcome, pageOf)
+  }
+
+  /** Undefined if the caller would have more held calls than it may have. */
+  #take(caller: string, calls: number): (() => void) | undefined {
+    const own = this.#held.get(caller) ?? 0
+    if (own + calls > maxHeldOfCaller || this.#count + calls > maxHeld) return undefined
+    this.#held.set(caller, own + calls)
+    this.#count += calls
+    return () => {
+      const left = (this.#held.get(caller) ?? calls) - calls
+      if (left === 0) this.#held.delete(caller)
+      else this.#held.set(caller, left)
+      this.#count -= calls
+    }
+  }
+
+  /** Undefined if nobody responded, and the call has its response; `asked` if the client repeats the call itself. */
+  async #elicit(
+    client: AskedClient,
+    { call, outcome, writeResult }: Attempt,
+    signal: AbortSignal,
+  ): Promise<ElicitationResponse | 'asked' | undefined> {
+    const elicitation = this.#elicitationOf(call, outcome)
+    if (elicitation === undefined) return undefined
+    const exchange = call.need(mcpExchange)
+    if (!isClientStateless(exchange)) {
+      return signal.aborted ? undefined : this.#ask(client, call, elicitation, signal)
+    }
+    const { elicited } = exchange
+    if (elicitation.kind === 'approval' && elicited?.escalationId === elicitation.escalationId) {
+      if (elicited.opened !== true || signal.aborted) return undefined
+      return this.#whileWaiting(client, call, async () =>
+        (await this.#isDecided(elicitation.escalationId, signal))
+          ? { escalationId: elicitation.escalationId }
+          : undefined,
+      )
+    }
+    const result = await this.#parts.rounds.resultFor(call, exchange, elicitation)
+    if (result === undefined) return undefined
+    await writeResult(result)
+    return 'asked'
+  }
+
+  /** Asks the client of a session on the stream of its call. */
+  #ask(
+    client: AskedClient,
+    call: Call,
+    elicitation: Elicitation,
+    signal: AbortSignal,
+  ): Promise<ElicitationResponse | undefined> {
+    return this.#whileWaiting(client, call, async () => {
+      const id = client.nextId()
+      const over = new AbortController()
+      const until = AbortSignal.any([signal, over.signal])
+      let isOpen = false
+      const params = elicitationParams(elicitation, false)
+      const ask = async (): Promise<void> => {
+        if (until.aborted) return
+        isOpen = true
+        await send(client, { id, method: 'elicitation/create', params })
+      }
+      const replying = client.responseTo(id, until, ask).then(
+        (reply) => {
+          isOpen = false
+          return reply
+        },
+        (error: unknown) => {
+          // The wait is over, or the response cannot be read: then it has no effect.
+          if (until.aborted || isRefusal(error)) return undefined
+          throw error
+        },
+      )
+      const { escalationId } = call.need(mcpExchange).elicited ?? {}
+      const waiting =
+        elicitation.kind === 'approval'
+          ? this.#approval(client, elicitation.escalationId, replying, until)
+          : replying.then((reply) => ({
+              ...(escalationId === undefined ? {} : { escalationId }),
+              confirmation: {
+                sha256: elicitation.sha256,
+                action: reply === undefined ? ('none' as const) : confirmationOf(reply['result']),
+              },
+            }))
+      try {
+        return await waiting
+      } finally {
+        over.abort()
+        const cancelled = { requestId: id, reason: 'The call no longer waits.' }
+        if (isOpen) await send(client, { method: 'notifications/cancelled', params: cancelled })
+      }
+    })
+  }
+
+  /** Waits for the decision, while the person wants the page: to accept is to open it. */
+  async #approval(
+    client: AskedClient,
+    escalationId: string,
+    replying: Promise<JsonObject | undefined>,
+    signal: AbortSignal,
+  ): Promise<ElicitationResponse | undefined> {
+    const refused = replying.then((reply) =>
+      reply === undefined || actionOf(reply['result']) === 'accept'
+        ? new Promise<never>(() => undefined)
+        : false,
+    )
+    const isDecided = await Promise.race([this.#isDecided(escalationId, signal), refused])
+    if (!isDecided) return undefined
+    await send(client, {
+      method: 'notifications/elicitation/complete',
+      params: { elicitationId: escalationId },
+    })
+    return { escalationId }
+  }
+
+  /** Whether the repeated call will have another response: the escalation is decided, or it is not readable. */
+  async #isDecided(escalationId: string, signal: AbortSignal): Promise<boolean> {
+    const { activePolicy, draining } = this.#parts
+    while (!signal.aborted && !draining()) {
+      try {
+        const policy = activePolicy()
+        const found = await policy.wait((ended) => {
+          const escalations = resolveOptional(policy.container, services.escalations)
+          return escalations?.wait(escalationId, this.#parts.maxHoldMs, AbortSignal.any([signal, ended]))
+        })
+        if (found?.status !== 'pending') return true
+      } catch (error) {
+        // The response to the repeated call says why.
+        if (!isRefusal(error) || error.code !== 'STORE_UNAVAILABLE') return true
+        // The person still decides: a store that is silent for a moment does not end the wait.
+        await delay(storeRetryMs, undefined, { signal }).catch(() => undefined)
+      }
+    }
+    return false
+  }
+
+  /** Keeps the connection in use, and the client's time limit from passing. */
+  async #whileWaiting<T>(client: AskedClient, call: Call, wait: () => Promise<T>): Promise<T> {
+    const { exchange, progressToken } = client
+    if (!begin(client, call)) return wait()
+    let progress = 0
+    const tick = (): void => {
+      if (progressToken === undefined) {
+        exchange.keepAlive()
+        return
+      }
+      // Small, as the server's own progress follows and must be larger.
+      progress += 1e-6
+      const params = { progressToken, progress, message: 'Waiting for a person to decide' }
+      void send(client, { method: 'notifications/progress', params })
+    }
+    const timer = setInterval(tick, progressToken === undefined ? this.#parts.keepAliveMs : progressMs)
+    try {
+      return await wait()
+    } finally {
+      clearInterval(timer)
+    }
+  }
+}
+
+/** Begins the stream of the call. False if the client takes no stream. */
+function begin({ exchange }: AskedClient, call: Call): boolean {
+  if (exchange.isBegun) return true
+  if (exchange.isDisconnected) return false
+  if (!takesEvents({ headers: exchange.headers, isHeaderless: exchange.http === undefined })) return false
+  const { traceId, spanId } = call.trace
+  exchange.begin(200, {
+    ...eventStreamHeaders,
+    'x-trace-id': traceId,
+    'x-span-id': spanId,
+    traceparent: traceparentOf(call),
+  })
+  exchange.keepAlive()
+  return true
+}
+
+async function send({ exchange }: AskedClient, message: JsonObject): Promise<void> {
+  if (!exchange.isDisconnected) await exchange.write(eventOf(JSON.stringify({ jsonrpc: '2.0', ...message })))
+}

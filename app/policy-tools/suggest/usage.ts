@@ -1,0 +1,116 @@
+// Reads recorded calls for `svc policy suggest`: what the policy has to allow, and which callers are new.
+import { isPending, isUnrecorded, type Narrowing } from '@svc/core'
+import type { SignedEnvelope } from '@svc/plugin-audit/log'
+import type { PolicyJudge } from '../replay/policy-judge.js'
+import { isCall, verdictOf } from '../replay/recorded-verdict.js'
+import { callerName, toolOf } from '../replay/replay.js'
+
+const DAY_MS = 86_400_000
+const NEW_FOR_MS = 7 * DAY_MS
+const MAX_TOOLS = 10_000
+
+export interface NewCaller {
+  /** The tenant and the name. */
+  readonly caller: string
+  readonly first: string
+  readonly calls: number
+  /** Tools that no other caller has used. */
+  readonly ownTools: readonly string[]
+}
+
+interface CallerUse {
+  first: string
+  calls: number
+  readonly tools: Set<string>
+}
+
+export class Usage {
+  readonly #judge: PolicyJudge
+  readonly #narrowings: readonly Narrowing[]
+  /** Milliseconds since the epoch; calls before count as last uses alone. */
+  readonly #from: number
+  readonly #callers = new Map<string, CallerUse>()
+  #first: number | undefined
+  #last = 0
+  learned = 0
+
+  constructor(judge: PolicyJudge, from: string | undefined) {
+    this.#judge = judge
+    this.#from = from === undefined ? Number.NEGATIVE_INFINITY : Date.parse(from)
+    const { plugins, sections, host } = judge.policy
+    this.#narrowings = plugins.flatMap(
+      (plugin) => plugin.narrowing?.(sections.get(plugin.name), { tenant: host.tenant }) ?? [],
+    )
+  }
+
+  get narrowings(): readonly Narrowing[] {
+    return this.#narrowings
+  }
+
+  /** Days that the calls span from `--from` on. */
+  get days(): number {
+    return this.#first === undefined ? 0 : (this.#last - this.#first) / DAY_MS
+  }
+
+  isRecent({ ts }: SignedEnvelope): boolean {
+    return Date.parse(ts) >= this.#from
+  }
+
+  /** Throws if the names of callers in the policy cannot be told, as the log has pseudonyms. */
+  async add(record: SignedEnvelope): Promise<void> {
+    if (!isCall(record)) return
+    const at = Date.parse(record.ts)
+    const isRecent = this.isRecent(record)
+    if (isRecent) {
+      this.#first = Math.min(this.#first ?? at, at)
+      this.#last = Math.max(this.#last, at)
+    }
+    this.#noteCaller(record)
+    if (!isLearned(record, this.#judge.later)) return
+    const judged = this.#judge.judge(record)
+    const { decision, call } = isPending(judged) ? await judged : judged
+    if (decision !== 'allow' || call === undefined) return
+    if (isRecent) this.learned++
+    try {
+      for (const narrowing of this.#narrowings) narrowing.add(call, isRecent)
+    } catch (error) {
+      if (!isUnrecorded(error)) throw error
+      throw new Error(`nothing can be suggested: ${error.facts.join(', ')} is not in the log`)
+    }
+  }
+
+  /** Callers whose first call is in the last week, if the log is older. */
+  newCallers(): NewCaller[] {
+    const since = new Date(this.#last - NEW_FOR_MS).toISOString()
+    const all = [...this.#callers]
+    if (!all.some(([, { first }]) => first < since)) return []
+    const users = new Map<string, number>()
+    for (const [, { tools }] of all) for (const tool of tools) users.set(tool, (users.get(tool) ?? 0) + 1)
+    return all
+      .filter(([, { first }]) => first >= since)
+      .map(([caller, { first, calls, tools }]) => ({
+        caller,
+        first,
+        calls,
+        ownTools: [...tools].filter((tool) => users.get(tool) === 1).sort(),
+      }))
+      .sort((a, b) => (a.first < b.first ? -1 : 1))
+  }
+
+  #noteCaller(record: SignedEnvelope): void {
+    const name = callerName(record)
+    const use = this.#callers.get(name) ?? { first: record.ts, calls: 0, tools: new Set<string>() }
+    this.#callers.set(name, use)
+    if (record.ts < use.first) use.first = record.ts
+    use.calls++
+    if (use.tools.size < MAX_TOOLS) use.tools.add(toolOf(record))
+  }
+}
+
+/** Denied, flagged and approved calls are not learned from; neither are those that were not sent. */
+export function isLearned(record: SignedEnvelope, later: ReadonlySet<string>): boolean {
+  if (!isCall(record)) return false
+  const { findings = [], escalation_id: approval, sent } = record
+  if (findings.length > 0 || approval !== undefined || sent === 'no') return false
+  return verdictOf(record, later)?.decision === 'allow'
+}

@@ -1,0 +1,141 @@
+// The session of a client over stdio at an MCP endpoint of the gateway: messages are sent with the token and in the
+// session that the endpoint asks for. If the endpoint ends the session, another one is begun as the client began the
+// first.
+import { isJsonObject } from '@svc/core/json'
+import { LAST_EVENT_ID_HEADER, PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from '../../http/header-names.js'
+import { type ServerSession, sessionHeaders } from '../../mcp/handshake.js'
+import type { Fields } from '../../mcp/rpc-response.js'
+import { inSession } from '../../mcp/server-sessions.js'
+import { shownEvent, shownMessage } from '../../mcp/shown-messages.js'
+import { type ClientLine, isResponseTo, readLine } from './client-line.js'
+import { LineExchange, type LineRequest } from './line-exchange.js'
+
+/** Tokens for the endpoint. */
+export interface Credentials {
+  /** The value of the `Authorization` header; undefined if none is needed so far. */
+  authorization(): Promise<string | undefined>
+  /** Replaces the refused value by one that the `WWW-Authenticate` header asks for. Rejects if it cannot. */
+  renew(challenge: string, refused: string | undefined): Promise<void>
+}
+
+export interface EndpointSessionParts {
+  readonly credentials?: Credentials
+  /** Resolves when the response is written. */
+  send(exchange: LineExchange, method: LineRequest['method']): Promise<void>
+}
+
+type OnEvent = LineRequest['onEvent']
+
+const noSession: ServerSession = { sessionId: undefined, revision: '', isStateless: false }
+
+function ignore(): void {
+  // The client does not see how its session is replaced or ended.
+}
+
+export class EndpointSession {
+  #parts: EndpointSessionParts
+  #handshake: ClientLine | undefined
+  #open: ServerSession | undefined
+  #reopening: Promise<void> | undefined
+  #onReopened: () => void
+
+  /** `onReopened` runs when another session was begun, which the client does not see. */
+  constructor(parts: EndpointSessionParts, onReopened: () => void) {
+    this.#parts = parts
+    this.#onReopened = onReopened
+  }
+
+  /** Sends a message, again with another token or in another session if the endpoint asks for one. */
+  async post(line: ClientLine, signal: AbortSignal, onEvent: OnEvent): Promise<LineExchange> {
+    if (line.method === 'initialize') return this.#begin(line, signal, onEvent)
+    const send = () => this.#post(line, signal, onEvent)
+    // A 404 for a task does not say that the session has ended.
+    if (line.method?.startsWith('tasks/') === true) return send()
+    return inSession(
+      async () => this.#open ?? noSession,
+      (session) => this.#replace(session),
+      send,
+    )
+  }
+
+  /** Reads the stream of the server's own messages, or the events after one event. Resolves to whether there is a stream. */
+  async listen(lastEventId: string | undefined, signal: AbortSignal, onEvent: OnEvent): Promise<boolean> {
+    const resumed = lastEventId === undefined ? {} : { [LAST_EVENT_ID_HEADER]: lastEventId }
+    const headers = { ...this.#headers(), ...resumed }
+    const { responseBody, isBegun } = await this.#send({ method: 'GET', headers, signal, onEvent })
+    return isBegun && responseBody === undefined
+  }
+
+  async end(): Promise<void> {
+    if (this.#open?.sessionId === undefined) return
+    const { signal } = new AbortController()
+    await this.#send({ method: 'DELETE', headers: this.#headers(), signal, onEvent: ignore })
+  }
+
+  async #begin(handshake: ClientLine, signal: AbortSignal, onEvent: OnEvent): Promise<LineExchange> {
+    let response: Fields | undefined
+    const exchange = await this.#post(handshake, signal, (bytes) => {
+      const { message } = shownEvent(bytes)
+      if (message !== undefined && isResponseTo(handshake, message)) response = message
+      return onEvent(bytes)
+    })
+    if (exchange.responseBody !== undefined) response = shownMessage(exchange.responseBody)?.message
+    const result = response?.['result']
+    if (isJsonObject(result)) {
+      this.#handshake = handshake
+      const sessionId = exchange.responseHeader(SESSION_ID_HEADER)
+      this.#open = { sessionId, revision: String(result['protocolVersion']), isStateless: false }
+    }
+    return exchange
+  }
+
+  /** Runs once for all messages that find the session ended, whichever of them is cancelled. */
+  async #replace(ended: ServerSession): Promise<void> {
+    if (this.#open !== ended) return
+    this.#reopening ??= this.#reopen().finally(() => {
+      this.#reopening = undefined
+    })
+    await this.#reopening
+  }
+
+  async #reopen(): Promise<void> {
+    if (this.#handshake === undefined) return
+    const { signal } = new AbortController()
+    await this.#begin(this.#handshake, signal, ignore)
+    await this.#post(readLine('{"jsonrpc":"2.0","method":"notifications/initialized"}'), signal, ignore)
+    this.#onReopened()
+  }
+
+  async #post(line: ClientLine, signal: AbortSignal, onEvent: OnEvent): Promise<LineExchange> {
+    const { credentials } = this.#parts
+    const { body } = line
+    const send = (authorization: string | undefined) =>
+      this.#send({ method: 'POST', headers: this.#headers(line), body, signal, onEvent }, authorization)
+    const authorization = await credentials?.authorization()
+    const exchange = await send(authorization)
+    const challenge = challengeIn(exchange)
+    if (challenge === undefined || credentials === undefined) return exchange
+    await credentials.renew(challenge, authorization)
+    return send(await credentials.authorization())
+  }
+  async #send(request: LineRequest, authorization?: string): Promise<LineExchange> {
+    const token = authorization ?? (await this.#parts.credentials?.authorization())
+    const headers = token === undefined ? request.headers : { ...request.headers, authorization: token }
+    const exchange = new LineExchange({ ...request, headers })
+    await this.#parts.send(exchange, request.method)
+    return exchange
+  }
+
+  #headers(line?: ClientLine): Record<string, string> {
+    const open = line?.method === 'initialize' ? undefined : this.#open
+    const session = open === undefined ? {} : sessionHeaders(open)
+    return line?.revision === undefined ? session : { ...session, [PROTOCOL_VERSION_HEADER]: line.revision }
+  }
+}
+
+/** The challenge if the endpoint asks for another token. */
+function challengeIn(exchange: LineExchange): string | undefined {
+  const challenge = exchange.responseHeader('www-authenticate')
+  const isForScope = exchange.status === 403 && challenge?.includes('insufficient_scope') === true
+  return exchange.status === 401 || isForScope ? challenge : undefined
+}

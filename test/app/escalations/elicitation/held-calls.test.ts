@@ -1,0 +1,152 @@
+// The limits of held calls, with time and clients that the test controls.
+import { mock } from 'node:test'
+import { bind, denied, identity, services } from '@svc/core'
+import { expect } from 'chai'
+import type { Attempt } from 'svc-sdk/internal/escalations/elicitation/attempt'
+import { HeldCalls } from 'svc-sdk/internal/escalations/elicitation/held-calls'
+import { createContainer } from 'svc-sdk/internal/gateway/container'
+import type { AskedClient } from 'svc-sdk/internal/mcp/elicitation'
+import { attachExchange, openExchange } from 'svc-sdk/internal/mcp/exchange'
+import type { ActivePolicy } from 'svc-sdk/internal/policy/active-policy'
+import { LineExchange } from 'svc-sdk/internal/stdio/gateway/line-exchange'
+import { fakeCallControl } from 'svc-sdk/internal/testing/call'
+
+interface HeldCall {
+  readonly attempt: Attempt
+  readonly client: AskedClient
+  /** The methods of what the client got, and `response` for the response. */
+  readonly got: string[]
+  cancel(): void
+}
+
+let calls = 0
+
+function callOf(user: string, bytes = 100): HeldCall {
+  const id = ++calls
+  const got: string[] = []
+  const call = fakeCallControl({ protocol: 'mcp', request: { bytes } })
+  call.set(identity, { tenant: 'acme', authenticated: true, roles: [], user })
+  const headers = { accept: 'text/event-stream', 'mcp-protocol-version': '2025-11-25' }
+  const exchange = openExchange({
+    method: 'POST',
+    headers,
+    server: 'billing',
+    upstream: () => new URL('http://server.invalid'),
+    sessionTag: undefined,
+    modes: { form: true, url: true },
+  })
+  const whole = { jsonrpc: '2.0', id, method: 'tools/call', params: {} }
+  exchange.message = { type: 'request', id, method: 'tools/call', params: {}, whole } as never
+  attachExchange(call, exchange)
+  const cancelled = new AbortController()
+  const outcome = denied('ESCALATION_PENDING', 'waits', {
+    escalation: { id: `esc_${id}`, status: 'pending' },
+  })
+  return {
+    got,
+    cancel: () => cancelled.abort(),
+    attempt: {
+      call,
+      outcome,
+      write: () => void got.push('response'),
+      writeResult: () => void got.push('response'),
+    },
+    client: {
+      exchange: new LineExchange({
+        method: 'POST',
+        headers,
+        signal: new AbortController().signal,
+        onEvent: (event) =>
+          void got.push(/"method":"([^"]+)"/.exec(Buffer.from(event).toString())?.[1] ?? ''),
+      }),
+      progressToken: 'p',
+      cancelled: cancelled.signal,
+      nextId: () => `svc-elicit-${id}`,
+      async responseTo(_id, signal, send) {
+        await send()
+        return new Promise((_resolve, reject) =>
+          signal.addEventListener('abort', () => reject(signal.reason)),
+        )
+      },
+    },
+  }
+}
+
+/** Nobody votes. */
+function heldCalls(maxHoldMs: number): HeldCalls {
+  const container = createContainer()
+  const wait = (_id: string, _ms: number, signal: AbortSignal) =>
+    new Promise((resolve) => signal.addEventListener('abort', () => resolve({ status: 'pending' })))
+  bind(container, services.escalations, { useValue: { wait } as never })
+  bind(container, services.approvalPage, { useValue: (id: string) => `http://localhost:1/${id}` })
+  const policy = {
+    container,
+    wait: (ask: (ended: AbortSignal) => unknown) => ask(new AbortController().signal),
+  } as unknown as ActivePolicy
+  return new HeldCalls({
+    rounds: {} as never,
+    maxHoldMs,
+    keepAliveMs: 15_000,
+    activePolicy: () => policy,
+    draining: () => false,
+  })
+}
+
+const never = (): never => {
+  throw new Error('repeated')
+}
+const turns = async (): Promise<void> => {
+  for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve))
+}
+
+describe('calls that are held while a person decides', () => {
+  afterEach(() => mock.timers.reset())
+
+  it('wait 45 seconds with progress, and then get the response of a call that waits', async () => {
+    mock.timers.enable({ apis: ['setTimeout', 'setInterval'] })
+    const held = heldCalls(45_000)
+    const { attempt, client, got } = callOf('ada')
+    const done = held.hold(client, attempt, never)
+    await turns()
+    expect(got).to.deep.equal(['elicitation/create'])
+    mock.timers.tick(44_999)
+    await turns()
+    const progress = Array.from({ length: 8 }, () => 'notifications/progress')
+    expect(got).to.deep.equal(['elicitation/create', ...progress])
+    mock.timers.tick(1)
+    await done
+    expect(got.slice(10)).to.deep.equal(['notifications/cancelled', 'response'])
+    mock.timers.tick(60_000)
+    expect(got).to.have.length(12)
+  })
+
+  it('are at most 20 of one caller and 1,000 of all; another gets its response, until one has ended', async () => {
+    const held = heldCalls(45_000)
+    const all: { readonly call: HeldCall; readonly done: Promise<void> }[] = []
+    const add = async (user: string, bytes?: number): Promise<readonly string[]> => {
+      const call = callOf(user, bytes)
+      await call.attempt.call.request()
+      all.push({ call, done: held.hold(call.client, call.attempt, never) })
+      await turns()
+      return call.got
+    }
+    for (let caller = 0; caller < 49; caller++) {
+      const own = Array.from({ length: 20 }, () => callOf(`user-${caller}`))
+      for (const call of own) all.push({ call, done: held.hold(call.client, call.attempt, never) })
+    }
+    await turns()
+    expect(all.every(({ call }) => call.got.join() === 'elicitation/create')).to.equal(true)
+    expect(await add('user-0')).to.deep.equal(['response'])
+    // Twenty parts of 64 KiB.
+    expect(await add('ada', 19 * 65_536 + 65_535)).to.deep.equal(['elicitation/create'])
+    expect(await add('bob')).to.deep.equal(['response'])
+    all[0]?.call.cancel()
+    await all[0]?.done
+    expect(await add('bob', 65_536)).to.deep.equal(['response'])
+    expect(await add('bob', 65_535)).to.deep.equal(['elicitation/create'])
+    await held.close(1_000)
+    await Promise.all(all.map(({ done }) => done))
+    expect(all.every(({ call }) => call.got.at(-1) === 'response')).to.equal(true)
+    expect(await add('bob')).to.deep.equal(['response'])
+  })
+})
