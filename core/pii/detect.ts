@@ -1,11 +1,10 @@
 // Finds personal data and secrets in a text, by their form and by the names of what holds them. The text is hostile
 // input: every detector takes time linear in it. Data without a recognizable form is not found: a person's name, a
 // postal address, a secret that looks like a word.
+import { ibanDetector, paymentCardDetector } from './account-numbers.js'
 import { emailDetector } from './email.js'
-import { ibanDetector } from './iban.js'
 import { type Detector, type PiiKind, patternDetector, type Span } from './kinds.js'
 import { namedSecretDetectors } from './named-secret.js'
-import { paymentCardDetector } from './payment-card.js'
 import { privateKeyDetector, secretDetectors } from './secret.js'
 
 /**

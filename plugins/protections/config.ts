@@ -3,11 +3,11 @@ import type { ConfigConflict } from '@svc/core'
 import { z } from 'zod'
 import { definitionsProtection } from './definitions/protection.js'
 import { flowsProtection } from './flows/protection.js'
-import { methodsProtection } from './methods/protection.js'
-import { schemaProtection } from './schema/protection.js'
-import { serverRequestsProtection } from './server-requests/protection.js'
+import { methodsProtection } from './methods/stage.js'
+import { schemaProtection } from './schema/stage.js'
+import { serverRequestsProtection } from './server-requests/judge.js'
 import type { ConfiguredProtection, Protection, ProtectionPreset } from './shared/protection.js'
-import { text } from './text/protection.js'
+import { text } from './text/stage.js'
 
 /** The protections by key, in the order of their stages. */
 export const protections: Readonly<Record<string, Protection>> = {

@@ -11,22 +11,27 @@ import {
   type Next,
   type Outcome,
   type RecordEvent,
+  resolve,
+  resolveOptional,
   responseChange,
   type ServerMethodRules,
   type Stage,
   servedDefinition,
   serverMethodRules,
+  services,
+  tokens,
   verdict,
 } from '@svc/core'
 import { parseJsonObject, visibleInLine } from '@svc/core/json'
 import { type ResponseRewriter, rewriteOutcome } from '@svc/core/response'
 import { BoundedMap } from '@svc/core/store'
+import { defineProtection } from '../shared/protection.js'
 import { parseUrlHost, type UrlHost } from '../shared/url-hosts.js'
 import { foreignOrigin, interfacesIn, isInterfaceUri, servesAppsAlone } from './apps.js'
-import type { MethodsConfig } from './config.js'
+import { type MethodsConfig, methodsConfig, methodsSchema } from './config.js'
 import { ofClients, ofServers } from './known.js'
 
-export const methodReasons = ['method_unknown', 'app_denied', 'app_origin_denied'] as const
+const methodReasons = ['method_unknown', 'app_denied', 'app_origin_denied'] as const
 
 /** One record tells of all unknown methods of a server in this time, in milliseconds. */
 const recordMs = 60_000
@@ -42,7 +47,7 @@ interface MethodsParts {
   record(): RecordEvent | undefined
 }
 
-export class MethodsStage implements Stage, ServerMethodRules {
+class MethodsStage implements Stage, ServerMethodRules {
   #config: MethodsConfig
   #parts: MethodsParts
   #record: RecordEvent | undefined
@@ -167,3 +172,34 @@ export class MethodsStage implements Stage, ServerMethodRules {
 function shown(text: string): string {
   return visibleInLine(text.slice(0, maxShown))
 }
+
+/** The protection `methods`. */
+export const methodsProtection = defineProtection({
+  schema: methodsSchema,
+  provides: [serverMethodRules],
+  reasons: methodReasons,
+  metrics: {
+    svc_methods_unknown_total: {
+      kind: 'counter',
+      help: 'Requests and notifications with a method that MCP does not have.',
+    },
+    svc_apps_refused_total: {
+      kind: 'counter',
+      help: 'Interfaces of tools, and calls of tools for interfaces, that were refused.',
+    },
+  },
+  configure(settings, preset) {
+    const config = methodsConfig(settings, preset)
+    if (config === undefined) return undefined
+    return {
+      create({ container }) {
+        const clock = resolve(container, tokens.Clock)
+        return new MethodsStage(config, {
+          meter: resolveOptional(container, tokens.Meter),
+          now: () => clock.monotonic(),
+          record: () => resolveOptional(container, services.record),
+        })
+      },
+    }
+  },
+})

@@ -10,13 +10,17 @@ import {
   type Next,
   type Outcome,
   principalKeyOf,
+  resolve,
+  resolveOptional,
   type Stage,
   servedDefinition,
+  tokens,
 } from '@svc/core'
 import { isJsonObject, parseJsonObject } from '@svc/core/json'
 import { compilePatternMap, type PatternMap } from '@svc/core/match'
 import { BoundedMap } from '@svc/core/store'
-import type { SchemaConfig, SchemaEffect } from './config.js'
+import { defineProtection } from '../shared/protection.js'
+import { type SchemaConfig, type SchemaEffect, schemaConfig, schemaSchema } from './config.js'
 import {
   type DigestedSchema,
   digested,
@@ -25,7 +29,7 @@ import {
   type SchemaUser,
 } from './schema-thread.js'
 
-export const schemaReasons = ['arguments_invalid', 'arguments_unchecked'] as const
+const schemaReasons = ['arguments_invalid', 'arguments_unchecked'] as const
 
 /** Schemas that are kept by the hash of their definition. */
 const maxKept = 2_000
@@ -33,7 +37,7 @@ const maxPointer = 200
 
 const strictness: readonly SchemaEffect[] = ['off', 'report', 'enforce']
 
-export class SchemaStage implements Stage {
+class SchemaStage implements Stage {
   #config: SchemaConfig
   #tools: PatternMap<SchemaEffect>
   #meter: Meter | undefined
@@ -116,3 +120,24 @@ export function userOf(call: Call): SchemaUser {
   const caller = call.get(identity)
   return { caller: caller === undefined ? '' : principalKeyOf(caller), server: call.target.server }
 }
+
+/** The protection `schema`: the arguments of tools against the schemas of their pinned definitions. */
+export const schemaProtection = defineProtection({
+  schema: schemaSchema,
+  reasons: schemaReasons,
+  metrics: {
+    svc_schema_checks_total: { kind: 'counter', help: 'Calls whose arguments were checked by a schema.' },
+    svc_schema_findings_total: {
+      kind: 'counter',
+      help: 'Calls whose arguments did not fit their schema, or could not be checked.',
+    },
+  },
+  configure(settings, preset) {
+    const config = schemaConfig(settings, preset)
+    if (config === undefined) return undefined
+    return {
+      create: ({ container }) =>
+        new SchemaStage(config, resolve(container, tokens.Clock), resolveOptional(container, tokens.Meter)),
+    }
+  },
+})

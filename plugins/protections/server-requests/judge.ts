@@ -11,17 +11,29 @@ import {
   principalKeyOf,
   type RecordEvent,
   type RefusedAsk,
+  resolve,
+  resolveOptional,
   type ServerRequestRules,
+  serverRequestRules,
+  services,
+  tokens,
   verdict,
 } from '@svc/core'
 import { canonicalize, isJsonObject, type JsonObject, sha256Hex } from '@svc/core/json'
-import { compilePatternMap } from '@svc/core/match'
+import { compilePatternMap, foldName } from '@svc/core/match'
+import { unknownServers } from '@svc/core/policy'
 import { BoundedMap } from '@svc/core/store'
-import { digested, type SchemaThread } from '../schema/schema-thread.js'
+import { digested, SchemaThread } from '../schema/schema-thread.js'
 import { userOf } from '../schema/stage.js'
+import { defineProtection } from '../shared/protection.js'
 import { parseUrlHost, urlProblem } from '../shared/url-hosts.js'
 import { askedText, asksForSecret, imitatesGateway, maxText } from './asked-text.js'
-import type { RequestAction, ServerRequestsConfig } from './config.js'
+import {
+  type RequestAction,
+  type ServerRequestsConfig,
+  serverRequestsConfig,
+  serverRequestsSchema,
+} from './config.js'
 import { type AskedKind, kindOf } from './kinds.js'
 
 /** Requests of a server to one caller in a minute. */
@@ -29,7 +41,7 @@ const maxPerMinute = 60
 const minuteMs = 60_000
 const maxCounted = 10_000
 
-export const requestReasons = [
+const requestReasons = [
   'server_request_denied',
   'server_request_unknown',
   'server_request_flood',
@@ -56,7 +68,7 @@ export interface ServerRequestJudgeParts {
   record(): RecordEvent | undefined
 }
 
-export class ServerRequestJudge implements ServerRequestRules {
+class ServerRequestJudge implements ServerRequestRules {
   #config: ServerRequestsConfig
   #parts: ServerRequestJudgeParts
   #hosts: readonly NonNullable<ReturnType<typeof parseUrlHost>>[]
@@ -221,3 +233,48 @@ function named(call: Call, { method, params }: AskedRequest): AskedRequest {
 function lengthOf(texts: readonly string[]): number {
   return texts.reduce((sum, text) => sum + text.length, 0)
 }
+
+/** The protection `server_requests`. */
+export const serverRequestsProtection = defineProtection({
+  schema: serverRequestsSchema,
+  provides: [serverRequestRules],
+  reasons: requestReasons,
+  metrics: {
+    svc_server_requests_total: { kind: 'counter', help: 'Requests of servers to clients.' },
+    svc_server_requests_refused_total: {
+      kind: 'counter',
+      help: 'Requests of servers to clients, and responses to them, that were refused.',
+    },
+  },
+  configure(settings, preset) {
+    const config = serverRequestsConfig(settings, preset)
+    if (config === undefined) return undefined
+    return {
+      // With a misspelled name, the intended server would have the other settings.
+      check: (bindings) =>
+        unknownServers(['protections', 'server_requests', 'servers'], config.servers, bindings),
+      create({ container, publicUrl }) {
+        const clock = resolve(container, tokens.Clock)
+        const schemas = new SchemaThread(clock)
+        let record: RecordEvent | undefined
+        const rules = new ServerRequestJudge(config, {
+          schemas,
+          ownHosts: publicUrl === undefined ? [] : [foldName(new URL(publicUrl).host)],
+          meter: resolveOptional(container, tokens.Meter),
+          now: () => clock.monotonic(),
+          record: () => record,
+        })
+        return {
+          async start() {
+            record = resolveOptional(container, services.record)
+          },
+          handle(call, next) {
+            call.set(serverRequestRules, rules)
+            return next()
+          },
+          stop: () => schemas.close(),
+        }
+      },
+    }
+  },
+})

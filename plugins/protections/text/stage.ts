@@ -12,21 +12,24 @@ import {
   type Next,
   type Outcome,
   type ReceivedDefinition,
+  resolveOptional,
   responseChange,
   type Stage,
+  tokens,
   verdict,
 } from '@svc/core'
 import { isJsonObject } from '@svc/core/json'
 import { type ResponseRewriter, rewriteOutcome } from '@svc/core/response'
 import { type DefinitionTextFilter, definitionTexts, type ReviewedNames } from '../shared/definition-texts.js'
+import { defineProtection } from '../shared/protection.js'
 import { ReadingBudget } from '../shared/reading-budget.js'
-import type { TextConfig } from './config.js'
+import { type TextConfig, textConfig, textSchema } from './config.js'
 import { DefinitionTexts, summaryOf } from './definitions.js'
 import { TextScanner } from './scan.js'
 import { OVERLAP, TextSearch } from './texts.js'
 
 /** The reasons of findings: text that attacks the model; a secret that leaves; a command that is disguised; a part not read. */
-export const textReasons = [
+const textReasons = [
   'text_attack',
   'secret_in_arguments',
   'disguised_command',
@@ -44,7 +47,7 @@ type Fields = Readonly<Record<string, unknown>>
 
 const nothing: ReadonlySet<ReceivedDefinition> = new Set()
 
-export class TextStage implements Stage, DefinitionFilter, DefinitionTextFilter {
+class TextStage implements Stage, DefinitionFilter, DefinitionTextFilter {
   #effects: TextConfig['effects']
   #meter: Meter | undefined
   #arguments: TextScanner
@@ -224,3 +227,29 @@ function hasDefinitions([name, value]: readonly [string, unknown]): boolean {
 function findingOf(reason: (typeof textReasons)[number], detail: string): Finding {
   return { reason, stage: 'protections', level: 'gateway', detail }
 }
+
+/** The protection `text`: attacks on the model in what servers say, and secrets in what the model sends. */
+export const text = defineProtection({
+  schema: textSchema,
+  reasons: [...textReasons],
+  provides: [definitionFilter, definitionTexts, responseChange],
+  metrics: {
+    svc_text_findings_total: {
+      kind: 'counter',
+      help: 'Places in definitions, responses and arguments that a rule on texts found.',
+    },
+    svc_text_stripped_total: { kind: 'counter', help: 'Responses from which text was removed.' },
+    svc_text_withheld_total: { kind: 'counter', help: 'Definitions that were withheld for their text.' },
+    svc_text_unchecked_total: {
+      kind: 'counter',
+      help: 'Calls with text that was too long or too deep to be checked.',
+    },
+  },
+  configure(settings, preset) {
+    if (settings === undefined && preset === undefined) return undefined
+    const config = textConfig(settings, preset)
+    return {
+      create: ({ container }) => new TextStage(config, resolveOptional(container, tokens.Meter)),
+    }
+  },
+})
