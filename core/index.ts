@@ -165,17 +165,22 @@ export { TimeoutError, withinLimit, withTimeout } from './call/within-limit.js'
 export { checkUsable, type DoctorCheck } from './doctor/check.js'
 export { clockSkew, describeSkew } from './doctor/check-clock.js'
 export { checkServer } from './doctor/check-server.js'
-export type { Board, BoardEntry, BoardReader, BoardState, OpenBoard, SeenReader } from './plugin/board.js'
-export type { DedupeClaim, DedupeClaimResult, DedupeStore } from './plugin/dedupe-store.js'
-export type {
-  EntryPage,
-  EntryPosition,
-  EscalationEntry,
-  EscalationStore,
-  OpenConditions,
-} from './plugin/escalation-store.js'
 export type { DecisionEvaluator, Evaluation, EvaluationRequest, Obligation } from './plugin/evaluation.js'
 export { hostClock } from './plugin/host-clock.js'
+export type {
+  Bound,
+  Commit,
+  CommitOptions,
+  Entry,
+  KeyValueStore,
+  OpenKeyValueStore,
+  Scan,
+  ScanPage,
+  Snapshot,
+  Space,
+  SpaceState,
+  Write,
+} from './plugin/key-value-store.js'
 export { type LateBoundMembers, lateBound } from './plugin/late-bound.js'
 export type { ItemEdit, Narrowing, NarrowingSettings, PolicyEdit } from './plugin/narrowing.js'
 export { type Notice, type Notices, noticeTypes } from './plugin/notices.js'
@@ -215,7 +220,6 @@ export {
   type SignInIssuer,
   services,
 } from './plugin/services.js'
-export type { MapBounds, OpenSharedStore, SharedMap, SharedStore } from './plugin/shared-store.js'
 export type { Signer } from './plugin/signer.js'
 export {
   disabledStage,

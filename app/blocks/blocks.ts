@@ -2,9 +2,9 @@
 // written to the board as soon as possible.
 import { randomBytes, randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
-import { type Board, type BoardState, type Clock, type Identity, type Logger, Refusal } from '@svc/core'
+import { type Clock, type Identity, type Logger, Refusal } from '@svc/core'
 import { messageOf } from '@svc/core/json'
-import { elapsed, type HostInstant, thisBoot } from '@svc/core/store'
+import { type Board, type BoardState, elapsed, type HostInstant, thisBoot } from '@svc/core/store'
 import { type Block, BlockList, blockedMessage, blockOfAll, blockSchema } from './block.js'
 import type { BlockChange, BlocksFile } from './kept-blocks.js'
 import { ENDED, epochOf, type Spread, spreadOf } from './spread.js'

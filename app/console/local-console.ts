@@ -12,9 +12,9 @@ import {
 } from 'node:http'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import { type Clock, hostClock, isRefusal, type MapBounds, Refusal, statusOf } from '@svc/core'
+import { type Clock, hostClock, isRefusal, Refusal, statusOf } from '@svc/core'
 import { messageOf } from '@svc/core/json'
-import { MemoryMap } from '@svc/core/store'
+import { type MapBounds, memoryMap } from '@svc/core/store'
 import { fixedHeaders } from '../admin/fixed-headers.js'
 import { type SessionJson, sessionKeySchema } from '../admin/session.js'
 import { jsonObjectIn, readBody } from '../http/body.js'
@@ -66,7 +66,7 @@ export class LocalConsole {
     this.#witnessKeys = witnessKeys
     this.#limitMs = limitMs
     this.#clock = clock
-    const map = (bounds: MapBounds) => new MemoryMap(bounds, clock)
+    const map = (bounds: MapBounds) => memoryMap(bounds, clock)
     const proofs = new Proofs(clock, map(proofBounds))
     this.#sessions = new Sessions(randomBytes(32), clock, map(endedBounds), proofs)
     this.#server = createServer((message, response) => {

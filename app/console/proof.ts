@@ -3,7 +3,8 @@
 // over method, URL, time, a nonce, and here also the body.
 import { createHash, createPublicKey, type KeyObject, verify } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
-import { type Clock, Refusal, type SharedMap } from '@svc/core'
+import { type Clock, Refusal } from '@svc/core'
+import type { SharedMap } from '@svc/core/store'
 import { z } from 'zod'
 import type { SessionKey } from '../admin/session.js'
 

@@ -2,7 +2,8 @@
 // have; what they share beside it is the list of sessions that were ended before their time.
 import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
-import { type Clock, type MapBounds, Refusal, type Reviewer, type SharedMap } from '@svc/core'
+import { type Clock, Refusal, type Reviewer } from '@svc/core'
+import type { MapBounds, SharedMap } from '@svc/core/store'
 import type { SessionKey } from '../admin/session.js'
 import type { SessionTimes } from './api.js'
 import { importSessionKey, type Proofs } from './proof.js'

@@ -1,8 +1,9 @@
 // The state of clients' sessions with several servers that the gateways of one deployment share, so that any of them serves a
 // session: the client's description of itself and its settings, the sessions with servers, and that lists have changed.
 import { randomBytes } from 'node:crypto'
-import { type Clock, Refusal, type SharedMap } from '@svc/core'
+import { type Clock, Refusal } from '@svc/core'
 import { type JsonObject, sha256Hex } from '@svc/core/json'
+import type { SharedMap } from '@svc/core/store'
 import { z } from 'zod'
 import { unusedSessionMs } from '../budget/kept-table.js'
 import type { ClientFacts } from '../mcp/handshake.js'

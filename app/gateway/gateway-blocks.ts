@@ -1,7 +1,7 @@
 // Connects the blocks of operators with the calls, the records and the notices of a gateway.
 import { join } from 'node:path'
 import { bind, resolve, resolveOptional, services, tokens } from '@svc/core'
-import { MemoryBoard } from '@svc/core/store'
+import { Board, MemoryKeyValueStore } from '@svc/core/store'
 import { type BlockingGateway, type BlockJournal, reportStep } from '../admin/block-operations.js'
 import { Blocks } from '../blocks/blocks.js'
 import { BlocksFile } from '../blocks/kept-blocks.js'
@@ -42,11 +42,8 @@ export function gatewayBlocks(
     logger,
     file: new BlocksFile(join(stateDir, 'blocks.json')),
     open: async () => {
-      const board = resolveOptional(policies().current.container, services.board)
-      if (typeof board === 'function') return board()
-      if (board === undefined) return new MemoryBoard(clock)
-      const { LmdbBoard } = await import('@svc/core/lmdb')
-      return new LmdbBoard(board.dir, clock)
+      const open = resolveOptional(policies().current.container, services.board)
+      return new Board(open === undefined ? new MemoryKeyValueStore({ clock }) : await open())
     },
     timed: (time, asked) => storeClock.compare(time, asked),
     changed(list) {

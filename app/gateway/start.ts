@@ -2,7 +2,7 @@
 import { join } from 'node:path'
 import {
   type MaybePromise,
-  type OpenSharedStore,
+  type OpenKeyValueStore,
   type Plugin,
   resolve,
   resolveOptional,
@@ -105,12 +105,13 @@ export class Gateway implements GatewayHandle {
   }
 
   /** The store that the processes of this host share if the policy has none that all gateways share. */
-  get #hostStore(): OpenSharedStore | undefined {
+  get #hostStore(): OpenKeyValueStore | undefined {
     if (this.#parts.link === undefined) return undefined
     const directory = join(this.#builder.stateDir(requireStarted(this.#host)), 'workers')
     return async () => {
-      const { LmdbSharedStore } = await import('@svc/core/lmdb')
-      return new LmdbSharedStore(directory, resolve(this.#builder.bindings, tokens.Clock))
+      const { LmdbKeyValueStore } = await import('@svc/core/lmdb')
+      const clock = resolve(this.#builder.bindings, tokens.Clock)
+      return new LmdbKeyValueStore({ dir: directory, name: 'the shared store', clock })
     }
   }
 

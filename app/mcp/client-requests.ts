@@ -1,8 +1,9 @@
 // The gateway's requests to clients with a session, which wait for a response. It may come to another gateway.
 import { randomBytes } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
-import { abortable, type Call, type SharedMap } from '@svc/core'
+import { abortable, type Call } from '@svc/core'
 import type { JsonObject } from '@svc/core/json'
+import type { SharedMap } from '@svc/core/store'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
 import { callerKey } from '../upstream/send.js'
 import type { McpExchange } from './exchange.js'

@@ -1,8 +1,9 @@
 // Results of the gateway that ask for input (2026-07-28, `input_required`), and the requests that a client repeats with it. The
 // gateway's own state and responses are taken out before a request is judged and hashed: what remains is the request that waits.
 import { randomBytes } from 'node:crypto'
-import type { Call, Clock, MaybePromise, SharedMap } from '@svc/core'
+import type { Call, Clock, MaybePromise } from '@svc/core'
 import { isJsonObject, type JsonObject } from '@svc/core/json'
+import type { SharedMap } from '@svc/core/store'
 import { callerKey } from '../upstream/send.js'
 import { actionOf, confirmationOf, type Elicitation, elicitationParams } from './elicitation.js'
 import type { ElicitationResponse } from './elicitation-modes.js'

@@ -1,5 +1,6 @@
 // Facts from servers' responses: the gateway that passed the response on knows them at once, the others within a second.
-import type { Clock, MapBounds, SharedMap } from '@svc/core'
+import type { Clock } from '@svc/core'
+import type { MapBounds, SharedMap } from '@svc/core/store'
 import { BoundedMap, KeptReads } from '@svc/core/store'
 import { type SharedState, unlessDown } from './shared-state.js'
 

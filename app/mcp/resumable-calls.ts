@@ -8,9 +8,9 @@ import {
   canonicalInput,
   responseChange,
   responseTimeLeft,
-  type SharedMap,
 } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
+import type { SharedMap } from '@svc/core/store'
 import { z } from 'zod'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
 import { callerKey } from '../upstream/send.js'

@@ -1,9 +1,9 @@
 // Calls that a client may cancel by a notification, from when their message is read; another gateway may get the
 // notification. A call that is not sent yet ends at once. If it was sent, the server gets the cancellation, and the call
 // ends after a grace period, because the server need not respond.
-import type { Call, Clock, MaybePromise, SharedMap } from '@svc/core'
+import type { Call, Clock, MaybePromise } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
-import { MemoryMap } from '@svc/core/store'
+import { memoryMap, type SharedMap } from '@svc/core/store'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
 import { callerKey } from '../upstream/send.js'
 import { isStatelessExchange, type McpExchange } from './exchange.js'
@@ -33,7 +33,7 @@ export class RunningCalls {
   /** By tenant, the keys of requests that were cancelled at another gateway than the one that runs them. */
   #cancelled: SharedMap
   /** By caller, when requests were cancelled that had not been read: a cancellation may overtake its request. */
-  #early: MemoryMap
+  #early: SharedMap
   /** When the last entry of `#early` expires. */
   #earlyUntil = Number.NEGATIVE_INFINITY
   #graceMs: number
@@ -48,7 +48,7 @@ export class RunningCalls {
     this.#state = state
     this.#clock = clock
     this.#cancelled = state.map('mcp-cancelled', sharedBounds)
-    this.#early = new MemoryMap(earlyBounds, clock)
+    this.#early = memoryMap(earlyBounds, clock)
     this.#graceMs = graceMs
   }
 

@@ -8,10 +8,10 @@ import {
   isRefusedAsk,
   type MaybePromise,
   type ServerRequestRules,
-  type SharedMap,
   serverRequestRules,
 } from '@svc/core'
 import { isJsonObject, type JsonObject, type JsonValue } from '@svc/core/json'
+import type { SharedMap } from '@svc/core/store'
 import { PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from '../http/header-names.js'
 import { callerKey } from '../upstream/send.js'
 import { isForGateway } from './client-requests.js'

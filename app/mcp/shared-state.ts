@@ -4,27 +4,25 @@ import {
   type Clock,
   identity,
   isRefusal,
+  type KeyValueStore,
   type Logger,
-  type MapBounds,
-  type OpenSharedStore,
+  type OpenKeyValueStore,
   Refusal,
-  type SharedMap,
-  type SharedStore,
 } from '@svc/core'
-import { MemoryMap } from '@svc/core/store'
+import { type MapBounds, mapIn, memoryMap, type SharedMap, secretIn } from '@svc/core/store'
 
 /** Shortest time between two log lines about the store, in milliseconds. */
 const logIntervalMs = 10_000
 
 export class SharedState {
-  #offered: () => OpenSharedStore | undefined
+  #offered: () => OpenKeyValueStore | undefined
   #clock: Clock
   #logger: Logger
   #logAt = Number.NEGATIVE_INFINITY
-  #store: Promise<SharedStore> | 'none' | undefined
+  #store: Promise<KeyValueStore> | 'none' | undefined
 
   /** `offered` returns the policy's store, and is called once, on first use. */
-  constructor(offered: () => OpenSharedStore | undefined, clock: Clock, logger: Logger) {
+  constructor(offered: () => OpenKeyValueStore | undefined, clock: Clock, logger: Logger) {
     this.#offered = offered
     this.#logger = logger
     this.#clock = clock
@@ -38,17 +36,17 @@ export class SharedState {
   /** Undefined without a store. Rejects with `Refusal` (`STORE_UNAVAILABLE`) while the store is down. */
   async secret(name: string): Promise<string | undefined> {
     const store = this.#opened()
-    return store === 'none' ? undefined : this.#available(store, (opened) => opened.secret(name))
+    return store === 'none' ? undefined : this.#available(store, (opened) => secretIn(opened, name))
   }
 
   /** The map's operations reject with `Refusal` (`STORE_UNAVAILABLE`) while the store is down. */
   map(name: string, bounds: MapBounds): SharedMap {
-    const local = new MemoryMap(bounds, this.#clock)
+    const local = memoryMap(bounds, this.#clock)
     const run = <T>(operation: (map: SharedMap) => Promise<T>): Promise<T> => {
       const store = this.#opened()
       return store === 'none'
         ? operation(local)
-        : this.#available(store, (opened) => operation(opened.map(name, bounds)))
+        : this.#available(store, (opened) => operation(mapIn(opened, name, bounds)))
     }
     return {
       get: (group, names) => run((map) => map.get(group, names)),
@@ -61,17 +59,17 @@ export class SharedState {
 
   async close(): Promise<void> {
     const store = this.#store
-    if (store !== undefined && store !== 'none') await (await store).close()
+    if (store !== undefined && store !== 'none') await (await store).close?.()
   }
 
-  #opened(): Promise<SharedStore> | 'none' {
+  #opened(): Promise<KeyValueStore> | 'none' {
     this.#store ??= this.#offered()?.() ?? 'none'
     return this.#store
   }
 
   async #available<T>(
-    store: Promise<SharedStore>,
-    operation: (store: SharedStore) => Promise<T>,
+    store: Promise<KeyValueStore>,
+    operation: (store: KeyValueStore) => Promise<T>,
   ): Promise<T> {
     try {
       return await operation(await store)

@@ -1,7 +1,8 @@
 // Binds MCP tasks to the caller whose tool call began them. The client's task id is a tag, the server, the tool and the
 // server's own id, so that another caller cannot use it, and any gateway finds the server.
-import { type Call, Refusal, type SharedMap } from '@svc/core'
+import { type Call, Refusal } from '@svc/core'
 import { isJsonObject, type JsonObject } from '@svc/core/json'
+import type { SharedMap } from '@svc/core/store'
 import { z } from 'zod'
 import { McpRefusal } from './mcp-refusal.js'
 import type { Message } from './message.js'

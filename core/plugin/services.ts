@@ -9,8 +9,7 @@ import type { Identity } from '../call/principal.js'
 import type { Redactor } from '../call/redactor.js'
 import type { DescribeResource } from '../http/protected-resource.js'
 import type { JsonObject } from '../json/value.js'
-import type { BoardDirectory, OpenBoard } from './board.js'
-import type { OpenSharedStore } from './shared-store.js'
+import type { OpenKeyValueStore } from './key-value-store.js'
 import { token } from './tokens.js'
 
 /**
@@ -141,9 +140,9 @@ export const services = {
   /** Absent if no stage knows the definitions of servers. */
   definitionReviews: token<DefinitionReviews>('DefinitionReviews'),
   /** Absent if no stage has a store that several hosts share. */
-  sharedStore: token<OpenSharedStore>('SharedStore'),
+  sharedStore: token<OpenKeyValueStore>('SharedStore'),
   /** Absent if no stage has a store that several processes share. */
-  board: token<OpenBoard | BoardDirectory>('Board'),
+  board: token<OpenKeyValueStore>('Board'),
   /** Whether the policy allows calls while the store of the board cannot be reached. */
   allowsCallsWithoutStore: token<boolean>('AllowsCallsWithoutStore'),
   /** Absent if users do not sign in: without an issuer, or if the policy says who the caller is. */

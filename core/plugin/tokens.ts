@@ -3,9 +3,8 @@ import 'reflect-metadata'
 import { type DependencyContainer, instanceCachingFactory } from 'tsyringe'
 import { contractSymbol } from '../call/contract.js'
 import type { ToolAnnotations } from '../call/tool-annotations.js'
-import type { DedupeStore } from './dedupe-store.js'
-import type { EscalationStore } from './escalation-store.js'
 import type { DecisionEvaluator } from './evaluation.js'
+import type { KeyValueStore } from './key-value-store.js'
 import type { Notices } from './notices.js'
 import type { QuotaAdapter } from './quota-adapter.js'
 import type { Signer } from './signer.js'
@@ -116,8 +115,8 @@ export const tokens = {
   QuotaAdapter: token<QuotaAdapter>('QuotaAdapter'),
   DecisionEvaluator: token<DecisionEvaluator>('DecisionEvaluator'),
   ToolAnnotations: token<ToolAnnotations>('ToolAnnotations'),
-  EscalationStore: token<EscalationStore>('EscalationStore'),
-  DedupeStore: token<DedupeStore>('DedupeStore'),
+  EscalationStore: token<KeyValueStore>('EscalationStore'),
+  DedupeStore: token<KeyValueStore>('DedupeStore'),
   Clock: token<Clock>('Clock'),
   Ids: token<Ids>('Ids'),
   Logger: token<Logger>('Logger'),

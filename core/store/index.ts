@@ -1,13 +1,23 @@
 // The shared parts of all stores; `/lmdb` and `/redis` have the clients.
 
 export { bindSharedStore, bindStore, checkForWorkers } from './bind.js'
+export { Board, type BoardEntry, type BoardReader, type BoardState, type SeenReader } from './board.js'
 export { BoundedMap } from './bounded-map.js'
-export { checkDirectory } from './check-directory.js'
-export { makeDirectories } from './directories.js'
-export { elapsed, type HostInstant, isSameBoot, thisBoot } from './host-time.js'
+export {
+  ClaimStore,
+  claimStore,
+  type DedupeClaim,
+  type DedupeClaimResult,
+  type Loss,
+} from './claims.js'
+export { checkDirectory } from './disk/check-directory.js'
+export { makeDirectories } from './disk/directories.js'
 export { KeptReads } from './kept-reads.js'
-export { MemoryBoard } from './memory-board.js'
-export { MemoryMap } from './memory-map.js'
+export { elapsed, type HostInstant, isSameBoot, thisBoot } from './key-value/host-time.js'
+export { MemoryKeyValueStore } from './key-value/memory.js'
+export { keyValueKinds } from './kinds.js'
+export { KeyValueLayer, retried } from './layer.js'
+export { type MapBounds, mapIn, memoryMap, type SharedMap, secretIn } from './maps.js'
 export { checkRedisSettings, checkStoreChoice, redisSettings, redisUrl } from './redis/settings.js'
 export { type StoreEnvironment, type StoreKind, type StoreOptions, StoreResource } from './resource.js'
 export { Tally } from './tally.js'

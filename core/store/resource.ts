@@ -6,16 +6,16 @@ import { checkSkew, clockSkew } from '../doctor/check-clock.js'
 import { canonicalize } from '../json/canonical.js'
 import { sha256Hex } from '../json/hash.js'
 import { messageOf } from '../json/message.js'
-import type { BoardDirectory, OpenBoard } from '../plugin/board.js'
 import { hostClock } from '../plugin/host-clock.js'
+import type { OpenKeyValueStore } from '../plugin/key-value-store.js'
 import type { PluginContext } from '../plugin/plugin.js'
 import { services } from '../plugin/services.js'
-import type { OpenSharedStore } from '../plugin/shared-store.js'
 import type { StoreLifecycle } from '../plugin/store-lifecycle.js'
 import { type Clock, resolveOptional, tokens } from '../plugin/tokens.js'
-import { checkDirectory } from './check-directory.js'
+import { Board } from './board.js'
+import { checkDirectory } from './disk/check-directory.js'
 import { type GuardOptions, guarded } from './guard.js'
-import { checkHeader, loadLmdb } from './lmdb-prerequisites.js'
+import { checkHeader, loadLmdb } from './lmdb/prerequisites.js'
 import type { RedisConnectionOptions } from './redis/connection.js'
 
 /** A section's settings of its store. */
@@ -39,6 +39,8 @@ export interface StoreEnvironment {
   readonly dir: string
   /** The connection of a store in Redis. */
   readonly redis: RedisConnectionOptions
+  /** The prefix of its keys. */
+  readonly keyPrefix: string
   readonly clock: Clock
 }
 
@@ -137,30 +139,23 @@ export class StoreResource<T extends StoreLifecycle> {
   }
 
   /** The store that all gateways share; undefined for a store on this host or bound in code. */
-  get sharedStore(): OpenSharedStore | undefined {
-    const { instance, section, settings } = this.#options
-    const { redisUrl: url, redis, namespace } = settings
-    if (instance !== undefined || url === undefined) return undefined
-    const prefix = redis?.keyPrefix ?? (namespace === undefined ? `svc:${section}:` : `${namespace}:`)
+  get sharedStore(): OpenKeyValueStore | undefined {
+    const { instance, settings } = this.#options
+    if (instance !== undefined || settings.redisUrl === undefined) return undefined
     return async () => {
-      const { RedisSharedStore } = await import('./redis/shared-store.js')
-      return new RedisSharedStore({ ...redis, url, socketTimeoutMs: 2 * settings.timeoutMs }, prefix)
+      const { RedisKeyValueStore } = await import('./redis/key-value.js')
+      return new RedisKeyValueStore({ ...this.#redis, keyPrefix: this.#keyPrefix, clock: this.clock })
     }
   }
 
-  /** The board of the gateways that share this store; undefined for a store in memory or bound in code. */
-  get board(): OpenBoard | BoardDirectory | undefined {
-    const { instance, kind, section, settings } = this.#options
-    const { redisUrl: url, redis, namespace } = settings
-    if (instance !== undefined) return undefined
-    if (url !== undefined) {
-      const prefix = redis?.keyPrefix ?? (namespace === undefined ? `svc:${section}:` : `${namespace}:`)
-      return async () => {
-        const { RedisBoard } = await import('./redis/board.js')
-        return new RedisBoard({ ...redis, url, socketTimeoutMs: 2 * settings.timeoutMs }, prefix)
-      }
+  /** The store of the board of the gateways that share this one; undefined for a store in memory or bound in code. */
+  get board(): OpenKeyValueStore | undefined {
+    const { instance, kind } = this.#options
+    if (instance !== undefined || kind !== 'lmdb') return this.sharedStore
+    return async () => {
+      const { LmdbKeyValueStore } = await import('./lmdb/key-value.js')
+      return new LmdbKeyValueStore({ dir: join(this.#dir, 'board'), name: 'the board', clock: this.clock })
     }
-    return kind === 'lmdb' ? { dir: join(this.#dir, 'board') } : undefined
   }
 
   /** Why calls that need the store are refused now; undefined while it is available. */
@@ -206,13 +201,13 @@ export class StoreResource<T extends StoreLifecycle> {
   }
 
   #open(): Promise<T> | T {
-    const { instance, kinds, kind, settings } = this.#options
+    const { instance, kinds, kind } = this.#options
     if (instance !== undefined) return instance.store
     const lease = this.#context.resources.acquire(this.#key, () => {
-      const { redisUrl: url = '', redis, timeoutMs } = settings
       const opening = kinds[kind]?.({
         dir: this.#dir,
-        redis: { ...redis, url, socketTimeoutMs: 2 * timeoutMs },
+        redis: this.#redis,
+        keyPrefix: this.#keyPrefix,
         clock: this.clock,
       })
       if (opening === undefined) throw new Error(`there is no store named "${kind}"`)
@@ -230,16 +225,15 @@ export class StoreResource<T extends StoreLifecycle> {
 
   /** Nothing for a store that has the clock of this machine. */
   async #checkClock(): Promise<readonly DoctorCheck[]> {
-    const { board } = this
-    if (typeof board !== 'function') return []
-    const opened = await board()
+    if (this.sharedStore === undefined) return []
+    const board = new Board(await this.sharedStore())
     try {
       const askedAt = this.clock.now()
-      const { time } = await opened.read('')
+      const { time } = await board.read('')
       if (time === undefined) return []
       return checkSkew('Redis', clockSkew({ from: time, to: time + 1 }, askedAt, this.clock.now()))
     } finally {
-      await opened.close()
+      await board.close()
     }
   }
 
@@ -252,6 +246,17 @@ export class StoreResource<T extends StoreLifecycle> {
       checkHeader(dir)
     })
     return database.severity === 'ok' ? checkDirectory(`the ${name} in`, dir) : [database]
+  }
+
+  get #redis(): RedisConnectionOptions {
+    const { redisUrl: url = '', redis, timeoutMs } = this.#options.settings
+    return { ...redis, url, socketTimeoutMs: 2 * timeoutMs }
+  }
+
+  get #keyPrefix(): string {
+    const { section, settings } = this.#options
+    const { redis, namespace } = settings
+    return redis?.keyPrefix ?? (namespace === undefined ? `svc:${section}:` : `${namespace}:`)
   }
 
   get #dir(): string {

@@ -28,7 +28,15 @@ import type { parsePresented } from './parse-mandates.js'
 import { type HeaderNames, presentedValues } from './presented.js'
 import { unverifiedReport, verifiedReport } from './report.js'
 import { explainMandates, type MandateRequirement } from './requirement.js'
-import { keyClaim, type Reservation, UseHold, type UseStore, unavailable, useClaims } from './use-hold.js'
+import {
+  isOlderThan,
+  keyClaim,
+  type Reservation,
+  UseHold,
+  type UseStore,
+  unavailable,
+  useClaims,
+} from './use-hold.js'
 import { assertedOpenCheckout, checkArguments } from './verify/arguments.js'
 import type { MandateVerifier, VerifiedMandate } from './verify/verifier.js'
 
@@ -156,6 +164,7 @@ export class Ap2Stage implements Stage {
     const hold = new UseHold({
       store: store.running(),
       tokens: useClaims(verified, now),
+      isOlderThan: (loss) => verified.some((mandate) => isOlderThan(mandate, loss)),
       key: idempotencyKey === null ? undefined : keyClaim(keyed, verified, now),
       replayed: () => this.#replayed(call),
       isReportOnly,

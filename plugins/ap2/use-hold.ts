@@ -2,8 +2,6 @@
 // returned when it was not.
 import { randomBytes } from 'node:crypto'
 import {
-  type DedupeClaim,
-  type DedupeStore,
   type Denied,
   denied,
   type Hold,
@@ -14,16 +12,17 @@ import {
   resolve,
   resolveOptional,
   token,
-  tokens,
 } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
-import type { StoreResource } from '@svc/core/store'
+import { type ClaimStore, claimStore, type DedupeClaim, type Loss, type StoreResource } from '@svc/core/store'
 import type { VerifiedMandate } from './verify/verifier.js'
 
 interface UseHoldParts {
-  readonly store: DedupeStore
+  readonly store: ClaimStore
   /** The claims of the single-use tokens. */
   readonly tokens: readonly DedupeClaim[]
+  /** Whether one of the mandates may have been used before the store lost its content. */
+  readonly isOlderThan: (loss: Loss) => boolean
   /** The claim that ties the idempotency key to the mandate. */
   readonly key: DedupeClaim | undefined
   /** Adds the finding of a used mandate; returns the denial, if the policy denies for it. */
@@ -94,13 +93,18 @@ export class UseHold implements Hold {
   }
 
   async #claim(claim: DedupeClaim): Promise<boolean> {
-    const { state } = await this.#parts.store.claim(claim)
-    if (state === 'claimed') this.#held.add(claim)
-    return state === 'claimed'
+    const { store, isOlderThan } = this.#parts
+    const result = await store.claim(claim)
+    if (result.state !== 'claimed') return false
+    this.#held.add(claim)
+    // A mandate never fails open: one that may have been used before the loss is refused until it expires.
+    if (result.loss !== undefined && isOlderThan(result.loss))
+      throw new Error('the store has lost which mandates were used')
+    return true
   }
 
   /** A claim that cannot be ended now expires: as unknown, which counts as used, or as free if nothing was sent. */
-  async #end(end: (store: DedupeStore, claim: DedupeClaim) => Promise<void>): Promise<void> {
+  async #end(end: (store: ClaimStore, claim: DedupeClaim) => Promise<void>): Promise<void> {
     const ended = [...this.#held].map((claim) => end(this.#parts.store, claim))
     this.#held.clear()
     await Promise.allSettled(ended)
@@ -135,6 +139,14 @@ export function useClaims(mandates: readonly VerifiedMandate[], now: number): re
   )
 }
 
+/** How long a mandate may live that does not state when it was issued. */
+const UNSTATED_MS = 30 * 86_400_000
+
+/** Whether the mandate may have existed before the loss. */
+export function isOlderThan({ issuedAt }: VerifiedMandate, loss: Loss): boolean {
+  return issuedAt === undefined ? loss.ageMs < UNSTATED_MS : issuedAt < loss.at
+}
+
 interface KeyedCall {
   readonly caller: Identity
   readonly server: string
@@ -165,23 +177,23 @@ function hashOf(parts: readonly string[]): string {
 
 /** Opens a store like that of a `dedupe` section with its defaults. Bound by the gateway. */
 export const usedMandateStore =
-  token<(context: PluginContext) => StoreResource<DedupeStore>>('ap2/UsedMandateStore')
+  token<(context: PluginContext) => StoreResource<ClaimStore>>('ap2/UsedMandateStore')
 
 export interface UseStore {
   /** Resolved during calls, because the store of `dedupe` runs only after its stage has started. */
-  running(): DedupeStore
+  running(): ClaimStore
   /** The resource that this stage has to start and stop itself. */
-  readonly resource: StoreResource<DedupeStore> | undefined
+  readonly resource: StoreResource<ClaimStore> | undefined
 }
 
 export function useStore(context: PluginContext): UseStore {
   const { container } = context
   if (resolveOptional(container, policyTokens.claimsKeys) === true) {
-    const store = resolve(container, tokens.DedupeStore)
+    const store = resolve(container, claimStore)
     return { running: () => store, resource: undefined }
   }
   const resource = resolveOptional(container, usedMandateStore)?.(context)
-  const running = (): DedupeStore => {
+  const running = (): ClaimStore => {
     if (resource === undefined) throw new Error('there is no store for used mandates')
     return resource.running
   }

@@ -4,9 +4,6 @@ import { randomBytes } from 'node:crypto'
 import {
   type Call,
   type CallRequest,
-  type DedupeClaim,
-  type DedupeClaimResult,
-  type DedupeStore,
   type Denied,
   denied,
   type Hold,
@@ -15,6 +12,7 @@ import {
   repeatableInput,
 } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
+import type { ClaimStore, DedupeClaim, DedupeClaimResult } from '@svc/core/store'
 import { type WaitDeadline, WaitQueue } from './wait-queue.js'
 
 /** The end of a call: null if its response is not kept, undefined if its outcome is unknown. */
@@ -25,14 +23,14 @@ const MAX_ATTEMPTS = 30
 const MAX_UNSAVED = 1000
 
 export class RunningClaims {
-  #store: DedupeStore
+  #store: ClaimStore
   #queue: WaitQueue
   #running = new Set<DedupeClaim>()
   #unsaved = new Map<DedupeClaim, { readonly end: End; attempts: number }>()
   #timer: NodeJS.Timeout
 
   /** A claim stands for `leaseMs` milliseconds and is renewed three times in them. */
-  constructor(store: DedupeStore, leaseMs: number) {
+  constructor(store: ClaimStore, leaseMs: number) {
     this.#store = store
     this.#queue = new WaitQueue(this)
     this.#timer = setInterval(() => void this.#renew(), leaseMs / 3).unref()
@@ -112,7 +110,7 @@ export class RunningClaims {
       if (!(await this.#store.renew(claim))) this.#running.delete(claim)
     })
     // The store's guard logs a failed renewal; the next renewal tries again.
-    await Promise.allSettled(renewals)
+    await Promise.allSettled([...renewals, this.#store.watch()])
   }
 
   async #retryUnsaved(): Promise<void> {

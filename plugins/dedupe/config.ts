@@ -58,6 +58,12 @@ export const dedupeSchema = z
       .max(60_000)
       .default(1000)
       .describe('Milliseconds within which the store has to respond; after them the call is refused.'),
+    failureMode: z
+      .enum(['closed', 'open'])
+      .default('closed')
+      .describe(
+        'Calls with side effects that have a key, after Redis has lost its keys and while `ttlSec` has not passed since: `closed` refuses them, `open` sends them, though they may have run.',
+      ),
     leaseSec: z
       .int()
       .min(1)

@@ -1,6 +1,5 @@
 // Lets one call run for each idempotency key.
 import {
-  type DedupeStore,
   definePlugin,
   disabledStage,
   idempotency,
@@ -11,10 +10,11 @@ import {
   resolve,
   resolveOptional,
   type Stage,
+  sideEffects,
   token,
   tokens,
 } from '@svc/core'
-import { bindStore, type StoreResource } from '@svc/core/store'
+import { bindStore, type ClaimStore, claimStore, type StoreResource } from '@svc/core/store'
 import { type DedupeConfig, dedupeSchema } from './config.js'
 import { DedupeStage } from './stage.js'
 import { dedupeStore } from './stores.js'
@@ -22,7 +22,7 @@ import { dedupeStore } from './stores.js'
 /** 30 days in seconds. A later repeat is not a retry, and stored responses may hold data that must be deleted. */
 const MAX_TTL_SEC = 2_592_000
 
-const dedupeResource = token<StoreResource<DedupeStore>>('dedupe/StoreResource')
+const dedupeResource = token<StoreResource<ClaimStore>>('dedupe/StoreResource')
 
 export const dedupePlugin = definePlugin({
   name: 'dedupe',
@@ -48,7 +48,7 @@ export const dedupePlugin = definePlugin({
       help: 'Time of an operation of the dedupe store outside this process, in seconds.',
     },
   },
-  uses: [identity],
+  uses: [identity, sideEffects],
   provides: [idempotency],
   owns: [
     {
@@ -57,7 +57,7 @@ export const dedupePlugin = definePlugin({
       bind(config: DedupeConfig, context: PluginContext) {
         if (!config.enabled) return
         const resource = dedupeStore(config, context)
-        bindStore(context.container, { resource, own: dedupeResource, port: tokens.DedupeStore })
+        bindStore(context.container, { resource, own: dedupeResource, port: claimStore })
       },
     },
     owned(policyTokens.claimsKeys, ({ enabled }: DedupeConfig) => enabled),

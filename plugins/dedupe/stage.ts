@@ -3,21 +3,21 @@
 import {
   type Call,
   type CallRequest,
-  type DedupeClaim,
-  type DedupeClaimResult,
-  type DedupeStore,
   type Denied,
   denied,
+  type Failed,
   failed,
   idempotency,
+  isSideEffecting,
   type MaybePromise,
   type Meter,
   type Next,
   type Outcome,
   type Settlement,
   type Stage,
+  sideEffects,
 } from '@svc/core'
-import type { StoreResource } from '@svc/core/store'
+import type { ClaimStore, DedupeClaim, DedupeClaimResult, Loss, StoreResource } from '@svc/core/store'
 import { ClaimHold, type ClaimRule, claimOf, RunningClaims } from './claims.js'
 import type { DedupeConfig } from './config.js'
 import { decodeResponse, ResponseRecorder, replayOf, type StoredResponse } from './response-recorder.js'
@@ -26,14 +26,16 @@ import { WaitDeadline } from './wait-queue.js'
 
 export class DedupeStage implements Stage {
   #config: DedupeConfig
-  #store: StoreResource<DedupeStore>
+  #store: StoreResource<ClaimStore>
   #rule: ClaimRule
   #meter: Meter | undefined
   #claims: RunningClaims | undefined
+  /** Monotonic milliseconds. */
+  #lossUntil = Number.NEGATIVE_INFINITY
 
   constructor(
     config: DedupeConfig,
-    store: StoreResource<DedupeStore>,
+    store: StoreResource<ClaimStore>,
     rule: ClaimRule,
     meter: Meter | undefined,
   ) {
@@ -58,7 +60,10 @@ export class DedupeStage implements Stage {
   }
 
   warning(): string | undefined {
-    return this.#claims?.warning()
+    if (this.#store.clock.monotonic() >= this.#lossUntil) return this.#claims?.warning()
+    const effect =
+      this.#config.failureMode === 'open' ? 'may run again' : 'are refused until ttlSec has passed'
+    return `the dedupe store has lost its keys: calls with side effects ${effect}`
   }
 
   handle(call: Call, next: Next): MaybePromise<Outcome> {
@@ -96,7 +101,12 @@ export class DedupeStage implements Stage {
       )
     }
     if (call.endedUnsent !== undefined && result.state === 'in_flight') return call.endedUnsent
-    if (result.state === 'claimed') return this.#run(call, claims, claim, next)
+    if (result.state === 'claimed') {
+      const lost = this.#refuseIfLost(call, request, claim, result.loss)
+      if (lost === undefined) return this.#run(call, claims, claim, next)
+      await claims.release(claim)
+      return lost
+    }
     return stored === undefined ? this.#refuse(call, result) : this.#replay(call, request, stored)
   }
 
@@ -139,6 +149,25 @@ export class DedupeStage implements Stage {
     if (ending === 'released') await claims.release(claim)
     else if (ending === 'unknown') await claims.markUnknown(claim)
     else await claims.complete(claim, ending.response)
+  }
+
+  /** After the store has lost its keys, an earlier call with this one may have run. */
+  #refuseIfLost(
+    call: Call,
+    request: CallRequest,
+    { ttlMs }: DedupeClaim,
+    loss: Loss | undefined,
+  ): Failed | undefined {
+    if (loss === undefined || loss.ageMs >= ttlMs) return undefined
+    this.#lossUntil = this.#store.clock.monotonic() + ttlMs - loss.ageMs
+    if (this.#config.failureMode === 'open' || !isSideEffecting(request, call.get(sideEffects)))
+      return undefined
+    const at = new Date(loss.at).toISOString()
+    return failed(
+      'STORE_UNAVAILABLE',
+      `The store of idempotency keys lost its content at ${at}: whether this call has run is not known, so it was not sent.`,
+      { headers: { 'retry-after': String(Math.ceil((ttlMs - loss.ageMs) / 1000)) } },
+    )
   }
 
   #replay(call: Call, { rpcId }: CallRequest, stored: StoredResponse): Outcome {

@@ -1,36 +1,23 @@
 // Chooses the store of keys: the bound `DedupeStore`, else Redis if the policy has its URL, else the disk.
-import { type DedupeClaim, type DedupeStore, type PluginContext, resolveOptional, tokens } from '@svc/core'
-import { StoreResource } from '@svc/core/store'
+import { type PluginContext, resolveOptional, tokens } from '@svc/core'
+import { ClaimStore, type DedupeClaim, keyValueKinds, StoreResource } from '@svc/core/store'
 import type { DedupeConfig } from './config.js'
-import { MemoryDedupeStore } from './store/memory/store.js'
 
-export function dedupeStore(config: DedupeConfig, context: PluginContext): StoreResource<DedupeStore> {
-  const { redisUrl, namespace, timeoutMs } = config
+export function dedupeStore(config: DedupeConfig, context: PluginContext): StoreResource<ClaimStore> {
+  const { redisUrl, timeoutMs } = config
   const bound = resolveOptional(context.container, tokens.DedupeStore)
-  return new StoreResource<DedupeStore>(
+  return new StoreResource<ClaimStore>(
     {
       name: 'dedupe store',
       section: 'dedupe',
       kind: redisUrl === undefined ? 'lmdb' : 'redis',
-      kinds: {
-        memory: async ({ clock }) => new MemoryDedupeStore({ now: () => clock.now() }),
-        async lmdb({ dir, clock }) {
-          const { LmdbDedupeStore } = await import('./store/lmdb/store.js')
-          return new LmdbDedupeStore({ dir, now: () => clock.now(), monotonic: () => clock.monotonic() })
-        },
-        async redis({ redis }) {
-          const { RedisDedupeStore } = await import('./store/redis/store.js')
-          const waitReplicas = config.redis?.waitReplicas
-          return new RedisDedupeStore({
-            ...redis,
-            namespace,
-            waitReplicas,
-            waitMs: Math.ceil(0.8 * timeoutMs),
-          })
-        },
-      },
+      kinds: keyValueKinds('the dedupe store', (store) => new ClaimStore(store), {
+        waitReplicas: config.redis?.waitReplicas,
+        waitMs: Math.ceil(0.8 * timeoutMs),
+        whenEvicted: 'a call whose key it has evicted can run again',
+      }),
       settings: config,
-      instance: bound && { name: 'the bound DedupeStore', store: bound },
+      instance: bound && { name: 'the bound DedupeStore', store: new ClaimStore(bound) },
       operations: {
         claim: { undo: (store, { state }, claim) => freed(state === 'claimed', store, claim) },
         markSent: { undo: (store, isOwner, claim) => freed(isOwner, store, claim) },
@@ -38,6 +25,7 @@ export function dedupeStore(config: DedupeConfig, context: PluginContext): Store
         release: {},
         complete: {},
         markUnknown: {},
+        watch: {},
       },
       failureMetric: 'svc_dedupe_store_failures_total',
       durationMetric: 'svc_dedupe_store_duration_seconds',
@@ -48,6 +36,6 @@ export function dedupeStore(config: DedupeConfig, context: PluginContext): Store
 }
 
 /** The call whose response came too late was refused. */
-function freed(isOwner: boolean, store: DedupeStore, claim: DedupeClaim): Promise<void> | undefined {
+function freed(isOwner: boolean, store: ClaimStore, claim: DedupeClaim): Promise<void> | undefined {
   return isOwner ? store.release(claim) : undefined
 }

@@ -1,6 +1,7 @@
 // Duplicates that wait for the first call to end. Per process and key one of them polls the store; the others share its
 // result.
-import type { Call, DedupeClaim, DedupeClaimResult } from '@svc/core'
+import type { Call } from '@svc/core'
+import type { DedupeClaim, DedupeClaimResult } from '@svc/core/store'
 
 /** Milliseconds between two polls, at first and at most. */
 const MIN_PAUSE_MS = 5

@@ -1,2 +1,2 @@
 export { enforcementPlugin } from './plugin.js'
-export { MemoryEscalationStore } from './store/memory/store.js'
+export { type EscalationEntry, EscalationStore } from './store/entries.js'

@@ -1,11 +1,11 @@
 // Turns findings into one verdict. No other stage denies for a finding.
 import {
+  bind,
   bindDefault,
   type DependencyContainer,
   defaultEscalation,
   definePlugin,
   type EscalationRule,
-  type EscalationStore,
   escalatingRules,
   escalation,
   externalDecision,
@@ -23,11 +23,12 @@ import {
   tokens,
   verdict,
 } from '@svc/core'
-import { bindStore, checkForWorkers, type StoreResource } from '@svc/core/store'
+import { bindSharedStore, checkForWorkers, type StoreResource } from '@svc/core/store'
 import { type EnforcementConfig, enforcementSchema } from './config.js'
 import { enforcementConflicts } from './conflicts.js'
 import { Escalations } from './escalation/escalations.js'
 import { EnforcementStage } from './stage.js'
+import type { EscalationStore } from './store/entries.js'
 import { escalationStore } from './stores.js'
 import { compileVerdict, deniedReasons, describeEscalation, describeRule } from './verdict.js'
 
@@ -91,7 +92,8 @@ export const enforcementPlugin = definePlugin({
       bind({ escalations }: EnforcementConfig, context: PluginContext) {
         if (ruleOf(context.container) === undefined) return
         const resource = escalationStore(escalations, context)
-        bindStore(context.container, { resource, own: escalationResource, port: tokens.EscalationStore })
+        bind(context.container, escalationResource, { useValue: resource })
+        bindSharedStore(context.container, resource)
       },
     },
   ],

@@ -1,8 +1,8 @@
 // Chooses the store of escalations: the bound `EscalationStore`, else the one that the policy names.
-import { type EscalationStore, type PluginContext, resolveOptional, tokens } from '@svc/core'
-import { StoreResource } from '@svc/core/store'
+import { type PluginContext, resolveOptional, tokens } from '@svc/core'
+import { keyValueKinds, StoreResource } from '@svc/core/store'
 import type { EscalationsConfig } from './config.js'
-import { MemoryEscalationStore } from './store/memory/store.js'
+import { EscalationStore } from './store/entries.js'
 
 export function escalationStore(
   config: EscalationsConfig,
@@ -14,19 +14,9 @@ export function escalationStore(
       name: 'escalation store',
       section: 'escalations',
       kind: config.adapter,
-      kinds: {
-        memory: async ({ clock }) => new MemoryEscalationStore({ clock }),
-        async lmdb({ dir, clock }) {
-          const { LmdbEscalationStore } = await import('./store/lmdb/store.js')
-          return new LmdbEscalationStore(dir, clock)
-        },
-        async redis({ redis, clock }) {
-          const { RedisEscalationStore } = await import('./store/redis/store.js')
-          return new RedisEscalationStore({ ...redis, keyPrefix: config.redis?.keyPrefix, clock })
-        },
-      },
+      kinds: keyValueKinds('the escalation store', (store) => new EscalationStore(store)),
       settings: config,
-      instance: bound && { name: 'the bound EscalationStore', store: bound },
+      instance: bound && { name: 'the bound EscalationStore', store: new EscalationStore(bound) },
       operations: {
         open: {},
         get: {},

@@ -1,5 +1,6 @@
 import { bind, tokens } from '@svc/core'
-import { MemoryEscalationStore } from '@svc/plugin-enforcement'
+import { MemoryKeyValueStore } from '@svc/core/store'
+import { EscalationStore } from '@svc/plugin-enforcement'
 import { expect } from 'chai'
 import type { Page } from 'playwright-core'
 import { adminToken, ask } from '../app/admin/rig.js'
@@ -157,9 +158,10 @@ describe('the view of approvals', () => {
   })
 
   it('shows a thousand waiting calls, a page at a time, and changes the one row that changed', async () => {
-    const store = new MemoryEscalationStore()
+    const values = new MemoryKeyValueStore()
+    const store = new EscalationStore(values)
     await using many = await startPayments(browser, undefined, '', {
-      configure: (container) => bind(container, tokens.EscalationStore, { useValue: store }),
+      configure: (container) => bind(container, tokens.EscalationStore, { useValue: values }),
     })
     await many.waits('billing/refund_payment', { invoice: 'INV-0', amount: 240 })
     const [first] = await store.page(undefined, 1)

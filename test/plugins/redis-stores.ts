@@ -1,9 +1,10 @@
 // The three stores in Redis behind one interface, for tests of what they have in common.
-import type { RedisConnectionOptions } from '@svc/core/redis'
-import { RedisDedupeStore } from '@svc/plugin-dedupe/redis'
-import { RedisEscalationStore } from '@svc/plugin-enforcement/redis'
+import { hostClock } from '@svc/core'
+import { type RedisConnectionOptions, RedisKeyValueStore } from '@svc/core/redis'
+import { ClaimStore } from '@svc/core/store'
+import { EscalationStore } from '@svc/plugin-enforcement'
 import { RedisQuotaAdapter } from '@svc/plugin-quotas/redis'
-import { claimOf } from './dedupe/store/suite.js'
+import { claimOf, spaceNameOf } from './dedupe/store/suite.js'
 import { entry } from './enforcement/store/suite.js'
 
 export interface RedisStore {
@@ -35,9 +36,10 @@ export const redisStores: Readonly<
     },
   },
   dedupe: {
-    tagOf: (key) => key,
+    tagOf: spaceNameOf,
     open(key, options) {
-      const store = new RedisDedupeStore({ ...options, namespace: 'svc:dedupe' })
+      const values = new RedisKeyValueStore({ ...options, keyPrefix: 'svc:dedupe:', clock: hostClock })
+      const store = new ClaimStore(values)
       const claim = () => claimOf({ key, leaseMs: 60_000 })
       return withLifecycle(store, {
         write: async () => void (await store.claim(claim())),
@@ -48,7 +50,8 @@ export const redisStores: Readonly<
   escalations: {
     tagOf: (key) => key,
     open(key, options) {
-      const store = new RedisEscalationStore({ ...options, keyPrefix: `{${key}}:` })
+      const values = new RedisKeyValueStore({ ...options, keyPrefix: `{${key}}:`, clock: hostClock })
+      const store = new EscalationStore(values)
       const conditions = { replaces: undefined, maxPending: 20, maxInputBytes: 9, now: entry('').createdAt }
       return withLifecycle(store, {
         write: async () => void (await store.open(entry(key), conditions)),

@@ -5,11 +5,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import type { RedisConnectionOptions } from '@svc/core/redis'
-import { RedisDedupeStore } from '@svc/plugin-dedupe/redis'
-import { RedisEscalationStore } from '@svc/plugin-enforcement/redis'
+import { hostClock } from '@svc/core'
+import { type RedisConnectionOptions, RedisKeyValueStore } from '@svc/core/redis'
+import { ClaimStore } from '@svc/core/store'
 import { RedisQuotaAdapter } from '@svc/plugin-quotas/redis'
 import { expect } from 'chai'
+import { advanceRedis } from '../core/store/key-value/deployments.js'
 import { TestAuthority } from '../support/certificates.js'
 import {
   type RedisCluster,
@@ -21,14 +22,13 @@ import {
   until,
 } from '../support/redis.js'
 import { rejectionOf } from '../support/rejection.js'
-import { advanceRedis } from './dedupe/store/redis-time.js'
-import { claimOf, dedupeStoreSuite } from './dedupe/store/suite.js'
+import { claimOf, dedupeStoreSuite, spaceNameOf } from './dedupe/store/suite.js'
 import { escalationStoreSuite } from './enforcement/store/suite.js'
 import { quotaAdapterSuite } from './quotas/store/suite.js'
 import { type RedisStore, redisStores } from './redis-stores.js'
 
 const { signal } = new AbortController()
-const NAMESPACE = 'svc:dedupe'
+const PREFIX = 'svc:'
 
 /** Asks again while the store rejects, as it does during a failover. */
 async function eventually(ask: () => Promise<boolean>): Promise<boolean> {
@@ -134,6 +134,15 @@ describe('stores in Redis', function () {
     const primaries = () => cluster.nodes.slice(0, 3)
     const flush = () => Promise.all(primaries().map((node) => node.send('FLUSHALL')))
 
+    const openValues = async (more: { waitReplicas?: number; waitMs?: number } = {}) => {
+      const store = new RedisKeyValueStore({ ...options, ...more, keyPrefix: PREFIX, clock: hostClock })
+      await store.connect(signal)
+      return store
+    }
+    const advance = async (ms: number) => {
+      for (const node of primaries()) await advanceRedis(node, PREFIX, ms)
+    }
+
     quotaAdapterSuite(
       'redis, three nodes',
       async () => {
@@ -149,12 +158,8 @@ describe('stores in Redis', function () {
       'redis, three nodes',
       async () => {
         await flush()
-        const store = new RedisDedupeStore({ ...options, namespace: NAMESPACE })
-        await store.connect(signal)
-        const advance = async (ms: number) => {
-          for (const node of primaries()) await advanceRedis(node, NAMESPACE, ms)
-        }
-        return { store, advance, close: () => store.close() }
+        const values = await openValues()
+        return { store: new ClaimStore(values), advance, close: () => values.close() }
       },
       5,
     )
@@ -163,9 +168,8 @@ describe('stores in Redis', function () {
       'redis, three nodes',
       async () => {
         await flush()
-        const store = new RedisEscalationStore(options)
-        await store.connect(signal)
-        return { store, close: () => store.close() }
+        const store = await openValues()
+        return { store, advance, close: () => store.close() }
       },
       5,
     )
@@ -177,15 +181,8 @@ describe('stores in Redis', function () {
         [replicated!, 10_000, 'it did not reject'],
         [alone!, 50, 'Redis: 0 of 1 replicas have the mark of the call'],
       ] as const) {
-        const store = new RedisDedupeStore({
-          ...options,
-          namespace: NAMESPACE,
-          waitReplicas: 1,
-          waitMs,
-          socketTimeoutMs: 20_000,
-        })
-        await store.connect(signal)
-        const claim = claimOf({ key: await keyOn(node, (key) => key) })
+        const store = new ClaimStore(await openValues({ waitReplicas: 1, waitMs }))
+        const claim = claimOf({ key: await keyOn(node, spaceNameOf) })
         await store.claim(claim)
         const failure = store.markSent(claim).then(
           () => 'it did not reject',

@@ -4,8 +4,8 @@ import { chmodSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Database, Key } from 'lmdb'
 import { messageOf, reasonOf } from '../../json/message.js'
-import { makeDirectories } from '../directories.js'
-import { checkHeader, loadLmdb } from '../lmdb-prerequisites.js'
+import { makeDirectories } from '../disk/directories.js'
+import { checkHeader, loadLmdb } from './prerequisites.js'
 
 export interface LmdbStoreOptions {
   /** On a local filesystem; made with mode 0700 if it is missing. */
@@ -42,6 +42,12 @@ export class LmdbStore<K extends Key> {
     } catch (cause) {
       throw new Error(`${name} in ${dir} cannot be opened: ${reasonOf(cause)}`, { cause })
     }
+  }
+
+  /** Makes the next read see what other processes have written. @throws {Error} after `close` */
+  seeWrites(): void {
+    if (this.#closing !== undefined) throw new Error(`${this.#name} is closed`)
+    this.db.resetReadTxn()
   }
 
   async transact<T>(act: () => T): Promise<T> {

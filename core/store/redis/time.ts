@@ -1,21 +1,12 @@
 // The time of a Redis server, which all gateways that use it share: what is kept there ends for all at once, and a wall clock
 // that is set, or wrong, changes nothing.
 import type { Clock } from '../../plugin/tokens.js'
-import type { RedisConnection } from './connection.js'
-import { script } from './script.js'
-
-const readTime = script(`
-local time = redis.call('TIME')
-return string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
-`)
 
 export class RedisTime {
-  #connection: RedisConnection
   #clock: Pick<Clock, 'now' | 'monotonic'>
   #read: { readonly server: number; readonly steady: number } | undefined
 
-  constructor(connection: RedisConnection, clock: Pick<Clock, 'now' | 'monotonic'>) {
-    this.#connection = connection
+  constructor(clock: Pick<Clock, 'now' | 'monotonic'>) {
     this.#clock = clock
   }
 
@@ -24,14 +15,8 @@ export class RedisTime {
     return this.#read === undefined ? this.#clock.now() : this.#at(this.#read, this.#clock.monotonic())
   }
 
-  /**
-   * Reads it from the node of the key. To be called from time to time: another server may have another time, and the
-   * monotonic clock stands still while a machine is suspended.
-   */
-  async read(key: string): Promise<void> {
-    const asked = this.#clock.monotonic()
-    const server = Number(await this.#connection.run(readTime, [key], []))
-    if (!Number.isSafeInteger(server)) throw new Error('Redis: the response is not a time')
+  /** A response has this time, and was asked for at `asked`, in monotonic milliseconds. */
+  read(server: number, asked: number): void {
     const uncertain = (this.#clock.monotonic() - asked) / 2
     const steady = asked + uncertain
     // A reading that a slow response blurs must not move the time to and fro.

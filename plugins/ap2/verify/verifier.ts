@@ -41,7 +41,8 @@ export interface VerifiedMandate {
   readonly digest: string
   /** Digests of the single-use tokens. */
   readonly used: readonly string[]
-  /** Milliseconds since the epoch. */
+  /** The earliest time at which it may have been issued, and the latest at which it expires; milliseconds since the epoch. */
+  readonly issuedAt: number | undefined
   readonly expiresAt: number
   readonly terms: Terms
 }
@@ -105,7 +106,7 @@ export class MandateVerifier {
     }
     onCheck(mandate, 'signature')
     const sec = this.#clock.now() / 1000
-    const expiry = checkTimes(mandate.claims, { sec, skewSec: this.#rules.skewSec })
+    const { expiry, issuedAt } = checkTimes(mandate.claims, { sec, skewSec: this.#rules.skewSec })
     onCheck(mandate, 'times')
     if (!mandate.audiences.every((audience) => isAmong(audience, audiences))) {
       throw new MandateError('ap2_wrong_audience', 'the mandate is for another audience')
@@ -126,6 +127,7 @@ export class MandateVerifier {
       subject,
       digest: sha256Hex(last.signingInput),
       used: content.used.map(({ signingInput }) => sha256Hex(signingInput)),
+      issuedAt: issuedAt === undefined ? undefined : (issuedAt - this.#rules.skewSec) * 1000,
       expiresAt: (expiry + this.#rules.skewSec) * 1000,
       terms: content.terms,
     }
@@ -188,20 +190,25 @@ interface Now {
   readonly skewSec: number
 }
 
-/** The earliest expiry among the claims, in seconds since the epoch. */
-function checkTimes(claims: readonly JsonObject[], { sec, skewSec }: Now): number {
+/** The earliest expiry and issue among the claims, in seconds since the epoch; undefined if none states its issue. */
+function checkTimes(
+  claims: readonly JsonObject[],
+  { sec, skewSec }: Now,
+): { readonly expiry: number; readonly issuedAt: number | undefined } {
   let earliest = Number.POSITIVE_INFINITY
+  let issuedAt = Number.POSITIVE_INFINITY
   for (const set of claims) {
     const notBefore = Math.max(timeOf(set, 'iat') ?? 0, timeOf(set, 'nbf') ?? 0)
     if (notBefore > sec + skewSec) {
       throw new MandateError('ap2_not_yet_valid', 'the mandate is valid from a later time on')
     }
     earliest = Math.min(earliest, timeOf(set, 'exp') ?? earliest)
+    issuedAt = Math.min(issuedAt, timeOf(set, 'iat') ?? issuedAt)
   }
   if (earliest + skewSec <= sec) throw new MandateError('ap2_expired', 'the mandate has expired')
   // Without an expiry, its single use would have to be stored forever.
   if (earliest === Number.POSITIVE_INFINITY) throw malformed('the mandate has no "exp"')
-  return earliest
+  return { expiry: earliest, issuedAt: Number.isFinite(issuedAt) ? issuedAt : undefined }
 }
 
 function timeOf(claims: JsonObject, name: 'iat' | 'nbf' | 'exp'): number | undefined {

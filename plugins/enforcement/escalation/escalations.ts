@@ -4,7 +4,6 @@ import {
   type Denied,
   type EscalationRule,
   type EscalationService,
-  type EscalationStore,
   type FindingList,
   type PluginContext,
   resolve,
@@ -13,6 +12,7 @@ import {
   tokens,
 } from '@svc/core'
 import type { StoreResource } from '@svc/core/store'
+import type { EscalationStore } from '../store/entries.js'
 import type { EscalationHandler } from './handler.js'
 import type { EscalationRepository } from './repository.js'
 import type { VotingService } from './voting-service.js'

@@ -1,14 +1,7 @@
 // The current escalations of a store. Of all gateways that read an expired escalation, or one with a step that is due, the
 // one whose change is stored records it and sends the notice.
-import {
-  type Clock,
-  type EntryPage,
-  type EntryPosition,
-  type EscalationEntry,
-  type EscalationStore,
-  type Logger,
-  Refusal,
-} from '@svc/core'
+import { type Clock, type Logger, Refusal } from '@svc/core'
+import type { EntryPage, EntryPosition, EscalationEntry, EscalationStore } from '../store/entries.js'
 import type { EscalationEvents } from './events.js'
 import {
   advancedTo,
@@ -127,7 +120,7 @@ export class EscalationRepository {
       const found = await this.find(id)
       if (found === undefined) return undefined
       const value = update(found.value)
-      if (value === found.value || (await this.#replace(value, found.version))) return value
+      if (value === found.value || (await this.#replace(value, found))) return value
     }
     throw new Refusal('STORE_UNAVAILABLE', 'Too many concurrent changes of the escalation.')
   }
@@ -207,19 +200,23 @@ export class EscalationRepository {
   ): Promise<VersionedEscalation | undefined> {
     const { store, events } = this.#parts
     const version = pending.version + 1
-    if (!(await this.#replace(value, pending.version))) return this.find(value.id)
+    if (!(await this.#replace(value, pending))) return this.find(value.id)
     try {
       await (awaitsVotes(value) ? events.stepped(value) : events.expired(value))
     } catch (error) {
-      await store.replace(toEntry({ value: pending.value, version: version + 1 }))
+      await store.replace(
+        toEntry({ value: pending.value, version: version + 1 }),
+        toEntry({ value, version }),
+      )
       throw error
     }
     if (!awaitsVotes(value)) await this.removeInput(value)
     return { value, version }
   }
 
-  async #replace(value: StoredEscalation, version: number): Promise<boolean> {
-    const isStored = await this.#parts.store.replace(toEntry({ value, version: version + 1 }))
+  async #replace(value: StoredEscalation, before: VersionedEscalation): Promise<boolean> {
+    const entry = toEntry({ value, version: before.version + 1 })
+    const isStored = await this.#parts.store.replace(entry, toEntry(before))
     if (isStored) this.#parts.waiters.wake(value.id)
     return isStored
   }

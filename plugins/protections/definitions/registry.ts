@@ -1,5 +1,6 @@
 // Reads and changes what the gateways know of each server's definitions, in the store that they share.
-import type { Clock, MaybePromise, SharedMap } from '@svc/core'
+import type { Clock, MaybePromise } from '@svc/core'
+import type { SharedMap } from '@svc/core/store'
 import { available, changed, type OpenMaps } from '../shared/store.js'
 import { Turns } from '../shared/turns.js'
 import { emptyDocument, KnownDefinitions, type KnownDocument } from './known-document.js'

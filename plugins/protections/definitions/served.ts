@@ -1,7 +1,8 @@
 // The definitions that each caller was served by each server, and those that were withheld since: the pages of its lists,
 // newest last. Pages are kept by their hash, because many callers get the same.
-import { after, type Clock, type MaybePromise, type SharedMap } from '@svc/core'
+import { after, type Clock, type MaybePromise } from '@svc/core'
 import { canonicalize, sha256Hex } from '@svc/core/json'
+import type { SharedMap } from '@svc/core/store'
 import { BoundedMap } from '@svc/core/store'
 import { available, changed, type OpenMaps } from '../shared/store.js'
 import { Turns } from '../shared/turns.js'

@@ -1,5 +1,6 @@
 // The labels of callers and of servers, in the store that gateways share. They expire by themselves.
-import type { Clock, SharedMap } from '@svc/core'
+import type { Clock } from '@svc/core'
+import type { SharedMap } from '@svc/core/store'
 import { available, type OpenMaps } from '../shared/store.js'
 
 /** Why somebody has a label. */

@@ -1,17 +1,15 @@
 // The storage that gateways share for protections: the store of the policy if several hosts share it, else the disk.
 import { join } from 'node:path'
 import {
-  type Clock,
-  type MapBounds,
+  type KeyValueStore,
   type PluginContext,
   Refusal,
   resolve,
   resolveOptional,
-  type SharedMap,
   services,
   tokens,
 } from '@svc/core'
-import { MemoryMap } from '@svc/core/store'
+import { type MapBounds, MemoryKeyValueStore, mapIn, type SharedMap } from '@svc/core/store'
 
 /** Opens the maps; the gateway closes them. */
 export interface OpenMaps {
@@ -24,25 +22,20 @@ export async function openMaps(context: PluginContext): Promise<OpenMaps> {
   const { container, resources, stateDir } = context
   const clock = resolve(container, tokens.Clock)
   const open = resolveOptional(container, services.sharedStore)
-  if (open !== undefined) {
-    const store = await open()
-    return { map: (name, bounds) => store.map(name, bounds), close: async () => store.close() }
-  }
-  if (resolveOptional(container, services.inMemory) === true) return memoryMaps(clock)
-  const { LmdbMap, LmdbStore } = await import('@svc/core/lmdb')
+  if (open !== undefined) return mapsIn(await open())
+  if (resolveOptional(container, services.inMemory) === true)
+    return mapsIn(new MemoryKeyValueStore({ clock }))
+  const { LmdbKeyValueStore } = await import('@svc/core/lmdb')
   const dir = join(stateDir, 'protections')
   const lease = resources.acquire(`protections:${dir}`, () => {
-    const value = new LmdbStore<import('@svc/core/lmdb').MapKey>({ dir, name: 'the store of protections' })
+    const value = new LmdbKeyValueStore({ dir, name: 'the store of protections', clock })
     return { value, close: () => value.close() }
   })
-  return {
-    map: (name, bounds) => new LmdbMap(lease.value, name, bounds, clock),
-    close: () => lease.release(),
-  }
+  return mapsIn(lease.value, () => lease.release())
 }
 
-function memoryMaps(clock: Clock): OpenMaps {
-  return { map: (_name, bounds) => new MemoryMap(bounds, clock), close: async () => undefined }
+function mapsIn(store: KeyValueStore, close = async () => store.close?.()): OpenMaps {
+  return { map: (name, bounds) => mapIn(store, name, bounds), close }
 }
 
 /** @throws {Refusal} `STORE_UNAVAILABLE` if the operation fails */

@@ -1,5 +1,6 @@
-import { bind, type EscalationEntry, tokens } from '@svc/core'
-import { MemoryEscalationStore } from '@svc/plugin-enforcement'
+import { bind, tokens } from '@svc/core'
+import { MemoryKeyValueStore } from '@svc/core/store'
+import { type EscalationEntry, EscalationStore } from '@svc/plugin-enforcement'
 import { expect } from 'chai'
 import { TestIssuer } from '../../support/issuer.js'
 import { startUpstream, type TestUpstream } from '../../support/upstream.js'
@@ -14,11 +15,12 @@ interface Page {
 describe('the list of a reviewer whose escalations are behind many of another tenant', () => {
   let issuer: TestIssuer
   let upstream: TestUpstream
-  let store: MemoryEscalationStore
+  let store: EscalationStore
   let rig: AdminRig
 
   beforeEach(async () => {
-    store = new MemoryEscalationStore()
+    const values = new MemoryKeyValueStore()
+    store = new EscalationStore(values)
     issuer = await TestIssuer.start()
     upstream = await startUpstream()
     rig = await startAdminRig({
@@ -33,7 +35,7 @@ describe('the list of a reviewer whose escalations are behind many of another te
       plugins: [],
       rules: [{ name: 'refunds', tools: ['billing/refund_payment'], then: 'escalate' }],
       security: { side_effects: { approve_high_risk: true } },
-      configure: (container) => bind(container, tokens.EscalationStore, { useValue: store }),
+      configure: (container) => bind(container, tokens.EscalationStore, { useValue: values }),
     })
   })
 

@@ -1,7 +1,7 @@
 // Gateways with a board that goes down, is lost, or comes back: whatever happens, no block ends early.
-import type { Board } from '@svc/core'
+import type { KeyValueStore } from '@svc/core'
 import { PatternError } from '@svc/core/match'
-import { MemoryBoard } from '@svc/core/store'
+import { Board, MemoryKeyValueStore } from '@svc/core/store'
 import { expect } from 'chai'
 import fc from 'fast-check'
 import type { Block } from 'svc-sdk/internal/blocks/block'
@@ -19,7 +19,7 @@ const NOWHEN = { wall: 0, steady: 0, boot: 0 }
 /** A store that can be cut off from one gateway, and lose what it has. */
 class Deployment {
   readonly clock = new FakeClock()
-  store = new MemoryBoard(this.clock)
+  store = new MemoryKeyValueStore({ clock: this.clock })
   readonly ended: string[] = []
   readonly down = new Set<number>()
   /** Gateways that write to the store and cannot read it. */
@@ -54,21 +54,20 @@ class Deployment {
   }
 
   #boardOf(index: number): Board {
-    const run = <T>(act: (store: Board) => Promise<T>): Promise<T> =>
+    const run = <T>(act: (store: KeyValueStore) => Promise<T>): Promise<T> =>
       this.down.has(index) ? Promise.reject(new Error('down')) : act(this.store)
-    return {
-      read: (version) =>
-        this.unread.has(index) ? Promise.reject(new Error('unread')) : run((store) => store.read(version)),
-      seen: async (reader) => {
-        this.signs++
-        if (this.isDiskFull) throw new Error('the board could not be written: No space left on device')
-        return run((store) => store.seen(reader))
+    return new Board({
+      get: (...given) => run((store) => store.get(...given)),
+      scan: (...given) =>
+        this.unread.has(index) ? Promise.reject(new Error('unread')) : run((store) => store.scan(...given)),
+      commit: async (...given) => {
+        if (given[0].name === 'board-readers') {
+          this.signs++
+          if (this.isDiskFull) throw new Error('the board could not be written: No space left on device')
+        }
+        return run((store) => store.commit(...given))
       },
-      readers: () => run((store) => store.readers()),
-      put: (...given) => run((store) => store.put(...given)),
-      remove: (id) => run((store) => store.remove(id)),
-      close: () => undefined,
-    }
+    })
   }
 
   /** Every gateway that has the store exchanges its changes with all others. */
@@ -174,7 +173,7 @@ describe('blocks of several gateways', () => {
             case 'lose':
               // What every gateway knows is not lost with the store.
               await all.settle()
-              all.store = new MemoryBoard(all.clock)
+              all.store = new MemoryKeyValueStore({ clock: all.clock })
               break
             case 'full':
               all.isDiskFull = true
@@ -234,7 +233,7 @@ describe('blocks of several gateways', () => {
     all.isDiskFull = false
     all.gateways[0]!.set(given, 60_000)
     await all.settle()
-    expect(await all.store.readers()).to.have.length(1)
+    expect(await new Board(all.store).readers()).to.have.length(1)
   })
 
   for (const isFirst of [true, false])
@@ -258,11 +257,11 @@ describe('blocks of several gateways', () => {
     all.unread.add(0)
     const { block } = all.gateways[0]!.set(given)
     await all.gateways[0]!.look()
-    all.store = new MemoryBoard(all.clock)
+    all.store = new MemoryKeyValueStore({ clock: all.clock })
     all.unread.clear()
     await all.settle()
     expect(idsOf(all.gateways[0])).to.deep.equal([block.id])
-    expect((await all.store.read('')).entries).to.have.length(1)
+    expect((await new Board(all.store).read('')).entries).to.have.length(1)
   })
 
   it('lifted while the store is down end there at once, and elsewhere when it is back', async () => {
@@ -350,12 +349,12 @@ describe('blocks of several gateways', () => {
     const all = new Deployment(1)
     const gateway = all.gateways[0]!
     await all.settle()
-    const read = all.store.read.bind(all.store)
+    const scan = all.store.scan.bind(all.store)
     let more = 3
-    all.store.read = async (version) => {
-      const state = await read(version)
-      if (more-- > 0) gateway.set(given)
-      return state
+    all.store.scan = async (...asked) => {
+      const page = await scan(...asked)
+      if (asked[0].name === 'board' && more-- > 0) gateway.set(given)
+      return page
     }
     const spread = await gateway.set(given).spread
     expect(spread).to.not.have.property('store_error')
@@ -377,7 +376,7 @@ describe('blocks of several gateways', () => {
       ['b', JSON.stringify({ ...given, id: 'b', kind: 'new kind', at: '', until: null })],
       ['c', JSON.stringify({ ...given, id: 'c', kind: 'tool', pattern: 'a/b@@c/d', at: '', until: null })],
     ] as const) {
-      await all.store.put(id, value, 60_000)
+      await new Board(all.store).put(id, value, 60_000)
       await all.settle()
       for (const gateway of all.gateways) {
         expect(gateway.list.findServer('any')?.id).to.equal(id)

@@ -4,13 +4,13 @@ import {
   bind,
   type DecisionEvaluator,
   definePlugin,
-  type EscalationStore,
+  type KeyValueStore,
   type QuotaAdapter,
   resolve,
   type Signer,
   tokens,
 } from '@svc/core'
-import { MemoryDedupeStore } from '@svc/plugin-dedupe'
+import { claimStore, MemoryKeyValueStore } from '@svc/core/store'
 import { MemoryQuotaAdapter, quotaAdapters } from '@svc/plugin-quotas'
 import { expect } from 'chai'
 import { type GatewaySettings, PolicyError, startGatewayServer } from 'svc-sdk'
@@ -42,15 +42,14 @@ describe('the container of a gateway', () => {
         const appender = resolve(container, tokens.SvcAppender)
         const signer = resolve(container, tokens.Signer)
         const quotas = resolve(container, tokens.QuotaAdapter)
-        const keys = resolve(container, tokens.DedupeStore)
-        const escalations = resolve(container, tokens.EscalationStore)
+        const keys = resolve(container, claimStore)
         return {
           async handle(_call, next) {
             const data = Buffer.from('data')
             used.push(signer.verify(data, signer.sign(data)), appender.status?.().writable)
             used.push((await quotas.incrDaily('acme', 'curious', 5)).count)
             const claim = { key: 'k', fingerprint: 'f', owner: 't', leaseMs: 1000, ttlMs: 1000 }
-            used.push((await keys.claim(claim)).state, await escalations.get('nosuch'))
+            used.push((await keys.claim(claim)).state)
             return next()
           },
         }
@@ -63,7 +62,7 @@ describe('the container of a gateway', () => {
       plugins: [curious],
     })
     expect((await gateway.invoke('/mcp/files/read@1')).status).to.equal(200)
-    expect(used).to.deep.equal([true, true, 1, 'claimed', undefined])
+    expect(used).to.deep.equal([true, true, 1, 'claimed'])
   })
 
   it('resolves the running parts from outside, and those of the new policy after a reload', async () => {
@@ -141,13 +140,16 @@ describe('the container of a gateway', () => {
       'a store of idempotency keys',
       'dedupe.redisUrl',
       'DedupeStore',
-      { ...bound(tokens.DedupeStore, new MemoryDedupeStore()), dedupe: { redisUrl: 'redis://127.0.0.1:1' } },
+      {
+        ...bound(tokens.DedupeStore, new MemoryKeyValueStore()),
+        dedupe: { redisUrl: 'redis://127.0.0.1:1' },
+      },
     ],
     [
       'a store of escalations',
       'enforcement.escalations.adapter',
       'EscalationStore',
-      { ...bound(tokens.EscalationStore, {} satisfies Partial<EscalationStore>), ...escalating },
+      { ...bound(tokens.EscalationStore, {} satisfies Partial<KeyValueStore>), ...escalating },
     ],
     [
       'local decisions',

@@ -2,7 +2,7 @@
 import { writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { join } from 'node:path'
-import { bind, type DedupeStore, type QuotaAdapter, tokens } from '@svc/core'
+import { bind, type KeyValueStore, type QuotaAdapter, tokens } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
 import { expect } from 'chai'
 import type { GatewaySettings } from 'svc-sdk'
@@ -164,7 +164,7 @@ brokers: { files: { type: static, key_refs: [env:KEY], inject: { header: x-key, 
         env: { SVC_ADMIN: adminToken, KEY: 'k' },
         configure: (container) => {
           bind(container, tokens.QuotaAdapter, { useValue: spy<QuotaAdapter>() })
-          bind(container, tokens.DedupeStore, { useValue: spy<DedupeStore>() })
+          bind(container, tokens.DedupeStore, { useValue: spy<KeyValueStore>() })
         },
         quotas: {},
       })

@@ -1,5 +1,4 @@
-import type { SharedMap } from '@svc/core'
-import { MemoryMap } from '@svc/core/store'
+import { MemoryKeyValueStore } from '@svc/core/store'
 import { expect } from 'chai'
 import { ClientRequests } from 'svc-sdk/internal/mcp/client-requests'
 import { openExchange } from 'svc-sdk/internal/mcp/exchange'
@@ -19,18 +18,13 @@ const exchange = openExchange({
 
 describe("the gateway's request to a client", () => {
   it('is sent once another gateway can take its response, even if the store is slow', async () => {
-    const shared = new MemoryMap({ ttlMs: 60_000, maxEntries: 10 }, clock)
-    const slow: SharedMap = {
-      get: (...args) => shared.get(...args),
-      add: (...args) => shared.add(...args),
-      replace: (...args) => shared.replace(...args),
-      delete: (...args) => shared.delete(...args),
-      async set(...args) {
-        await new Promise((resolve) => setImmediate(resolve))
-        return shared.set(...args)
-      },
+    const slow = new MemoryKeyValueStore({ clock })
+    const commit = slow.commit.bind(slow)
+    slow.commit = async (...given) => {
+      await new Promise((resolve) => setImmediate(resolve))
+      return commit(...given)
     }
-    const store = async () => ({ secret: async () => 'x', map: () => slow, close: () => undefined })
+    const store = async () => slow
     const [asking, other] = [0, 1].map(() => new ClientRequests(mcpState(clock, store)))
     const id = asking?.nextId() ?? ''
     const whole = { jsonrpc: '2.0', id, result: { action: 'decline' } }

@@ -1,4 +1,4 @@
-import type { SharedMap } from '@svc/core'
+import { MemoryKeyValueStore } from '@svc/core/store'
 import { expect } from 'chai'
 import { LearnedValues } from 'svc-sdk/internal/mcp/learned-values'
 import { FakeClock } from 'svc-sdk/testing'
@@ -7,16 +7,23 @@ import { signalled } from '../../support/signalled.js'
 
 describe('a value that gateways learn', () => {
   it('is not replaced by an older one that was being read from the store', async () => {
-    const { happened: read, resolve: response } = signalled<string[]>()
-    const none = async () => undefined
-    const map: SharedMap = { get: () => read, set: none, add: none, replace: async () => false, delete: none }
-    const store = { secret: async () => '', map: () => map, close: () => undefined }
+    const { happened: read, resolve: respond } = signalled<void>()
     const clock = new FakeClock()
+    const store = new MemoryKeyValueStore({ clock })
+    const get = store.get.bind(store)
+    // What is read is older than what is learned before the response arrives.
+    store.get = async (...given) => {
+      const snapshot = await get(...given)
+      await read
+      return snapshot
+    }
     const state = mcpState(clock, async () => store)
+    const before = new LearnedValues(state, 'versions', { ttlMs: 60_000, maxEntries: 10 }, clock)
+    await before.learn('', [['files', 'old']])
     const learned = new LearnedValues(state, 'versions', { ttlMs: 60_000, maxEntries: 10 }, clock)
     const refreshing = learned.refresh('', 'files')
     await learned.learn('', [['files', 'new']])
-    response(['old'])
+    respond()
     await refreshing
     expect(learned.get('', 'files')).to.equal('new')
   })

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
-import { isRefusal } from '@svc/core'
-import { RedisSharedStore } from '@svc/core/redis'
+import { hostClock, isRefusal } from '@svc/core'
+import { RedisKeyValueStore } from '@svc/core/redis'
 import { expect } from 'chai'
 import type { GatewaySettings } from 'svc-sdk'
 import { LearnedValues } from 'svc-sdk/internal/mcp/learned-values'
@@ -150,7 +150,7 @@ describe('learned values', function () {
   it('are used for a second before the store is read again', async () => {
     const clock = new FakeClock()
     const prefix = `${randomUUID()}:`
-    const open = async () => new RedisSharedStore({ url: redis.url }, prefix)
+    const open = async () => new RedisKeyValueStore({ url: redis.url, keyPrefix: prefix, clock: hostClock })
     const states = [mcpState(clock, open), mcpState(clock, open)]
     const [one, other] = states.map((state) => new LearnedValues(state, 'm', bounds, clock))
     if (one === undefined || other === undefined) throw new Error('there are two')
@@ -171,7 +171,13 @@ describe('learned values', function () {
     const clock = new FakeClock()
     const state = mcpState(
       clock,
-      async () => new RedisSharedStore({ url: 'redis://127.0.0.1:1', connectTimeoutMs: 50 }, 'x:'),
+      async () =>
+        new RedisKeyValueStore({
+          url: 'redis://127.0.0.1:1',
+          connectTimeoutMs: 50,
+          keyPrefix: 'x:',
+          clock: hostClock,
+        }),
     )
     const values = new LearnedValues(state, 'm', bounds, clock)
     await values.learn('g', [['a', '1']])

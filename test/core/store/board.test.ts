@@ -1,8 +1,8 @@
 import { join } from 'node:path'
-import { type Board, hostClock } from '@svc/core'
-import { LmdbBoard } from '@svc/core/lmdb'
-import { RedisBoard } from '@svc/core/redis'
-import { MemoryBoard } from '@svc/core/store'
+import { hostClock } from '@svc/core'
+import { LmdbKeyValueStore } from '@svc/core/lmdb'
+import { RedisKeyValueStore } from '@svc/core/redis'
+import { Board, MemoryKeyValueStore } from '@svc/core/store'
 import { expect } from 'chai'
 import { type RedisServer, startRedis } from '../../support/redis.js'
 import { TemporaryDir } from '../../support/temporary-dir.js'
@@ -12,8 +12,6 @@ interface Kind {
   open(): Board
   end(): Promise<void>
 }
-
-const monotonic = { monotonic: () => performance.now() }
 
 function suite(title: string, prepare: () => Promise<Kind>): void {
   describe(title, () => {
@@ -77,14 +75,17 @@ function suite(title: string, prepare: () => Promise<Kind>): void {
 
 describe('the board of a deployment', () => {
   suite('in memory', async () => {
-    const board = new MemoryBoard(monotonic)
+    const board = new Board(new MemoryKeyValueStore())
     return { open: () => board, end: async () => undefined }
   })
 
   suite('in LMDB', async () => {
     const dir = new TemporaryDir()
     return {
-      open: () => new LmdbBoard(join(dir.path, 'board'), hostClock),
+      open: () =>
+        new Board(
+          new LmdbKeyValueStore({ dir: join(dir.path, 'board'), name: 'the board', clock: hostClock }),
+        ),
       end: async () => dir[Symbol.dispose](),
     }
   })
@@ -92,7 +93,8 @@ describe('the board of a deployment', () => {
   suite('in Redis', async () => {
     const redis: RedisServer = await startRedis()
     return {
-      open: () => new RedisBoard({ url: redis.url }, 'svc:test:'),
+      open: () =>
+        new Board(new RedisKeyValueStore({ url: redis.url, keyPrefix: 'svc:test:', clock: hostClock })),
       end: async () => redis[Symbol.asyncDispose](),
     }
   })

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto'
-import type { MapBounds, SharedMap } from '@svc/core'
-import { LmdbMap, LmdbSharedStore, LmdbStore, type MapKey } from '@svc/core/lmdb'
-import { RedisSharedStore } from '@svc/core/redis'
-import { MemoryMap } from '@svc/core/store'
+import { hostClock, type KeyValueStore } from '@svc/core'
+import { LmdbKeyValueStore } from '@svc/core/lmdb'
+import { type RedisConnectionOptions, RedisKeyValueStore } from '@svc/core/redis'
+import { type MapBounds, mapIn, memoryMap, type SharedMap, secretIn } from '@svc/core/store'
 import { expect } from 'chai'
 import {
   type RedisCluster,
@@ -12,8 +12,8 @@ import {
   until,
 } from '../../support/redis.js'
 import { TemporaryDir } from '../../support/temporary-dir.js'
+import { HostClock } from './key-value/deployments.js'
 
-const clock = { now: Date.now, monotonic: () => performance.now() }
 const bounds: MapBounds = { ttlMs: 60_000, maxEntries: 3 }
 
 function suite(title: string, create: (given: MapBounds) => SharedMap): void {
@@ -102,74 +102,68 @@ describe('a shared map', function () {
   this.timeout(120_000)
   let redis: RedisServer
   let cluster: RedisCluster
-  const stores: RedisSharedStore[] = []
+  const stores: KeyValueStore[] = []
   const dir = new TemporaryDir()
-  const disk = new LmdbStore<MapKey>({ dir: dir.path, name: 'the store' })
-  const open = (store: RedisSharedStore): RedisSharedStore => {
+  const opened = <T extends KeyValueStore>(store: T): T => {
     stores.push(store)
     return store
   }
+  const onDisk = (path = dir.path) =>
+    opened(new LmdbKeyValueStore({ dir: path, name: 'the store', clock: hostClock }))
+  const inRedis = (options: RedisConnectionOptions, keyPrefix = 'svc:') =>
+    opened(new RedisKeyValueStore({ ...options, keyPrefix, clock: hostClock }))
+  const disk = onDisk()
 
   before(async () => {
     ;[redis, cluster] = await Promise.all([startRedis(), startRedisCluster()])
   })
 
   after(async () => {
-    for (const store of stores) store.close()
-    await disk.close()
+    await Promise.all(stores.map((store) => store.close?.()))
     dir[Symbol.dispose]()
     await Promise.all([redis[Symbol.asyncDispose](), cluster[Symbol.asyncDispose]()])
   })
 
-  suite('of one process', (given) => new MemoryMap(given, clock))
-  suite('on disk', (given) => new LmdbMap(disk, randomUUID(), given, clock))
-  suite('in Redis', (given) =>
-    open(new RedisSharedStore({ url: redis.url }, 'svc:')).map(randomUUID(), given))
+  suite('of one process', (given) => memoryMap(given, hostClock))
+  suite('on disk', (given) => mapIn(disk, randomUUID(), given))
+  suite('in Redis', (given) => mapIn(inRedis({ url: redis.url }), randomUUID(), given))
   suite('in a cluster of Redis', (given) =>
-    open(new RedisSharedStore({ url: String(cluster.nodes[0]?.url), cluster: true }, 'svc:')).map(
-      randomUUID(),
-      given,
-    ))
+    mapIn(inRedis({ url: String(cluster.nodes[0]?.url), cluster: true }), randomUUID(), given))
 
   it('on disk is the same for all processes of a host, as are its secrets', async () => {
-    const [one, other] = [1, 2].map(() => new LmdbSharedStore(`${dir.path}/shared`, clock))
+    const [one, other] = [onDisk(`${dir.path}/shared`), onDisk(`${dir.path}/shared`)]
     const name = 'x'.repeat(5_000)
-    await one?.map('m', bounds).set(name, [[name, '1']])
-    expect(await other?.map('m', bounds).get(name, [name])).to.deep.equal(['1'])
-    const secret = await one?.secret('s')
+    await mapIn(one, 'm', bounds).set(name, [[name, '1']])
+    expect(await mapIn(other, 'm', bounds).get(name, [name])).to.deep.equal(['1'])
+    const secret = await secretIn(one, 's')
     expect(secret).to.have.length.of.at.least(32)
-    expect(await other?.secret('s')).to.equal(secret)
-    expect(await one?.secret('t')).not.to.equal(secret)
-    await Promise.all([one?.close(), other?.close()])
+    expect(await secretIn(other, 's')).to.equal(secret)
+    expect(await secretIn(one, 't')).not.to.equal(secret)
   })
 
   it('on disk removes what has ended of groups that are not written any more', async () => {
-    let now = 1_000
-    const map = new LmdbMap(
-      disk,
-      randomUUID(),
-      { ttlMs: 10, maxEntries: 3 },
-      { now: () => now, monotonic: () => now },
-    )
+    const clock = new HostClock()
+    const store = opened(new LmdbKeyValueStore({ dir: `${dir.path}/ended`, name: 'the store', clock }))
+    const map = mapIn(store, 'm', { ttlMs: 10, maxEntries: 3 })
     const groups = Array.from({ length: 20 }, (_, i) => `g${i}`)
     for (const group of groups) await map.set(group, [['a', '1']])
-    now += 11
+    clock.passed += 11
     for (const _ of groups) for (let i = 0; i < 2; i++) await map.set('h', [['a', '2']])
-    now -= 11
+    clock.passed -= 11
     const kept = await Promise.all(groups.map((group) => map.get(group, ['a'])))
     expect(kept.flat().filter((value) => value !== undefined)).to.deep.equal([])
   })
 
   it('in Redis leaves no keys behind when its time is over', async () => {
     const prefix = `${randomUUID()}:`
-    const map = open(new RedisSharedStore({ url: redis.url }, prefix)).map('m', { ttlMs: 20, maxEntries: 3 })
+    const map = mapIn(inRedis({ url: redis.url }, prefix), 'm', { ttlMs: 20, maxEntries: 3 })
     await map.set('g', [['a', '1']])
     await until(async () => ((await redis.send('KEYS', `${prefix}*`)) as string[]).length === 0)
   })
 
   it('in Redis that cannot be reached rejects with the reason', async () => {
-    const store = open(new RedisSharedStore({ url: 'redis://127.0.0.1:1', connectTimeoutMs: 200 }, 'svc:'))
-    const error = await store.map('m', bounds).get('g', ['a']).catch(String)
+    const store = inRedis({ url: 'redis://127.0.0.1:1', connectTimeoutMs: 200 })
+    const error = await mapIn(store, 'm', bounds).get('g', ['a']).catch(String)
     expect(error).to.match(/Redis is not connected: .*ECONNREFUSED/)
   })
 })

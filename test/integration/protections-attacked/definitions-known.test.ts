@@ -1,9 +1,9 @@
 // Attacks on what gateways know of definitions: pins, what callers were served, reviews, and the lock file.
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type MapBounds, type ReceivedDefinition, type Stage, services } from '@svc/core'
-import { RedisSharedStore } from '@svc/core/redis'
-import { MemoryMap } from '@svc/core/store'
+import { hostClock, type ReceivedDefinition, type Stage, services } from '@svc/core'
+import { RedisKeyValueStore } from '@svc/core/redis'
+import { MemoryKeyValueStore } from '@svc/core/store'
 import { readLockFile } from '@svc/plugin-protections'
 import { expect } from 'chai'
 import { DefinitionsRig, reasonsFor, shownTo, tool } from '../../plugins/protections/definitions-rig.js'
@@ -22,8 +22,8 @@ describe('what is known of definitions, under attack', function () {
 
   it('is not forgotten while a server sends others so many lists that the store drops some', async () => {
     await using rig = new DefinitionsRig()
-    const map = (_name: string, bounds: MapBounds) => new MemoryMap(bounds, rig.clock)
-    rig.bind(services.sharedStore, async () => ({ map, secret: async () => '', close: () => undefined }))
+    const store = new MemoryKeyValueStore({ clock: rig.clock })
+    rig.bind(services.sharedStore, async () => store)
     const stage = await rig.open({ trust: 'first_use' })
     const names = Array.from({ length: 11 }, (_, i) => tool(`t${i}`))
     await shownTo(stage, 'ada', [tool('a'), ...names])
@@ -45,7 +45,10 @@ describe('what is known of definitions, under attack', function () {
   it('is complete if two gateways send one caller lists at the same time', async () => {
     await using redis = await startRedis()
     await using rig = new DefinitionsRig()
-    rig.bind(services.sharedStore, async () => new RedisSharedStore({ url: redis.url }, 'svc:'))
+    rig.bind(
+      services.sharedStore,
+      async () => new RedisKeyValueStore({ url: redis.url, keyPrefix: 'svc:', clock: hostClock }),
+    )
     const gateways = [await rig.open({ trust: 'first_use' }), await rig.open({ trust: 'first_use' })] as const
     const names = Array.from({ length: 20 }, (_, i) => `t${i}`)
     for (const stage of gateways)
@@ -103,7 +106,10 @@ describe('what is known of definitions, under attack', function () {
     await using redis = await startRedis()
     await redis.kill('SIGKILL')
     await using rig = new DefinitionsRig()
-    rig.bind(services.sharedStore, async () => new RedisSharedStore({ url: redis.url }, 'svc:'))
+    rig.bind(
+      services.sharedStore,
+      async () => new RedisKeyValueStore({ url: redis.url, keyPrefix: 'svc:', clock: hostClock }),
+    )
     const stage = await rig.open({ trust: 'first_use' })
     const codes = () =>
       Promise.all(

@@ -1,7 +1,8 @@
 // A section as an author would write it, for the conformance suite.
 import { bind, tokens } from '@svc/core'
+import { MemoryKeyValueStore } from '@svc/core/store'
 import { usedMandateStore } from '@svc/plugin-ap2'
-import { dedupeSchema, dedupeStore, MemoryDedupeStore } from '@svc/plugin-dedupe'
+import { dedupeSchema, dedupeStore } from '@svc/plugin-dedupe'
 import type { ConformanceOptions } from 'svc-sdk/testing'
 
 export const options: ConformanceOptions = {
@@ -11,7 +12,7 @@ export const options: ConformanceOptions = {
     tools: { allow: ['shop/*'], bind: { 'shop/buy': { total: '/total', currency: { is: 'USD' } } } },
   },
   configure({ container }) {
-    bind(container, tokens.DedupeStore, { useValue: new MemoryDedupeStore() })
+    bind(container, tokens.DedupeStore, { useValue: new MemoryKeyValueStore() })
     bind(container, usedMandateStore, {
       useValue: (context) => dedupeStore(dedupeSchema.parse({}), context),
     })

@@ -1,18 +1,29 @@
-import { bind, type DedupeClaim, mandates, type Outcome, policyTokens, tokens, verdict } from '@svc/core'
+import { bind, mandates, type Outcome, policyTokens, verdict } from '@svc/core'
 import { Pipeline } from '@svc/core/pipeline'
+import {
+  ClaimStore,
+  claimStore,
+  type DedupeClaim,
+  type DedupeClaimResult,
+  type Loss,
+  MemoryKeyValueStore,
+} from '@svc/core/store'
 import { ap2Plugin } from '@svc/plugin-ap2'
-import { MemoryDedupeStore } from '@svc/plugin-dedupe'
 import { expect } from 'chai'
 import { createStage, fakeContext } from 'svc-sdk/testing'
 import { controlOf, makeCall } from '../../support/call.js'
 import { args, issue, section } from './rig.js'
 
-class FailingStore extends MemoryDedupeStore {
+class FailingStore extends ClaimStore {
   fails: 'claim' | 'markSent' | undefined
   readonly released: string[] = []
 
-  override claim(claim: DedupeClaim) {
-    return this.fails === 'claim' ? Promise.reject(new Error('down')) : super.claim(claim)
+  loss: Loss | undefined
+
+  override async claim(claim: DedupeClaim): Promise<DedupeClaimResult> {
+    if (this.fails === 'claim') throw new Error('down')
+    const result = await super.claim(claim)
+    return result.state === 'claimed' && this.loss !== undefined ? { ...result, loss: this.loss } : result
   }
   override markSent(claim: DedupeClaim) {
     return this.fails === 'markSent' ? Promise.reject(new Error('down')) : super.markSent(claim)
@@ -28,14 +39,14 @@ describe('the store of used mandates', () => {
   let bundle: string
 
   beforeEach(async () => {
-    store = new FailingStore()
+    store = new FailingStore(new MemoryKeyValueStore())
     bundle = JSON.stringify(await issue('chain'))
   })
 
   async function run(over: object, idempotencyKey: string | null = 'order-1') {
     const context = fakeContext('/')
     bind(context.container, policyTokens.claimsKeys, { useValue: true })
-    bind(context.container, tokens.DedupeStore, { useValue: store })
+    bind(context.container, claimStore, { useValue: store })
     const stage = createStage(ap2Plugin, { ...section, ...over }, context)
     const whole = new Pipeline([{ name: 'ap2', stage }], async (call): Promise<Outcome> => {
       call.set(verdict, { mode: 'enforce', effectOf: () => 'deny' })
@@ -70,6 +81,13 @@ describe('the store of used mandates', () => {
       expect((await run({ mode: 'observe' })).outcome).to.include({ kind: 'completed' })
     })
   }
+
+  it('refuses mandates that are older than a loss of its content, whatever has passed since, and takes newer ones', async () => {
+    store.loss = { at: Date.UTC(2100, 0), ageMs: 31 * 86_400_000 }
+    expect((await run({})).outcome).to.include({ kind: 'denied', code: 'STORE_UNAVAILABLE' })
+    store.loss = { at: 0, ageMs: 1000 }
+    expect((await run({}, 'order-2')).outcome).to.include({ kind: 'completed' })
+  })
 
   it('keeps a use until the mandate has expired', async () => {
     const { call } = await run({})

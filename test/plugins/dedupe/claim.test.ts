@@ -1,4 +1,4 @@
-import type { DedupeClaim } from '@svc/core'
+import type { DedupeClaim } from '@svc/core/store'
 import { expect } from 'chai'
 import type { CallOverrides } from '../../support/call.js'
 import { controlOf } from '../../support/call.js'
@@ -17,7 +17,9 @@ describe('an idempotency key', () => {
     const running = await rig.pipeline(section)
     rig.store.asked.length = 0
     await running.run(controlOf(keyed(over)))
-    return rig.store.asked[0]![1]
+    const [, claim] = rig.store.asked[0]!
+    const [, sent] = rig.store.asked.find(([name]) => name === 'markSent') ?? [undefined, claim]
+    return { ...claim, ttlMs: sent.ttlMs }
   }
 
   it('has a fixed length and does not reveal its parts', async () => {

@@ -1,49 +1,62 @@
 // The dedupe stage in a pipeline of its own, on a store that records its operations.
 import {
   type Call,
+  type Commit,
   type Completed,
-  type DedupeClaim,
-  type DedupeStore,
   type Outcome,
+  type Space,
   tokens,
+  type Write,
 } from '@svc/core'
 import { Pipeline } from '@svc/core/pipeline'
-import { dedupePlugin, MemoryDedupeStore } from '@svc/plugin-dedupe'
+import { ClaimStore, type DedupeClaim, MemoryKeyValueStore } from '@svc/core/store'
+import { dedupePlugin } from '@svc/plugin-dedupe'
 import { type CallOverrides, controlOf, makeCall } from '../../support/call.js'
 import { StageRig, served } from '../../support/stage-rig.js'
 
-/** Records its operations, and can do what a test wants in place of one. */
-class SpyStore extends MemoryDedupeStore {
-  readonly asked: [keyof DedupeStore, DedupeClaim, ...unknown[]][] = []
-  readonly instead: Partial<Record<keyof DedupeStore, () => Promise<never> | Promise<boolean>>> = {}
+type Operation = 'claim' | 'markSent' | 'renew' | 'release' | 'complete' | 'markUnknown'
 
-  override claim(claim: DedupeClaim) {
-    return this.#recorded('claim', claim) ?? super.claim(claim)
-  }
-  override markSent(claim: DedupeClaim) {
-    return this.#recorded('markSent', claim) ?? super.markSent(claim)
-  }
-  override renew(claim: DedupeClaim) {
-    return this.#recorded('renew', claim) ?? super.renew(claim)
-  }
-  override release(claim: DedupeClaim) {
-    return this.#recorded('release', claim) ?? super.release(claim)
-  }
-  override complete(claim: DedupeClaim, response: Uint8Array | null) {
-    return this.#recorded('complete', claim) ?? super.complete(claim, response)
-  }
-  override markUnknown(claim: DedupeClaim) {
-    return this.#recorded('markUnknown', claim) ?? super.markUnknown(claim)
+/** Records the operations on claims, and can do what a test wants in place of one. */
+class SpyStore extends MemoryKeyValueStore {
+  readonly asked: [Operation, DedupeClaim][] = []
+  readonly instead: Partial<Record<Operation, () => Promise<never> | Promise<false>>> = {}
+
+  override async commit(space: Space, writes: readonly Write[]): Promise<Commit> {
+    const name = operationOf(writes[0]!)
+    this.asked.push([name, claimIn(writes[0]!)])
+    if ((await this.instead[name]?.()) !== false) return super.commit(space, writes)
+    return { now: this.now(), revision: '', isDone: false, entries: [undefined] }
   }
 
   get names(): string[] {
     return this.asked.map(([name]) => name)
   }
 
-  #recorded(name: keyof DedupeStore, claim: DedupeClaim): Promise<never> | undefined {
-    this.asked.push([name, claim])
-    return this.instead[name]?.() as Promise<never> | undefined
+  async complete(claim: DedupeClaim, response: Uint8Array): Promise<void> {
+    await new ClaimStore(this).complete(claim, response)
   }
+}
+
+const DAY = 86_400_000
+
+function operationOf({ version, expect }: Write): Operation {
+  const [phase = ''] = version.split(':')
+  if (expect === version) return 'renew'
+  const operations: Record<string, Operation> = {
+    claimed: 'claim',
+    sent: 'markSent',
+    free: 'release',
+    completed: 'complete',
+    unknown: 'markUnknown',
+  }
+  return operations[phase]!
+}
+
+function claimIn({ key, value = '', owner = '', ttlMs = 0 }: Write): DedupeClaim {
+  const [fingerprint = '', leaseMs] = value.split(' ')
+  // The mark that a call is sent lasts for both times.
+  const leftMs = ttlMs - Number(leaseMs)
+  return { key, fingerprint, owner, leaseMs: Number(leaseMs), ttlMs: leftMs > 0 ? leftMs : DAY }
 }
 
 export class DedupeRig extends StageRig {

@@ -1,9 +1,9 @@
 import { type Call, denied, type Finding, type Outcome, policyTokens, services, verdict } from '@svc/core'
-import { enforcementPlugin, MemoryEscalationStore } from '@svc/plugin-enforcement'
+import { enforcementPlugin } from '@svc/plugin-enforcement'
 import { expect } from 'chai'
 import { makeCall } from '../../support/call.js'
 import { explain as explainStage, StageRig, send, served } from '../../support/stage-rig.js'
-import { risky, rule, startRig } from './escalation/rig.js'
+import { risky, rule, startRig, TestStore } from './escalation/rig.js'
 
 function callWith(...findings: Finding[]): Call {
   return makeCall({ findings })
@@ -196,7 +196,7 @@ describe('enforcement', () => {
 
   it('is not ready and refuses calls that escalate while its store fails', async () => {
     const down = new Error('down')
-    const store = Object.assign(new MemoryEscalationStore(), { latest: () => Promise.reject(down) })
+    const store = Object.assign(new TestStore(), { get: () => Promise.reject(down) })
     await using rig = await startRig({ store })
     expect(rig.stage.ready?.()).to.equal(undefined)
     const [call] = await Promise.allSettled([rig.call()])

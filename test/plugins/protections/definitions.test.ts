@@ -1,8 +1,8 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type ReceivedDefinition, servedDefinition, services } from '@svc/core'
+import { hostClock, type ReceivedDefinition, servedDefinition, services } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
-import { RedisSharedStore } from '@svc/core/redis'
+import { RedisKeyValueStore } from '@svc/core/redis'
 import { protectionsPlugin } from '@svc/plugin-protections'
 import { expect } from 'chai'
 import { makeCall } from '../../support/call.js'
@@ -91,7 +91,10 @@ describe('the protection of definitions', () => {
     const redis = await startRedis()
     try {
       await using rig = new DefinitionsRig()
-      rig.bind(services.sharedStore, async () => new RedisSharedStore({ url: redis.url }, 'svc:'))
+      rig.bind(
+        services.sharedStore,
+        async () => new RedisKeyValueStore({ url: redis.url, keyPrefix: 'svc:', clock: hostClock }),
+      )
       const one = await rig.open({ trust: 'first_use' })
       const other = await rig.open({ trust: 'first_use' })
       // Both see their first definition at the same time: one of them is pinned.

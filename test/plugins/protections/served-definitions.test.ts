@@ -1,5 +1,4 @@
-import type { MapBounds, SharedMap } from '@svc/core'
-import { MemoryMap } from '@svc/core/store'
+import { type MapBounds, memoryMap, type SharedMap } from '@svc/core/store'
 import { ServedDefinitions } from '@svc/plugin-protections/internal/definitions/served'
 import { expect } from 'chai'
 
@@ -20,7 +19,7 @@ class Store {
   }
 
   #map(name: string, bounds: MapBounds): SharedMap {
-    const map = this.#maps.get(name) ?? new MemoryMap(bounds, this.clock)
+    const map = this.#maps.get(name) ?? memoryMap(bounds, this.clock)
     this.#maps.set(name, map)
     const get: SharedMap['get'] = async (group, names) => {
       if (name === 'served-pages') this.reads += names.length

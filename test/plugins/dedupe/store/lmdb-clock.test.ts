@@ -1,7 +1,6 @@
 // The wall clock of the host jumps; keys must end as if it had not.
-import type { DedupeClaim } from '@svc/core'
-import { MemoryDedupeStore } from '@svc/plugin-dedupe'
-import { LmdbDedupeStore } from '@svc/plugin-dedupe/lmdb'
+import { LmdbKeyValueStore } from '@svc/core/lmdb'
+import { ClaimStore, type DedupeClaim, MemoryKeyValueStore } from '@svc/core/store'
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { propertyRuns } from '../../../support/property-runs.js'
@@ -47,13 +46,10 @@ describe('idempotency keys in LMDB and a wall clock that jumps', () => {
         using dir = new TemporaryDir()
         let passed = 0
         let wrongBy = 0
-        const open = () =>
-          new LmdbDedupeStore({
-            dir: dir.path,
-            now: () => NOON + passed + wrongBy,
-            monotonic: () => 1_000 + passed,
-          })
-        const model = new MemoryDedupeStore({ now: () => NOON + passed })
+        const clock = { now: () => NOON + passed + wrongBy, monotonic: () => 1_000 + passed }
+        const open = () => new ClaimStore(new LmdbKeyValueStore({ dir: dir.path, name: 'the store', clock }))
+        const right = { now: () => NOON + passed, monotonic: () => 1_000 + passed }
+        const model = new ClaimStore(new MemoryKeyValueStore({ clock: right }))
         let store = open()
         for (const one of steps) {
           if (one.kind === 'pass') passed += one.ms
@@ -63,7 +59,7 @@ describe('idempotency keys in LMDB and a wall clock that jumps', () => {
             store = open()
           } else {
             const full: DedupeClaim = { fingerprint: 'f', leaseMs: LEASE, ttlMs: TTL, ...one.claim }
-            const act = async (of: Pick<LmdbDedupeStore, typeof one.kind>) =>
+            const act = async (of: Pick<ClaimStore, typeof one.kind>) =>
               one.kind === 'complete' ? of.complete(full, null) : of[one.kind](full)
             expect(await act(store), one.kind).to.deep.equal(await act(model))
           }

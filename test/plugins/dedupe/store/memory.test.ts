@@ -1,29 +1,30 @@
-import { MemoryDedupeStore } from '@svc/plugin-dedupe'
+import { ClaimStore, MemoryKeyValueStore } from '@svc/core/store'
 import { expect } from 'chai'
+import { HostClock } from '../../../core/store/key-value/deployments.js'
 import { claimOf, dedupeStoreSuite } from './suite.js'
 
 dedupeStoreSuite('memory', async () => {
-  let now = 1_000_000
+  const clock = new HostClock()
   return {
-    store: new MemoryDedupeStore({ now: () => now }),
+    store: new ClaimStore(new MemoryKeyValueStore({ clock })),
     advance: async (ms) => {
-      now += ms
+      clock.passed += ms
     },
     close: async () => undefined,
   }
 })
 
-describe('memory dedupe store', () => {
-  it('refuses new keys when it is full, and accepts them when old ones have expired', async () => {
-    let now = 1_000_000
-    const store = new MemoryDedupeStore({ now: () => now, maxKeys: 2 })
+describe('claims in memory', () => {
+  it('are refused when it is full, and accepted when old ones have expired', async () => {
+    const clock = new HostClock()
+    const store = new ClaimStore(new MemoryKeyValueStore({ clock, maxLength: 300 }))
     const first = claimOf({ key: 'a' })
     await store.claim(first)
     await store.claim(claimOf({ key: 'b' }))
-    const [full] = await Promise.allSettled([store.claim(claimOf({ key: 'c' }))])
-    expect(full?.status).to.equal('rejected')
-    expect(await store.claim(first)).to.deep.equal({ state: 'claimed' })
-    now += first.leaseMs
-    expect(await store.claim(claimOf({ key: 'c' }))).to.deep.equal({ state: 'claimed' })
+    const more = ['c', 'd', 'e', 'f'].map((key) => store.claim(claimOf({ key })))
+    const refused = (await Promise.allSettled(more)).filter(({ status }) => status === 'rejected')
+    expect(refused).to.not.deep.equal([])
+    clock.passed += first.leaseMs
+    expect(await store.claim(claimOf({ key: 'g' }))).to.deep.equal({ state: 'claimed' })
   })
 })

@@ -1,12 +1,18 @@
-import { RedisDedupeStore } from '@svc/plugin-dedupe/redis'
+import { hostClock } from '@svc/core'
+import { type RedisKeyValueOptions, RedisKeyValueStore } from '@svc/core/redis'
+import { ClaimStore } from '@svc/core/store'
 import { expect } from 'chai'
+import { advanceRedis } from '../../../core/store/key-value/deployments.js'
 import { type RedisServer, startRedis, until } from '../../../support/redis.js'
 import { rejectionOf } from '../../../support/rejection.js'
-import { advanceRedis } from './redis-time.js'
-import { claimOf, dedupeStoreSuite } from './suite.js'
+import { claimOf, dedupeStoreSuite, spaceNameOf } from './suite.js'
 
 const { signal } = new AbortController()
-const NAMESPACE = 'svc:dedupe'
+const NAMESPACE = 'svc:dedupe:'
+
+const claimsIn = (
+  options: Pick<RedisKeyValueOptions, 'url' | 'waitReplicas' | 'waitMs' | 'socketTimeoutMs'>,
+) => new ClaimStore(new RedisKeyValueStore({ keyPrefix: NAMESPACE, clock: hostClock, ...options }))
 
 describe('redis', () => {
   let server: RedisServer
@@ -21,7 +27,7 @@ describe('redis', () => {
     'redis',
     async () => {
       await server.send('FLUSHALL')
-      const store = new RedisDedupeStore({ url: server.url, namespace: NAMESPACE })
+      const store = claimsIn({ url: server.url })
       await store.connect(signal)
       return { store, advance: (ms) => advanceRedis(server, NAMESPACE, ms), close: () => store.close() }
     },
@@ -29,17 +35,17 @@ describe('redis', () => {
   )
 
   describe('redis dedupe store', () => {
-    let store: RedisDedupeStore
+    let store: ClaimStore
 
     beforeEach(async () => {
       await server.send('FLUSHALL')
-      store = new RedisDedupeStore({ url: server.url, namespace: NAMESPACE })
+      store = claimsIn({ url: server.url })
       await store.connect(signal)
     })
 
     afterEach(() => store.close())
 
-    const at = (key: string) => `${NAMESPACE}:{${key}}`
+    const at = (key: string) => `${NAMESPACE}{${spaceNameOf(key)}}:${key}`
 
     it('lets every key expire, in every phase', async () => {
       const claim = claimOf({ key: 'k', leaseMs: 10_000, ttlMs: 100_000 })
@@ -52,38 +58,66 @@ describe('redis', () => {
       expect(await left()).to.be.within(100_001, 110_000)
       await store.complete(claim, Buffer.from('x'))
       expect(await left()).to.be.within(90_000, 100_000)
-      expect(await server.send('KEYS', '*')).to.deep.equal([at('k')])
+      const keys = (await server.send('KEYS', '*')) as string[]
+      expect(keys.filter((key) => !key.endsWith('#space'))).to.deep.equal([at('k')])
     })
 
     it('treats a lease as lapsed that is too long after its clock was set back', async () => {
       const claim = claimOf({ key: 'k' })
       await store.claim(claim)
       await store.markSent(claim)
-      await server.send('HINCRBY', at('k'), 'l', 86_400_000)
+      const written = String(await server.send('GET', at('k')))
+      const later = written.replace(/^\d+/, (instant) => String(Number(instant) + 86_400_000))
+      await server.send('SET', at('k'), later, 'KEEPTTL')
       expect((await store.claim(claimOf({ key: 'k' }))).state).to.equal('unknown')
     })
 
     for (const [what, command, ...args] of [
-      ['another type', 'SET', at('k'), 'x'],
       ['a list', 'RPUSH', at('k'), 'x'],
-      ['another hash', 'HSET', at('k'), 'a', 'x'],
-      ['an unknown phase', 'HSET', at('k'), 'p', 'done', 'f', 'f', 'o', 'o', 'l', '1', 'd', '1'],
-      ['no time', 'HSET', at('k'), 'p', 'sent', 'f', 'f', 'o', 'o', 'l', 'x', 'd', '1'],
+      ['no entry', 'SET', at('k'), 'x'],
+      ['no version', 'SET', at('k'), '1 '],
+      ['an unknown phase', 'SET', at('k'), '1 done:o o f 1'],
+      ['no claim', 'SET', at('k'), '1 sent:o o f'],
     ] as const) {
       it(`rejects if it finds ${what}, and serves other keys`, async () => {
         await server.send(command, ...args)
-        const claim = claimOf({ key: 'k' })
-        for (const act of ['claim', 'markSent', 'renew', 'release', 'markUnknown'] as const) {
-          expect((await rejectionOf(store[act](claim))).message, act).to.match(/^Redis: (WRONGTYPE|ERR) /)
-        }
+        expect((await rejectionOf(store.claim(claimOf({ key: 'k' })))).message).to.match(
+          /^Redis: (WRONGTYPE|ERR) |^a stored claim cannot be read$/,
+        )
         expect((await store.claim(claimOf())).state).to.equal('claimed')
       })
     }
 
+    it('notices that the server has lost its keys, and so does a gateway that comes later', async () => {
+      await store.claim(claimOf({ key: 'k' }))
+      await server.send('FLUSHALL')
+      const again = await store.claim(claimOf({ key: 'k' }))
+      expect(again).to.have.nested.property('loss.ageMs').that.is.within(0, 5_000)
+      const other = claimsIn({ url: server.url })
+      await other.connect(signal)
+      expect(await other.claim(claimOf({ key: 'k', owner: 'other' }))).to.deep.equal({ state: 'in_flight' })
+      await store.release(claimOf({ key: 'k' }))
+      await server.send('DEL', at('k'))
+      expect(await other.claim(claimOf({ key: 'k' }))).to.have.property('loss')
+      await other.close()
+    })
+
+    it('notices a loss that another gateway has met first', async () => {
+      await store.claim(claimOf({ key: 'k' }))
+      await server.send('FLUSHALL')
+      const fresh = claimsIn({ url: server.url })
+      await fresh.connect(signal)
+      expect(await fresh.claim(claimOf({ key: 'k', owner: 'fresh' }))).to.deep.equal({ state: 'claimed' })
+      await store.release(claimOf({ key: 'k' }))
+      await fresh.release(claimOf({ key: 'k', owner: 'fresh' }))
+      expect(await fresh.claim(claimOf({ key: 'k' }))).to.have.property('loss')
+      await fresh.close()
+    })
+
     it('reports an error of the server without its arguments', async () => {
       await server.send('ACL', 'SETUSER', 'clerk', 'on', '>s3cret', '~*', '+@all', '-evalsha', '-eval')
       const url = server.url.replace('//', '//clerk:s3cret@')
-      const clerk = new RedisDedupeStore({ url, namespace: NAMESPACE, waitReplicas: 1 })
+      const clerk = claimsIn({ url, waitReplicas: 1 })
       await clerk.connect(signal)
       const claim = claimOf({ fingerprint: 'a fingerprint' })
       for (const act of [
@@ -99,23 +133,12 @@ describe('redis', () => {
     })
 
     it('needs only the documented rights', async () => {
-      const commands = [
-        'evalsha',
-        'eval',
-        'time',
-        'exists',
-        'hmget',
-        'hget',
-        'hset',
-        'del',
-        'pexpire',
-        'info',
-        'wait',
-      ]
+      const commands = ['evalsha', 'eval', 'time', 'get', 'set', 'del', 'hmget', 'hset', 'hincrby', 'pttl']
+      commands.push('zrem', 'info', 'wait')
       const rights = commands.map((command) => `+${command}`)
-      await server.send('ACL', 'SETUSER', 'least', 'on', '>s3cret', `~${NAMESPACE}:*`, ...rights)
+      await server.send('ACL', 'SETUSER', 'least', 'on', '>s3cret', `~${NAMESPACE}*`, ...rights)
       const url = server.url.replace('//', '//least:s3cret@')
-      const least = new RedisDedupeStore({ url, namespace: NAMESPACE })
+      const least = claimsIn({ url })
       await least.connect(signal)
       const claim = claimOf()
       await least.claim(claim)
@@ -150,7 +173,7 @@ describe('redis with replicas', () => {
   const UNLIMITED = { waitMs: 600_000, socketTimeoutMs: 1_200_000 }
 
   const waiting = (times: { waitMs: number; socketTimeoutMs?: number }) =>
-    new RedisDedupeStore({ url: primary.url, namespace: NAMESPACE, waitReplicas: 1, ...times })
+    claimsIn({ url: primary.url, waitReplicas: 1, ...times })
 
   it('marks a call when its replicas have the mark, and rejects when they have not', async () => {
     const store = waiting(UNLIMITED)
@@ -160,7 +183,8 @@ describe('redis with replicas', () => {
     // Also by a script that the server does not know yet.
     await primary.send('SCRIPT', 'FLUSH')
     expect(await store.markSent(first)).to.equal(true)
-    expect(await replica.send('HGET', `${NAMESPACE}:{first}`, 'p')).to.equal('sent')
+    const at = `${NAMESPACE}{${spaceNameOf('first')}}:first`
+    expect(await replica.send('GET', at)).to.match(/^\d+ sent:/)
     expect(await store.markSent(claimOf({ key: 'first' }))).to.equal(false)
     await replica.kill('SIGSTOP')
     const second = claimOf({ key: 'second' })
@@ -183,7 +207,7 @@ describe('redis with replicas', () => {
     expect(await before.markSent(claim)).to.equal(true)
     await primary.kill('SIGKILL')
     await replica.send('REPLICAOF', 'NO', 'ONE')
-    const after = new RedisDedupeStore({ url: replica.url, namespace: NAMESPACE })
+    const after = claimsIn({ url: replica.url })
     await after.connect(signal)
     expect((await after.claim(claimOf())).state).to.equal('in_flight')
     await before.close()
@@ -193,12 +217,12 @@ describe('redis with replicas', () => {
   it('sends no call whose claim was forgotten in a fail-over', async () => {
     // What the primary writes from here on never reaches it.
     await replica.send('REPLICAOF', 'NO', 'ONE')
-    const before = new RedisDedupeStore({ url: primary.url, namespace: NAMESPACE })
+    const before = claimsIn({ url: primary.url })
     await before.connect(signal)
     const claim = claimOf()
     await before.claim(claim)
     await primary.kill('SIGKILL')
-    const after = new RedisDedupeStore({ url: replica.url, namespace: NAMESPACE })
+    const after = claimsIn({ url: replica.url })
     await after.connect(signal)
     expect(await after.markSent(claim)).to.equal(false)
     expect((await after.claim(claimOf())).state).to.equal('claimed')

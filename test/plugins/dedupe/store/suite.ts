@@ -1,5 +1,5 @@
-// What every dedupe store must do, whatever it keeps its keys in.
-import type { DedupeClaim, DedupeClaimResult, DedupeStore } from '@svc/core'
+// What claims must do, whatever store they are kept in.
+import type { ClaimStore, DedupeClaim, DedupeClaimResult } from '@svc/core/store'
 import { expect } from 'chai'
 import fc from 'fast-check'
 
@@ -7,7 +7,7 @@ const LEASE = 10_000
 const TTL = 100_000
 
 export interface OpenStore {
-  readonly store: DedupeStore
+  readonly store: ClaimStore
   /** Lets milliseconds go by, for the store. */
   advance(ms: number): Promise<void>
   close(): Promise<void>
@@ -31,7 +31,7 @@ export function claimOf(over: Partial<DedupeClaim> = {}): DedupeClaim {
 export function dedupeStoreSuite(name: string, open: () => Promise<OpenStore>, runs = 100): void {
   describe(`dedupe store ${name}`, () => {
     let opened: OpenStore
-    let store: DedupeStore
+    let store: ClaimStore
 
     beforeEach(async () => {
       opened = await open()
@@ -103,9 +103,9 @@ export function dedupeStoreSuite(name: string, open: () => Promise<OpenStore>, r
 
     it('distinguishes an empty response from one that was not stored', async () => {
       await store.complete(await sentBy(), Buffer.alloc(0))
-      await store.complete(await sentBy({ key: 'not kept' }), null)
+      await store.complete(await sentBy({ key: 'not-kept' }), null)
       expect(responseOf(await store.claim(claimOf()))).to.have.lengthOf(0)
-      expect(responseOf(await store.claim(claimOf({ key: 'not kept' })))).to.equal(null)
+      expect(responseOf(await store.claim(claimOf({ key: 'not-kept' })))).to.equal(null)
     })
 
     it('stores a response of a megabyte', async () => {
@@ -242,7 +242,7 @@ export function dedupeStoreSuite(name: string, open: () => Promise<OpenStore>, r
 
 type Act = 'claim' | 'send' | 'renew' | 'release' | 'complete' | 'markUnknown'
 
-async function perform(store: DedupeStore, act: Act, claim: DedupeClaim): Promise<unknown> {
+async function perform(store: ClaimStore, act: Act, claim: DedupeClaim): Promise<unknown> {
   switch (act) {
     case 'claim':
       return (await store.claim(claim)).state
@@ -323,4 +323,9 @@ class Model {
 
 function responseOf(standing: DedupeClaimResult): Uint8Array | null | undefined {
   return standing.state === 'completed' ? standing.response : undefined
+}
+
+/** The space of a key: 16 of them, by a sum of its characters. */
+export function spaceNameOf(key: string): string {
+  return `claims-${[...key].reduce((sum, character) => (sum * 31 + character.charCodeAt(0)) % 16, 0)}`
 }

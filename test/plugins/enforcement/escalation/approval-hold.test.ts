@@ -1,9 +1,9 @@
-import { type Call, denied, type EscalationStore, type Outcome } from '@svc/core'
-import { MemoryEscalationStore } from '@svc/plugin-enforcement'
+import { type Call, denied, type KeyValueStore, type Outcome } from '@svc/core'
+import { MemoryKeyValueStore } from '@svc/core/store'
 import { expect } from 'chai'
 import { testPasskey } from '../../../support/authenticator.js'
 import { controlOf } from '../../../support/call.js'
-import { type EscalationRig, idOf, reviewer, startRig, summaryOf, TTL } from './rig.js'
+import { type EscalationRig, idOf, reviewer, startRig, summaryOf, TestStore, TTL } from './rig.js'
 
 const notSent = async (): Promise<Outcome> => denied('RATE_LIMITED', 'too many')
 
@@ -74,11 +74,13 @@ describe('an approval', () => {
   })
 
   it('is not returned by a call that may have used it, if another call used it', async () => {
-    const memory = new MemoryEscalationStore()
+    const memory = new TestStore()
     let isDown = false
-    const replace: EscalationStore['replace'] = (entry) =>
-      isDown ? Promise.reject(new Error('down')) : MemoryEscalationStore.prototype.replace.call(memory, entry)
-    await using shaky = await startRig({ store: Object.assign(memory, { replace }) })
+    const commit: KeyValueStore['commit'] = (space, writes) =>
+      isDown
+        ? Promise.reject(new Error('down'))
+        : MemoryKeyValueStore.prototype.commit.call(memory, space, writes)
+    await using shaky = await startRig({ store: Object.assign(memory, { commit }) })
     const held = idOf(await shaky.call())
     await shaky.service.vote(held, reviewer('ann'), { vote: 'approve' })
     const unsure = shaky.make()
@@ -178,7 +180,7 @@ describe('an approval under another rule', () => {
     ['sends nothing that somebody may veto now', { vetoRoles: ['legal'] }, false],
   ] as const) {
     it(what, async () => {
-      const store = new MemoryEscalationStore()
+      const store = new TestStore()
       await using before = await startRig({ store, policy })
       const id = idOf(await before.call())
       await before.service.vote(id, reviewer('ann'), { vote: 'approve' })

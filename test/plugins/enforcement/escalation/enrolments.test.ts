@@ -1,12 +1,13 @@
 // Passkeys that reviewers register, and others confirm.
+
+import type { Write } from '@svc/core'
 import { type Reviewer, services } from '@svc/core'
 import { canonicalize, sha256Hex } from '@svc/core/json'
-import { MemoryEscalationStore } from '@svc/plugin-enforcement'
 import { expect } from 'chai'
 import { type TestPasskey, testPasskey } from '../../../support/authenticator.js'
 import { rejectionOf } from '../../../support/rejection.js'
 import { TemporaryDir } from '../../../support/temporary-dir.js'
-import { caller, type EscalationRig, idOf, type RigOptions, reviewer, startRig } from './rig.js'
+import { caller, type EscalationRig, idOf, type RigOptions, reviewer, startRig, TestStore } from './rig.js'
 
 const origin = 'http://localhost:9090'
 const ann = reviewer('ann')
@@ -244,12 +245,12 @@ describe('a passkey that a reviewer registers', () => {
   })
 
   it('is found without reading the whole store for each of several votes, or for a proof', async () => {
-    const store = new MemoryEscalationStore()
+    const store = new TestStore()
     let pages = 0
-    const page = store.page.bind(store)
-    store.page = (...given) => {
+    const scan = store.scan.bind(store)
+    store.scan = (...given) => {
       pages++
-      return page(...given)
+      return scan(...given)
     }
     await using rig = await start({ store })
     await vote(rig, ann, annsKey, await enrol(rig, bob, bobsKey))
@@ -267,12 +268,12 @@ describe('a passkey that a reviewer registers', () => {
   })
 
   it('is found beside an escalation that cannot be read', async () => {
-    const store = new MemoryEscalationStore()
+    const store = new TestStore()
     await using rig = await start({ store })
     await vote(rig, ann, annsKey, await enrol(rig, bob, bobsKey))
-    const broken = await store.get(idOf(await rig.call({ args: { n: 2 } })))
+    const broken = await store.entries.get(idOf(await rig.call({ args: { n: 2 } })))
     if (broken === undefined) expect.fail('it is not stored')
-    await store.replace({ ...broken, version: broken.version + 1, body: '{' })
+    await store.entries.replace({ ...broken, version: broken.version + 1, body: '{' }, broken)
     expect(await vote(rig, bob, bobsKey, idOf(await rig.call()))).to.include({ status: 'approved' })
   })
 
@@ -289,8 +290,16 @@ describe('a passkey that a reviewer registers', () => {
   })
 
   it('is registered already if two tabs register it at once', async () => {
-    const store = new MemoryEscalationStore()
-    store.open = async () => 'raced'
+    const store = new TestStore()
+    const commit = store.commit.bind(store)
+    // Each opening meets another one of the same call.
+    store.commit = async (space, writes) => {
+      const [entry, newest] = writes
+      const other = [{ ...newest, value: 'entry/other', version: 'other', expect: undefined }] as Write[]
+      if (entry?.key.startsWith('entry/') && entry.expect === null)
+        await commit(space, [{ ...entry, key: 'entry/other' }, ...other])
+      return commit(space, writes)
+    }
     await using rig = await start({ store })
     expect(await codeOf(enrol(rig, bob, bobsKey)))
       .to.have.property('message')

@@ -1,9 +1,8 @@
 import { isVoteError, type Redactor } from '@svc/core'
 import { canonicalize, sha256Hex } from '@svc/core/json'
-import { MemoryEscalationStore } from '@svc/plugin-enforcement'
 import { expect } from 'chai'
 import { FakeClock } from 'svc-sdk/testing'
-import { type EscalationRig, idOf, reviewer, risky, startRig, summaryOf, TTL } from './rig.js'
+import { type EscalationRig, idOf, reviewer, risky, startRig, summaryOf, TestStore, TTL } from './rig.js'
 
 const long = { amount: 10, note: 'x'.repeat(3000), payee: 'last' }
 const whole = canonicalize(long)
@@ -134,8 +133,8 @@ describe('the input of an escalation', () => {
   })
 
   it('is kept until the decision, whatever decides', async () => {
-    const store = new MemoryEscalationStore()
     const clock = new FakeClock()
+    const store = new TestStore(clock)
     await using shared = await startRig({ store, clock })
     for (const decide of [
       (id: string) => shared.service.vote(id, ann, approving(sha256Hex(whole))),
@@ -146,9 +145,9 @@ describe('the input of an escalation', () => {
       },
     ]) {
       const id = idOf(await shared.call({ args: long }))
-      expect(await store.input(id)).to.equal(whole)
+      expect(await store.entries.input(id)).to.equal(whole)
       await decide(id)
-      expect(await store.input(id)).to.equal(undefined)
+      expect(await store.entries.input(id)).to.equal(undefined)
       clock.advance(2 * TTL)
     }
     await using auto = await startRig({ store, clock, rule: { strategy: 'auto_allow' } })
@@ -156,7 +155,7 @@ describe('the input of an escalation', () => {
     await auto.through(sent, async () => ({ kind: 'failed', code: 'INTERNAL', message: '' }))
     const [newest] = await auto.service.list({ limit: 1 })
     expect(newest).to.include({ decidedBy: 'strategy' })
-    expect(await store.input(newest?.id ?? '')).to.equal(undefined)
+    expect(await store.entries.input(newest?.id ?? '')).to.equal(undefined)
   })
 
   it('stays if the decision could not be recorded', async () => {

@@ -1,8 +1,7 @@
 // In any order of calls, votes and time on two gateways that share a store, no call is sent without an approval of
 // its own, each approval lets one call through, and the log has every step.
 import { type Escalation, type GatewayEvent, isVoteError } from '@svc/core'
-import { MemoryEscalationStore } from '@svc/plugin-enforcement'
-import { RedisEscalationStore } from '@svc/plugin-enforcement/redis'
+import type { RedisKeyValueStore } from '@svc/core/redis'
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { FakeClock } from 'svc-sdk/testing'
@@ -13,9 +12,11 @@ import {
   type EscalationRig,
   MINUTE,
   type RigOptions,
+  redisStore,
   reviewer,
   startRig,
   summaryOf,
+  TestStore,
   TTL,
 } from './rig.js'
 
@@ -124,15 +125,15 @@ const isOpen = (found: Escalation) => found.emergency?.review === 'open'
 async function run(
   rule: NonNullable<RigOptions['rule']>,
   batches: readonly (readonly Action[])[],
-  store: () => NonNullable<RigOptions['store']>,
+  store: (clock: FakeClock) => NonNullable<RigOptions['store']>,
 ): Promise<void> {
   const clock = new FakeClock()
   const events: GatewayEvent[] = []
   const record = (event: GatewayEvent) => {
     events.push(event)
   }
-  await using one = await startRig({ rule, clock, store: store(), record })
-  await using two = await startRig({ rule, clock, store: store(), record })
+  await using one = await startRig({ rule, clock, store: store(clock), record })
+  await using two = await startRig({ rule, clock, store: store(clock), record })
   const rigs = [one, two]
   // What is in one batch happens at once.
   for (const batch of batches) await Promise.all(batch.map((step) => act(rigs, clock, step)))
@@ -175,8 +176,8 @@ describe('votes, calls and time in any order, on two gateways', () => {
   it('let no call through without its approval, and use each approval once: in memory', async () => {
     await fc.assert(
       fc.asyncProperty(rules, batches, async (rule, steps) => {
-        const store = new MemoryEscalationStore()
-        await run(rule, steps, () => store)
+        let store: TestStore | undefined
+        await run(rule, steps, (clock) => (store ??= new TestStore(clock)))
       }),
       { numRuns: 300 },
     )
@@ -195,13 +196,14 @@ describe('votes, calls and time in any order, on two gateways', () => {
       await fc.assert(
         fc.asyncProperty(rules, batches, async (rule, steps) => {
           await server.send('FLUSHALL')
-          const stores: RedisEscalationStore[] = []
-          const { signal } = new AbortController()
-          for (let n = 0; n < 2; n++) stores.push(new RedisEscalationStore({ url: server.url }))
-          await Promise.all(stores.map((store) => store.connect(signal)))
-          const left = [...stores]
+          const stores: RedisKeyValueStore[] = []
+          const opened = (clock: FakeClock) => {
+            const store = redisStore(server.url, clock)
+            stores.push(store)
+            return store
+          }
           try {
-            await run(rule, steps, () => left.pop() ?? expect.fail('two are enough'))
+            await run(rule, steps, opened)
           } finally {
             await Promise.all(stores.map((store) => store.close()))
           }

@@ -5,10 +5,10 @@ import {
   type Call,
   type EscalationRule,
   type EscalationService,
-  type EscalationStore,
   type Finding,
   type GatewayEvent,
   type Identity,
+  type KeyValueStore,
   type Notice,
   type Outcome,
   type PluginContext,
@@ -21,8 +21,10 @@ import {
   tokens,
 } from '@svc/core'
 import { beginDispatch, endDispatch, releaseHolds } from '@svc/core/pipeline'
-import { enforcementPlugin } from '@svc/plugin-enforcement'
-import type { FakeClock } from 'svc-sdk/testing'
+import { RedisKeyValueStore } from '@svc/core/redis'
+import { MemoryKeyValueStore } from '@svc/core/store'
+import { EscalationStore, enforcementPlugin } from '@svc/plugin-enforcement'
+import { FakeClock } from 'svc-sdk/testing'
 import { type CallOverrides, controlOf, makeCall } from '../../../support/call.js'
 import { bindPolicy, type PolicyValues } from '../../../support/check.js'
 import { StageRig, served } from '../../../support/stage-rig.js'
@@ -61,11 +63,29 @@ export function reviewer(name: string, roles: readonly string[] = [], tenant = '
   return { kind: 'user', identity: { tenant, authenticated: true, ...named, roles: ['reviewer', ...roles] } }
 }
 
+/** A store in memory, and what lies in it; rigs that are given it have its clock, unless they have another. */
+export class TestStore extends MemoryKeyValueStore {
+  readonly clock: FakeClock
+  readonly entries: EscalationStore
+
+  constructor(clock = new FakeClock()) {
+    super({ clock })
+    this.clock = clock
+    this.entries = new EscalationStore(this)
+  }
+}
+
+/** A store in Redis whose time is that of the clock, which a test can advance. */
+export function redisStore(url: string, clock: FakeClock): RedisKeyValueStore {
+  const store = new RedisKeyValueStore({ url, keyPrefix: 'svc:escalations:', clock })
+  return Object.assign(store, { now: () => clock.now() })
+}
+
 export interface RigOptions {
   readonly rule?: Partial<EscalationRule>
   readonly section?: object
   readonly policy?: PolicyValues
-  readonly store?: EscalationStore
+  readonly store?: KeyValueStore
   readonly clock?: FakeClock
   readonly context?: Partial<PluginContext>
   /** Called with each event before it counts as recorded. */
@@ -100,7 +120,11 @@ export async function startRig(options: RigOptions = {}): Promise<EscalationRig>
   const events: GatewayEvent[] = []
   const notices: Notice[] = []
   const sent: Call[] = []
-  const rig = new StageRig(options.context, options.clock)
+  const { store } = options
+  const rig = new StageRig(
+    options.context,
+    options.clock ?? (store instanceof TestStore ? store.clock : undefined),
+  )
   bindPolicy(rig.context.container, {
     escalationRule: { ...rule, ...options.rule },
     host: { reviewers: { roles: ['reviewer'], approvalSets: {} } },
@@ -117,7 +141,7 @@ export async function startRig(options: RigOptions = {}): Promise<EscalationRig>
   for (const [token, value] of options.bindings ?? []) rig.bind(token, value)
   if (options.redactor !== undefined) rig.bind(services.redactor, options.redactor)
   rig.bind(tokens.Ids, { traceId: () => hex(16), spanId: () => hex(8) })
-  if (options.store !== undefined) rig.bind(tokens.EscalationStore, options.store)
+  if (store !== undefined) rig.bind(tokens.EscalationStore, store)
   const stage = await rig.start(enforcementPlugin, {
     escalate_on: [risky.reason],
     escalations: options.context?.stateDir === undefined ? { adapter: 'memory' } : {},

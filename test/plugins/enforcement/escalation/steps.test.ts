@@ -1,15 +1,27 @@
 // While nobody decides, reviewers are reminded and a second set is asked, each once, whatever gateways share the store and
 // however their clock is set.
+
+import type { KeyValueStore } from '@svc/core'
 import { isVoteError, type Notice } from '@svc/core'
-import { enforcementPlugin, MemoryEscalationStore } from '@svc/plugin-enforcement'
-import { RedisEscalationStore } from '@svc/plugin-enforcement/redis'
+import type { RedisKeyValueStore } from '@svc/core/redis'
+import { enforcementPlugin } from '@svc/plugin-enforcement'
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { FakeClock } from 'svc-sdk/testing'
 import { checkSection } from '../../../support/check.js'
 import { type RedisServer, startRedis } from '../../../support/redis.js'
 import { rejectionOf } from '../../../support/rejection.js'
-import { idOf, MINUTE, rule as plainRule, type RigOptions, reviewer, startRig, TTL } from './rig.js'
+import {
+  idOf,
+  MINUTE,
+  rule as plainRule,
+  type RigOptions,
+  redisStore,
+  reviewer,
+  startRig,
+  TestStore,
+  TTL,
+} from './rig.js'
 
 const seed = 11
 const steps = { remindAfterMs: 5 * MINUTE, secondSet: { afterMs: 10 * MINUTE, setId: 'managers' } }
@@ -57,11 +69,14 @@ class Expected {
   }
 }
 
-async function run(batches: readonly (readonly Action[])[], store: () => NonNullable<RigOptions['store']>) {
+async function run(
+  batches: readonly (readonly Action[])[],
+  store: (clock: FakeClock) => NonNullable<RigOptions['store']>,
+) {
   const clock = new FakeClock()
   const options = { rule: { ...steps, minApprovals: 9, minRejections: 9 }, policy, clock }
-  await using one = await startRig({ ...options, store: store() })
-  await using two = await startRig({ ...options, store: store() })
+  await using one = await startRig({ ...options, store: store(clock) })
+  await using two = await startRig({ ...options, store: store(clock) })
   const id = idOf(await one.call())
   const expected = new Expected(clock.now())
   let hasVoted = false
@@ -100,8 +115,11 @@ describe('the steps of an escalation that nobody decides', () => {
 
   it('are taken once each by two gateways, whatever their clock does: in memory', async () => {
     const property = fc.asyncProperty(batches, async (given) => {
-      const store = new MemoryEscalationStore()
-      await run(given, () => store)
+      let store: KeyValueStore | undefined
+      await run(given, (clock) => {
+        store ??= Object.assign(new TestStore(clock), { now: () => clock.now() })
+        return store
+      })
     })
     await fc.assert(property, { seed, numRuns: 200 })
   })
@@ -116,14 +134,16 @@ describe('the steps of an escalation that nobody decides', () => {
     after(() => server[Symbol.asyncDispose]())
 
     it('are taken once each by two gateways', async () => {
-      const { signal } = new AbortController()
       const property = fc.asyncProperty(batches, async (given) => {
         await server.send('FLUSHALL')
-        const stores = [0, 1].map(() => new RedisEscalationStore({ url: server.url }))
-        await Promise.all(stores.map((store) => store.connect(signal)))
-        const left = [...stores]
+        const stores: RedisKeyValueStore[] = []
+        const opened = (clock: FakeClock) => {
+          const store = redisStore(server.url, clock)
+          stores.push(store)
+          return store
+        }
         try {
-          await run(given, () => left.pop() ?? expect.fail('two are enough'))
+          await run(given, opened)
         } finally {
           await Promise.all(stores.map((store) => store.close()))
         }

@@ -1,10 +1,19 @@
-import { MemoryEscalationStore } from '@svc/plugin-enforcement'
 import { expect } from 'chai'
 import { type SinonFakeTimers, useFakeTimers } from 'sinon'
 import { FakeClock } from 'svc-sdk/testing'
 import { controlOf } from '../../../support/call.js'
 import { temporaryDir } from '../../../support/temporary-dir.js'
-import { caller, type EscalationRig, idOf, reviewer, risky, startRig, summaryOf, TTL } from './rig.js'
+import {
+  caller,
+  type EscalationRig,
+  idOf,
+  reviewer,
+  risky,
+  startRig,
+  summaryOf,
+  TestStore,
+  TTL,
+} from './rig.js'
 
 /** Resolves when somebody waits: the wait has begun to look into the store. */
 async function pendingId(rig: EscalationRig): Promise<string> {
@@ -23,13 +32,13 @@ const refusalCodeOf = (calling: Promise<unknown>): Promise<unknown> =>
 
 describe('what waits', () => {
   it('is listed without reading what is decided, and once for all who watch', async () => {
-    const store = new MemoryEscalationStore()
+    const store = new TestStore()
     let entries = 0
-    const page = store.page.bind(store)
-    store.page = async (...given) => {
-      const found = await page(...given)
-      entries += found.length
-      return found
+    const scan = store.scan.bind(store)
+    store.scan = async (...given) => {
+      const page = await scan(...given)
+      entries += page.entries?.length ?? 0
+      return page
     }
     await using rig = await startRig({ store })
     const open = async (count: number) => {
@@ -116,8 +125,8 @@ describe('a caller who waits', () => {
   })
 
   it('gets a decision that was made on another gateway', async () => {
-    const store = new MemoryEscalationStore()
     const clock = new FakeClock()
+    const store = new TestStore(clock)
     await using here = await startRig({ store, clock })
     await using there = await startRig({ store, clock })
     const calling = here.call({ headers })

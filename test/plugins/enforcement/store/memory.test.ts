@@ -1,31 +1,30 @@
-import { MemoryEscalationStore } from '@svc/plugin-enforcement'
+import { MemoryKeyValueStore } from '@svc/core/store'
+import { EscalationStore } from '@svc/plugin-enforcement'
 import { expect } from 'chai'
+import { HostClock } from '../../../core/store/key-value/deployments.js'
 import { entry, escalationStoreSuite } from './suite.js'
 
-escalationStoreSuite('memory', async () => ({
-  store: new MemoryEscalationStore(),
-  close: async () => undefined,
-}))
+escalationStoreSuite('memory', async () => {
+  const clock = new HostClock()
+  return {
+    store: new MemoryKeyValueStore({ clock }),
+    advance: async (ms) => {
+      clock.passed += ms
+    },
+    close: async () => undefined,
+  }
+})
 
-describe('memory escalation store', () => {
-  it('refuses further entries instead of dropping a pending one', async () => {
-    const store = new MemoryEscalationStore({ maxEntries: 2 })
-    const conditions = { replaces: undefined, maxPending: 20, maxInputBytes: 9, now: entry('').createdAt }
-    await store.open(entry('a'), conditions)
-    await store.open(entry('b'), conditions)
-    const [third] = await Promise.allSettled([store.open(entry('c'), conditions)])
-    expect(third).to.have.property('status', 'rejected')
-    expect(await store.get('a')).to.include({ id: 'a' })
-  })
-
-  it('refuses further inputs beyond its bytes, until one is removed', async () => {
-    const store = new MemoryEscalationStore({ maxBytes: 10 })
-    const conditions = { replaces: undefined, maxPending: 20, maxInputBytes: 99, now: entry('').createdAt }
-    await store.open(entry('a'), conditions, 'x'.repeat(9))
-    const [second] = await Promise.allSettled([store.open(entry('b'), conditions, 'xx')])
+describe('escalations in memory', () => {
+  it('are refused beyond its length instead of dropping a pending one, until an input is removed', async () => {
+    const store = new EscalationStore(new MemoryKeyValueStore({ maxLength: 10_000 }))
+    const conditions = { replaces: undefined, maxPending: 20, maxInputBytes: 9999, now: entry('').createdAt }
+    await store.open(entry('a'), conditions, 'x'.repeat(6000))
+    const [second] = await Promise.allSettled([store.open(entry('b'), conditions, 'x'.repeat(3000))])
     expect(second).to.have.property('status', 'rejected')
+    expect(await store.get('a')).to.include({ id: 'a' })
     expect(await store.get('b')).to.equal(undefined)
     await store.removeInput('a')
-    expect(await store.open(entry('b'), conditions, 'xx')).to.equal('opened')
+    expect(await store.open(entry('b'), conditions, 'x'.repeat(3000))).to.equal('opened')
   })
 })

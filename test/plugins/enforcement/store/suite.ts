@@ -1,13 +1,19 @@
-// What every escalation store must do, whatever it keeps its entries in.
-import type { EscalationEntry, EscalationStore } from '@svc/core'
+// What escalations must do, whatever store they are kept in.
+
+import type { KeyValueStore } from '@svc/core'
+import { type EscalationEntry, EscalationStore } from '@svc/plugin-enforcement'
 import { expect } from 'chai'
 import fc from 'fast-check'
 
-const NOON = Date.UTC(2026, 5, 15, 12)
+/** About now, as the clock of a server cannot be set. */
+const NOON = Date.now()
+const DAY = 86_400_000
 const none = { replaces: undefined, maxPending: 20, maxInputBytes: 100, now: NOON }
 
 export interface OpenStore {
-  readonly store: EscalationStore
+  readonly store: KeyValueStore
+  /** Lets milliseconds pass for the store. */
+  advance(ms: number): Promise<void>
   close(): Promise<void>
 }
 
@@ -19,8 +25,9 @@ export function entry(id: string, more: Partial<EscalationEntry> = {}): Escalati
     isPending: true,
     createdAt: NOON,
     wakeAt: more.dueAt ?? NOON + 1000,
-    dueAt: NOON + 1000,
-    forgetAt: NOON + 10_000,
+    // Longer than a test takes, as some stores count by the clock of a server.
+    dueAt: NOON + 60_000,
+    forgetAt: NOON + DAY,
     version: 1,
     body: '{"a":"ü\\u0000"}',
     ...more,
@@ -37,10 +44,16 @@ export function escalationStoreSuite(name: string, open: () => Promise<OpenStore
 
     beforeEach(async () => {
       opened = await open()
-      store = opened.store
+      store = new EscalationStore(opened.store)
     })
 
     afterEach(() => opened.close())
+
+    /** Replaces what is stored, or what would be before it. */
+    async function replace(next: EscalationEntry): Promise<boolean> {
+      const stored = (await store.get(next.id)) ?? next
+      return store.replace(next, { ...stored, version: next.version - 1 })
+    }
 
     it('gives the page after a time in either order, if no entry has that place', async () => {
       for (const id of ['Z-1', 'a', 'z_9']) await store.open(entry(id), none)
@@ -93,27 +106,29 @@ export function escalationStoreSuite(name: string, open: () => Promise<OpenStore
         expect(await store.get('e')).to.equal(undefined)
         expect(await store.open(entry('f', { isPending: false }), limit)).to.equal('opened')
         expect(await store.open(entry('g', { principal: 'bob' }), limit)).to.equal('opened')
-        await store.replace(entry('a', { isPending: false, version: 2 }))
+        await replace(entry('a', { isPending: false, version: 2 }))
         expect(await store.open(entry('e'), limit)).to.equal('opened')
       })
 
       it('is not counted as pending when its time is over', async () => {
         await store.open(entry('a'), none)
-        const at = (now: number) => ({ ...none, now, maxPending: 1 })
-        expect(await store.open(entry('b'), at(NOON + 999))).to.equal('full')
-        expect(await store.open(entry('b'), at(NOON + 1000))).to.equal('opened')
+        expect(await store.open(entry('b'), { ...none, maxPending: 1 })).to.equal('full')
+        await opened.advance(60_000)
+        const later = { ...none, now: NOON + 60_000, maxPending: 1 }
+        expect(await store.open(entry('b', { dueAt: NOON + 120_000 }), later)).to.equal('opened')
+        expect(await store.open(entry('c', { dueAt: NOON + 120_000 }), later)).to.equal('full')
       })
 
       it('is replaced only by its next version', async () => {
         await store.open(entry('a'), none)
         const second = entry('a', { version: 2, body: 'second' })
-        expect(await store.replace(entry('a', { version: 3 }))).to.equal(false)
-        expect(await store.replace(entry('a', { version: 1, body: 'again' }))).to.equal(false)
-        expect(await store.replace(second)).to.equal(true)
-        expect(await store.replace(second)).to.equal(false)
+        expect(await replace(entry('a', { version: 3 }))).to.equal(false)
+        expect(await replace(entry('a', { version: 1, body: 'again' }))).to.equal(false)
+        expect(await replace(second)).to.equal(true)
+        expect(await replace(second)).to.equal(false)
         expect(await store.get('a')).to.deep.equal(second)
         expect(await store.latest('of a')).to.deep.equal(second)
-        expect(await store.replace(entry('b', { version: 2 }))).to.equal(false)
+        expect(await replace(entry('b', { version: 2 }))).to.equal(false)
         expect(await store.get('b')).to.equal(undefined)
       })
 
@@ -143,8 +158,8 @@ export function escalationStoreSuite(name: string, open: () => Promise<OpenStore
 
       it('survives changes of its entry, until it is removed', async () => {
         await store.open(entry('a'), none, '{}')
-        await store.replace(entry('a', { version: 2, isPending: false }))
-        await store.replace(entry('a', { version: 3 }))
+        await replace(entry('a', { version: 2, isPending: false }))
+        await replace(entry('a', { version: 3 }))
         expect(await store.input('a')).to.equal('{}')
         await store.removeInput('a')
         await store.removeInput('b')
@@ -156,8 +171,8 @@ export function escalationStoreSuite(name: string, open: () => Promise<OpenStore
         await store.open(entry('a'), none, '{}')
         await store.remove(entry('a'))
         expect(await store.input('a')).to.equal(undefined)
-        await store.open(entry('b', { forgetAt: NOON + 1 }), none, '{}')
-        await store.due(NOON + 2, 9)
+        await store.open(entry('b', { forgetAt: NOON + 1000 }), none, '{}')
+        await opened.advance(2000)
         expect(await store.input('b')).to.equal(undefined)
       })
 
@@ -168,7 +183,7 @@ export function escalationStoreSuite(name: string, open: () => Promise<OpenStore
         expect(await store.open(entry('c', { principal: 'bob' }), none, 'é'.repeat(49))).to.equal('opened')
         expect(await store.open(entry('d', { principal: 'bob' }), none, 'xxx')).to.equal('full')
         expect(await store.open(entry('d', { principal: 'bob' }), none, 'xx')).to.equal('opened')
-        await store.replace(entry('a', { version: 2, isPending: false }))
+        await replace(entry('a', { version: 2, isPending: false }))
         expect(await store.open(entry('b'), none, 'x')).to.equal('opened')
       })
 
@@ -188,62 +203,66 @@ export function escalationStoreSuite(name: string, open: () => Promise<OpenStore
         expect(ids(await store.due(NOON + 9, 9))).to.deep.equal([])
         expect(ids(await store.due(NOON + 20, 9))).to.deep.equal(['b', 'c'])
         expect(ids(await store.due(NOON + 99, 2))).to.deep.equal(['b', 'c'])
-        await store.replace(entry('b', { dueAt: NOON + 10, isPending: false, version: 2 }))
+        await replace(entry('b', { dueAt: NOON + 10, isPending: false, version: 2 }))
         expect(ids(await store.due(NOON + 99, 9))).to.deep.equal(['c', 'a'])
       })
 
       it('are found by their newest version', async () => {
         await store.open(entry('a'), none)
-        await store.replace(entry('a', { version: 2, dueAt: NOON + 5000 }))
+        await replace(entry('a', { version: 2, dueAt: NOON + 5000 }))
         expect(ids(await store.due(NOON + 4999, 9))).to.deep.equal([])
         expect(ids(await store.due(NOON + 5000, 9))).to.deep.equal(['a'])
-        await store.replace(entry('a', { version: 3, isPending: false }))
-        await store.replace(entry('a', { version: 4, isPending: true }))
+        await replace(entry('a', { version: 3, isPending: false }))
+        await replace(entry('a', { version: 4, isPending: true }))
         expect(ids(await store.due(NOON + 5000, 9))).to.deep.equal(['a'])
       })
     })
 
     describe('entries that are no longer needed', () => {
       it('are deleted as new ones are added', async () => {
-        await store.open(entry('a', { forgetAt: NOON + 1 }), none)
-        await store.open(entry('b', { forgetAt: NOON + 3 }), none)
-        await store.open(entry('c', { forgetAt: NOON + 99 }), { ...none, now: NOON + 2 })
+        await store.open(entry('a', { forgetAt: NOON + 1000 }), none)
+        await store.open(entry('b', { forgetAt: NOON + 60_000 }), none)
+        await opened.advance(2000)
+        await store.open(entry('c', { forgetAt: NOON + 99_000 }), { ...none, now: NOON + 2000 })
         expect(await store.get('a')).to.equal(undefined)
         expect(await store.latest('of a')).to.equal(undefined)
         expect(ids(await store.page(undefined, 9))).to.deep.equal(['c', 'b'])
       })
 
       it('are due at their next step, and count for their principal until they expire', async () => {
-        const early = { wakeAt: NOON + 10, dueAt: NOON + 30 }
+        const early = { wakeAt: NOON + 10, dueAt: NOON + 60_000 }
         await store.open(entry('a', early), none)
         expect(ids(await store.due(NOON + 9, 9))).to.deep.equal([])
         expect(ids(await store.due(NOON + 10, 9))).to.deep.equal(['a'])
-        await store.replace(entry('a', { ...early, wakeAt: NOON + 30, version: 2 }))
+        await replace(entry('a', { ...early, wakeAt: NOON + 30, version: 2 }))
         expect(ids(await store.due(NOON + 29, 9))).to.deep.equal([])
         expect(ids(await store.due(NOON + 30, 9))).to.deep.equal(['a'])
         const limits = { ...none, maxPending: 1 }
-        expect(await store.open(entry('b'), { ...limits, now: NOON + 29 })).to.equal('full')
-        expect(await store.open(entry('b'), { ...limits, now: NOON + 30 })).to.equal('opened')
+        expect(await store.open(entry('b'), limits)).to.equal('full')
+        await opened.advance(60_000)
+        expect(await store.open(entry('b'), { ...limits, now: NOON + 60_000 })).to.equal('opened')
       })
 
       it('are deleted as others become due, and do not count for their principal', async () => {
-        await store.open(entry('a', { forgetAt: NOON + 1, dueAt: NOON + 9 }), none)
+        await store.open(entry('a', { forgetAt: NOON + 1000, dueAt: NOON + 9 }), none)
+        await opened.advance(2000)
         expect(ids(await store.due(NOON + 9, 9))).to.deep.equal([])
         expect(await store.get('a')).to.equal(undefined)
         expect(await store.open(entry('b'), { ...none, maxPending: 1 })).to.equal('opened')
       })
 
       it('are found by their newest version', async () => {
-        await store.open(entry('a', { forgetAt: NOON + 1 }), none)
-        await store.replace(entry('a', { forgetAt: NOON + 99, version: 2 }))
-        await store.due(NOON + 50, 9)
+        await store.open(entry('a', { forgetAt: NOON + 60_000 }), none)
+        await replace(entry('a', { version: 2 }))
+        await opened.advance(61_000)
         expect(await store.get('a')).to.include({ version: 2 })
+        expect(await store.latest('of a')).to.include({ version: 2 })
       })
 
       it('leave a newer entry of their fingerprint in place', async () => {
-        await store.open(entry('a', { fingerprint: 'f', forgetAt: NOON + 1 }), none)
+        await store.open(entry('a', { fingerprint: 'f', forgetAt: NOON + 1000 }), none)
         await store.open(entry('b', { fingerprint: 'f' }), { ...none, replaces: 'a' })
-        await store.due(NOON + 2, 9)
+        await opened.advance(2000)
         expect(await store.get('a')).to.equal(undefined)
         expect(await store.latest('f')).to.include({ id: 'b' })
       })
@@ -301,8 +320,7 @@ export function escalationStoreSuite(name: string, open: () => Promise<OpenStore
             last = page.at(-1)
             if (last === undefined) break
             const { version } = last
-            if (decided && last.isPending)
-              await store.replace({ ...last, isPending: false, version: version + 1 })
+            if (decided && last.isPending) await replace({ ...last, isPending: false, version: version + 1 })
           }
           expect(read).to.deep.equal(ids(first === 'oldest' ? oldestFirst : oldestFirst.toReversed()))
         }),
@@ -313,7 +331,7 @@ export function escalationStoreSuite(name: string, open: () => Promise<OpenStore
     it('applies one of many concurrent changes', async () => {
       await store.open(entry('a'), none)
       const changes = await Promise.all(
-        Array.from({ length: 20 }, (_, i) => store.replace(entry('a', { version: 2, body: `${i}` }))),
+        Array.from({ length: 20 }, (_, i) => replace(entry('a', { version: 2, body: `${i}` }))),
       )
       expect(changes.filter(Boolean)).to.have.length(1)
       expect((await store.get('a'))?.body).to.equal(`${changes.indexOf(true)}`)

@@ -1,7 +1,7 @@
 // Time of a host whose wall clock may be set: the monotonic clock, which all processes of the host share, does not move
 // with it, and begins anew when the host boots.
 import { readFileSync } from 'node:fs'
-import type { Clock } from '../plugin/tokens.js'
+import type { Clock } from '../../plugin/tokens.js'
 
 export interface HostInstant {
   /** Milliseconds since the epoch. */
@@ -23,9 +23,11 @@ export function elapsed(from: HostInstant, to: HostInstant): number {
 
 /** The record in which a database keeps the time. */
 interface TimeRecord {
-  get(key: ['time']): Buffer | undefined
-  put(key: ['time'], value: Buffer): unknown
+  get(key: typeof TIME): string | undefined
+  put(key: typeof TIME, value: string): unknown
 }
+
+const TIME = '#time'
 
 /** How often the time is stored at least, milliseconds: how far it may go back at a boot. */
 const STORED_EVERY_MS = 60_000
@@ -57,10 +59,7 @@ export class StoreTime {
     const at: HostInstant = { ...this.#instant, wall: this.now() }
     const { steady, boot } = this.#last ?? { steady: Number.NEGATIVE_INFINITY, boot: at.boot }
     if (boot === at.boot && at.steady >= steady && at.steady - steady < STORED_EVERY_MS) return
-    const stored = Buffer.alloc(3 * DOUBLE)
-    for (const [i, number] of [at.wall, at.steady, at.boot].entries())
-      stored.writeDoubleLE(number, i * DOUBLE)
-    this.#record.put(['time'], stored)
+    this.#record.put(TIME, [at.wall, at.steady, at.boot].join(' '))
     this.#last = at
   }
 
@@ -69,14 +68,11 @@ export class StoreTime {
   }
 
   get #stored(): HostInstant | undefined {
-    const stored = this.#record.get(['time'])
-    if (stored === undefined) return undefined
-    const [wall, steady, boot] = [0, 1, 2].map((i) => stored.readDoubleLE(i * DOUBLE))
-    return { wall: wall ?? Number.NaN, steady: steady ?? Number.NaN, boot: boot ?? Number.NaN }
+    const [wall, steady, boot] = (this.#record.get(TIME) ?? '').split(' ').map(Number)
+    if (wall === undefined || steady === undefined || boot === undefined) return undefined
+    return { wall, steady, boot }
   }
 }
-
-const DOUBLE = 8
 
 /** Counts of other boots are not comparable; 0 where the system does not name the boot. */
 export const thisBoot = bootNumber()

@@ -1,0 +1,203 @@
+// Claims of keys for one use each: idempotency keys of calls, and mandates. A claim is free, claimed, sent, completed or
+// unknown. One that lapses is free again; one that lapses after it was marked as sent is unknown.
+import type { Entry, Space, SpaceState, Write } from '../plugin/key-value-store.js'
+import { token } from '../plugin/tokens.js'
+import { KeyValueLayer, retried } from './layer.js'
+
+/** A call's claim of its key. */
+export interface DedupeClaim {
+  /** A hash of fixed length. */
+  readonly key: string
+  /** Hash of the request: another hash under the same key means another request. */
+  readonly fingerprint: string
+  /** Random and unique to this attempt. */
+  readonly owner: string
+  /** Milliseconds after which the claim expires unless it is renewed. */
+  readonly leaseMs: number
+  /** Milliseconds for which an outcome is kept. */
+  readonly ttlMs: number
+}
+
+/** When a store began anew that has lost what it kept: an earlier use of a key is not known. */
+export interface Loss {
+  /** Milliseconds since the epoch, by the clock of the store. */
+  readonly at: number
+  /** Milliseconds since then. */
+  readonly ageMs: number
+}
+
+/** The state of the key that a claim was made for. */
+export type DedupeClaimResult =
+  /** The key now belongs to the claim. */
+  | { readonly state: 'claimed'; readonly loss?: Loss }
+  /** Another call with this key is in flight. */
+  | { readonly state: 'in_flight' }
+  /** A call with this key has completed; null if its response was not kept. */
+  | { readonly state: 'completed'; readonly response: Uint8Array | null }
+  /** A call with this key was sent, and its outcome is unknown. */
+  | { readonly state: 'unknown' }
+  /** The key was used for a request with another fingerprint. */
+  | { readonly state: 'reused' }
+
+type Phase = 'claimed' | 'sent' | 'completed' | 'unknown'
+
+/** The store of the claims of idempotency keys, while its stage runs. */
+export const claimStore = token<ClaimStore>('ClaimStore')
+
+/** Spaces for keys, so that the nodes of a cluster share them. */
+const spaces: readonly Space[] = Array.from({ length: 16 }, (_, n) => ({
+  name: `claims-${n}`,
+  isTracked: true,
+}))
+
+/** Every operation is atomic. Those that take a claim do nothing for one that does not own its key. */
+export class ClaimStore extends KeyValueLayer {
+  override async connect(signal: AbortSignal): Promise<void> {
+    await super.connect(signal)
+    // A store that does not respond refuses each claim, too.
+    await this.watch().catch(() => undefined)
+  }
+
+  /**
+   * Reads of which epoch the spaces are, so that a loss is noticed for keys that this process has not used. To be called
+   * from time to time: another process that starts after the loss does not know of it.
+   */
+  async watch(): Promise<void> {
+    if (this.store.isRemote === true) await Promise.all(spaces.map((space) => this.store.get(space, [])))
+  }
+
+  /** Claims a free key; otherwise returns its state unchanged. For the owner of the claim it succeeds again. */
+  claim(claim: DedupeClaim): Promise<DedupeClaimResult> {
+    let expect: string | null = null
+    return retried(async () => {
+      const write = this.#write(claim, 'claimed', expect, claim.leaseMs)
+      const { isDone, entries, ...state } = await this.store.commit(spaceOf(claim), [write])
+      if (isDone) return { state: 'claimed', ...lossIn(state) }
+      const [entry] = entries
+      expect = entry?.version ?? null
+      const result = entry && resultOf(entry, claim, state.now)
+      return result?.state === 'claimed' ? undefined : result
+    })
+  }
+
+  /** Resolves when the mark is durable. False: the claim no longer owns the key, and the call must not be sent. */
+  markSent(claim: DedupeClaim): Promise<boolean> {
+    const ttlMs = claim.leaseMs + claim.ttlMs
+    const write = (expect: string | null) => this.#write(claim, 'sent', expect, ttlMs)
+    return this.#change(claim, 'claimed', (expect) => write(expect), runningOf(claim))
+  }
+
+  /** Extends the claim by `leaseMs`. False: the claim no longer owns the key. */
+  renew(claim: DedupeClaim): Promise<boolean> {
+    const { leaseMs, ttlMs } = claim
+    const write = (expect: string | null) =>
+      expect === versionOf(claim, 'sent')
+        ? this.#write(claim, 'sent', expect, leaseMs + ttlMs)
+        : this.#write(claim, 'claimed', expect, leaseMs)
+    return this.#change(claim, 'sent', write, runningOf(claim))
+  }
+
+  /** Frees the key of a call that was not sent, or had no effect. */
+  async release(claim: DedupeClaim): Promise<void> {
+    const write = (expect: string | null): Write => ({ key: claim.key, version: 'free', expect })
+    await this.#change(claim, 'claimed', write, runningOf(claim))
+  }
+
+  /**
+   * Stores the response of a call that was sent, or null for a response that is not kept, even if the key has expired.
+   * False: another claim owns the key.
+   */
+  complete(claim: DedupeClaim, response: Uint8Array | null): Promise<boolean> {
+    return this.#end(claim, 'completed', response)
+  }
+
+  /** Like `complete`, for a call that was sent and whose outcome is unknown. */
+  markUnknown(claim: DedupeClaim): Promise<boolean> {
+    return this.#end(claim, 'unknown', null)
+  }
+
+  #end(claim: DedupeClaim, phase: Phase, response: Uint8Array | null): Promise<boolean> {
+    const write = (expect: string | null) => this.#write(claim, phase, expect, claim.ttlMs, response)
+    return this.#change(claim, 'sent', write, (entry) => entry === undefined || entry.owner === claim.owner)
+  }
+
+  /** Writes in place of the claim in this phase, or else of what `mayReplace`. */
+  #change(
+    claim: DedupeClaim,
+    phase: Phase,
+    write: (expect: string | null) => Write,
+    mayReplace: (entry: Entry | undefined) => boolean,
+  ): Promise<boolean> {
+    let expect: string | null = versionOf(claim, phase)
+    const isDurable = phase === 'claimed'
+    return retried(async () => {
+      const { isDone, entries } = await this.store.commit(spaceOf(claim), [write(expect)], { isDurable })
+      if (isDone) return true
+      const [entry] = entries
+      expect = entry?.version ?? null
+      return mayReplace(entry) ? undefined : false
+    })
+  }
+
+  #write(
+    claim: DedupeClaim,
+    phase: Phase,
+    expect: string | null,
+    ttlMs: number,
+    response: Uint8Array | null = null,
+  ): Write {
+    const { key, owner, fingerprint, leaseMs } = claim
+    const value = `${fingerprint} ${leaseMs}${response === null ? '' : ` ${textOf(response)}`}`
+    return { key, value, version: versionOf(claim, phase), expect, owner, ttlMs }
+  }
+}
+
+/** The key is a hash, or any text in tests. */
+function spaceOf({ key }: DedupeClaim): Space {
+  let sum = 0
+  for (let i = 0; i < key.length; i++) sum = (sum * 31 + key.charCodeAt(i)) % spaces.length
+  return spaces[sum] as Space
+}
+
+function versionOf({ owner }: DedupeClaim, phase: Phase): string {
+  return `${phase}:${owner}`
+}
+
+/** Whether an entry is of the claim, and its call has not ended. */
+function runningOf(claim: DedupeClaim): (entry: Entry | undefined) => boolean {
+  return (entry) =>
+    entry?.version === versionOf(claim, 'claimed') || entry?.version === versionOf(claim, 'sent')
+}
+
+/** The result of a claim; `claimed` means that it may have the key. */
+function resultOf(entry: Entry, claim: DedupeClaim, now: number): DedupeClaimResult {
+  const { phase, fingerprint, leaseMs, response } = readClaim(entry)
+  const leftMs = entry.writtenAt + leaseMs - now
+  // Two leases or more are left after a clock was set back; a little more than one, if clocks or roundings differ.
+  const isLeased = leftMs > 0 && leftMs < 2 * leaseMs
+  if (phase === 'claimed' && (entry.owner === claim.owner || !isLeased)) return { state: 'claimed' }
+  if (fingerprint !== claim.fingerprint) return { state: 'reused' }
+  if (phase === 'completed') return { state: 'completed', response }
+  if (phase === 'unknown' || !isLeased) return { state: 'unknown' }
+  return { state: 'in_flight' }
+}
+
+/** @throws {Error} if the entry is not a claim */
+function readClaim({ version, value }: Entry) {
+  const phase = version.slice(0, version.indexOf(':'))
+  const [fingerprint, lease, response] = value.split(' ')
+  const leaseMs = Number(lease)
+  const isPhase = phase === 'claimed' || phase === 'sent' || phase === 'completed' || phase === 'unknown'
+  if (!isPhase || fingerprint === undefined || !(leaseMs > 0))
+    throw new Error('a stored claim cannot be read')
+  const bytes = response === undefined ? null : Buffer.from(response, 'base64')
+  return { phase, fingerprint, leaseMs, response: bytes }
+}
+
+function textOf(response: Uint8Array): string {
+  return Buffer.from(response.buffer, response.byteOffset, response.byteLength).toString('base64')
+}
+
+function lossIn({ lostAt, now }: SpaceState): { loss?: Loss } {
+  return lostAt === undefined ? {} : { loss: { at: lostAt, ageMs: now - lostAt } }
+}

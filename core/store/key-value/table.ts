@@ -1,0 +1,207 @@
+// Spaces, versions and ends on an ordered table: the same for a store in memory and one on disk.
+import { randomUUID } from 'node:crypto'
+import type {
+  Bound,
+  Commit,
+  Entry,
+  Scan,
+  ScanPage,
+  Snapshot,
+  Space,
+  SpaceState,
+  Write,
+} from '../../plugin/key-value-store.js'
+import { checkWrites } from './check.js'
+import type { StoreTime } from './host-time.js'
+
+/** Texts by keys of ASCII, in the order of the keys. */
+export interface OrderedTable {
+  get(key: string): string | undefined
+  put(key: string, value: string): void
+  remove(key: string): void
+  /** Up to `limit` keys between the two, without them, from `start` on; `start` is the greater one of a reverse range. */
+  keys(start: string, end: string, limit: number, isReverse?: boolean): string[]
+  /** @throws {Error} if there is no room for so many characters, even after `sweep`, which returns how many it has removed */
+  makeRoom?(length: number, sweep: () => number): void
+}
+
+/** Ended entries that each commit removes beside its own: more than it adds, so that their number falls. */
+const SWEPT = 4
+/** Ended entries that are removed at a time to make room. */
+const SWEPT_IF_FULL = 1000
+/** Sorts after each character of a key. */
+const LAST = '\x7f'
+/** Sorts before each character of a key, and separates the parts of keys. */
+const SEPARATOR = ' '
+
+/** Each method is to be called in one transaction; `get` and `scan` change nothing. */
+export class TableKeyValue {
+  #table: OrderedTable
+  #time: StoreTime
+
+  constructor(table: OrderedTable, time: StoreTime) {
+    this.#table = table
+    this.#time = time
+  }
+
+  get(space: Space, keys: readonly string[], follows = false): Snapshot {
+    const now = this.#time.now()
+    const entries = keys.map((key) => this.#entry(space, key, now))
+    const found = follows ? entries.map((entry) => entry && this.#entry(space, entry.value, now)) : entries
+    return { ...this.#state(space, now), entries: found }
+  }
+
+  commit(space: Space, writes: readonly Write[], bound?: Bound): Commit {
+    checkWrites(space, writes)
+    const now = this.#time.now()
+    const entries = writes.map(({ key }) => this.#entry(space, key, now))
+    const isExpected = ({ expect }: Write, i: number) =>
+      expect === undefined || (entries[i]?.version ?? null) === expect
+    if (!writes.every(isExpected)) return { ...this.#state(space, now), isDone: false, entries }
+    if (bound !== undefined && this.#exceeds(space, writes, bound, now))
+      return { ...this.#state(space, now), isDone: false, isFull: true, entries }
+    this.#time.keep()
+    this.#sweep(now, SWEPT * writes.length)
+    const length = writes.reduce((sum, { value = '' }) => sum + value.length, 0)
+    this.#table.makeRoom?.(length, () => this.#sweep(now, SWEPT_IF_FULL))
+    for (const write of writes) {
+      this.#remove(space.name, write.key)
+      if (write.value !== undefined) this.#put(space, write, write.value, now)
+    }
+    this.#evict(space)
+    if (space.isTracked === true) this.#count(space)
+    return { ...this.#state(space, now), isDone: true, entries: [] }
+  }
+
+  scan(
+    space: Space,
+    { prefix, after, upTo, limit, isReverse = false, follows = false, since }: Scan,
+  ): ScanPage {
+    const now = this.#time.now()
+    const state = this.#state(space, now)
+    if (since !== undefined && since === state.revision) return { ...state, entries: undefined }
+    const low = keyOf(space.name, prefix)
+    const high = upTo === undefined ? low + LAST : keyOf(space.name, upTo) + SEPARATOR
+    const [first, end] = isReverse ? [high, low] : [low, high]
+    let start = after === undefined ? first : keyOf(space.name, after)
+    const entries: Entry[] = []
+    for (;;) {
+      const wanted = limit - entries.length
+      const keys = this.#table.keys(start, end, wanted, isReverse)
+      for (const key of keys) {
+        const entry = this.#entry(space, key.slice(key.lastIndexOf(SEPARATOR) + 1), now)
+        const found = follows && entry !== undefined ? this.#entry(space, entry.value, now) : entry
+        if (found !== undefined) entries.push(found)
+      }
+      start = keys.at(-1) ?? end
+      if (keys.length < wanted || entries.length >= limit) return { ...state, entries }
+    }
+  }
+
+  #exceeds(space: Space, writes: readonly Write[], bound: Bound, now: number): boolean {
+    const { prefix, maxEntries, maxTotal } = bound
+    const own = writes.filter(({ key, value }) => key.startsWith(prefix) && value !== undefined)
+    const low = keyOf(space.name, prefix)
+    const others = this.#table
+      .keys(low, low + LAST, Number.MAX_SAFE_INTEGER)
+      .map((key) => this.#entry(space, key.slice(key.lastIndexOf(SEPARATOR) + 1), now))
+      .filter((entry) => entry !== undefined && !own.some(({ key }) => key === entry.key))
+    const sum = (all: readonly ({ readonly value?: string | undefined } | undefined)[]) =>
+      all.reduce((total, one) => total + Number(one?.value), 0)
+    const total = sum(others)
+    return others.length + own.length > maxEntries || (total > 0 && total + sum(own) > maxTotal)
+  }
+
+  #state(space: Space, now: number): SpaceState {
+    return { now, revision: this.#table.get(`m ${space.name}`) ?? '' }
+  }
+
+  #entry(space: Space, key: string, now: number): Entry | undefined {
+    const stored = this.#table.get(keyOf(space.name, key))
+    const entry = stored === undefined ? undefined : decode(key, stored)
+    return entry !== undefined && entry.endsAt > now ? entry : undefined
+  }
+
+  #put(
+    space: Space,
+    { key, version, owner = '', ttlMs = Infinity }: Write,
+    value: string,
+    now: number,
+  ): void {
+    const endsAt = Math.ceil(now + ttlMs)
+    this.#table.put(keyOf(space.name, key), encode({ key, value, version, owner, writtenAt: now, endsAt }))
+    if (endsAt < Infinity) this.#table.put(endOf(endsAt, space.name, key), '')
+    if (space.maxEntries === undefined) return
+    this.#table.put(`x ${space.name} ${padded(endsAt)} ${key}`, '')
+    this.#setSize(space.name, this.#size(space.name) + 1)
+  }
+
+  #remove(space: string, key: string): void {
+    const stored = this.#table.get(keyOf(space, key))
+    if (stored === undefined) return
+    const { endsAt } = decode(key, stored)
+    this.#table.remove(keyOf(space, key))
+    this.#table.remove(endOf(endsAt, space, key))
+    const inSpace = `x ${space} ${padded(endsAt)} ${key}`
+    if (this.#table.get(inSpace) === undefined) return
+    this.#table.remove(inSpace)
+    this.#setSize(space, this.#size(space) - 1)
+  }
+
+  #sweep(now: number, limit: number): number {
+    const ended = this.#table.keys('e ', `e ${padded(now)}${LAST}`, limit)
+    for (const one of ended) {
+      const [, , space = '', key = ''] = one.split(SEPARATOR)
+      this.#remove(space, key)
+    }
+    return ended.length
+  }
+
+  #evict({ name, maxEntries = Infinity }: Space): void {
+    const excess = this.#size(name) - maxEntries
+    if (!(excess > 0)) return
+    for (const first of this.#table.keys(`x ${name} `, `x ${name} ${LAST}`, excess))
+      this.#remove(name, first.slice(first.lastIndexOf(SEPARATOR) + 1))
+  }
+
+  #size(space: string): number {
+    return Number(this.#table.get(`n ${space}`) ?? 0)
+  }
+
+  #setSize(space: string, size: number): void {
+    if (size > 0) this.#table.put(`n ${space}`, String(size))
+    else this.#table.remove(`n ${space}`)
+  }
+
+  #count({ name }: Space): void {
+    const [epoch = '', count] = (this.#table.get(`m ${name}`) ?? `${randomUUID()}:0`).split(':')
+    this.#table.put(`m ${name}`, `${epoch}:${Number(count) + 1}`)
+  }
+}
+
+function keyOf(space: string, key: string): string {
+  return `k ${space} ${key}`
+}
+
+function endOf(endsAt: number, space: string, key: string): string {
+  return `e ${padded(endsAt)} ${space} ${key}`
+}
+
+/** Instants in the order of their digits. */
+function padded(instant: number): string {
+  return String(Math.min(Number.MAX_SAFE_INTEGER, Math.ceil(instant))).padStart(16, '0')
+}
+
+function encode({ value, version, owner, writtenAt, endsAt }: Entry): string {
+  return `${endsAt} ${writtenAt} ${version} ${owner} ${value}`
+}
+
+/** @throws {Error} if the text is not an entry */
+function decode(key: string, text: string): Entry {
+  const [, endsAt, writtenAt, version, owner] = /^(\S+) (\S+) (\S+) (\S*) /.exec(text) ?? []
+  const [ends, written] = [Number(endsAt), Number(writtenAt)]
+  if (version === undefined || owner === undefined || Number.isNaN(ends) || !Number.isFinite(written))
+    throw new Error(`a stored entry of ${text.length} characters cannot be read`)
+  const start = `${endsAt} ${writtenAt} ${version} ${owner} `.length
+  return { key, value: text.slice(start), version, owner, writtenAt: written, endsAt: ends }
+}

@@ -1,0 +1,43 @@
+// What is kept in a store of keys and values: it is opened and closed with that store.
+import type { KeyValueStore } from '../plugin/key-value-store.js'
+import type { StoreLifecycle } from '../plugin/store-lifecycle.js'
+
+export abstract class KeyValueLayer implements StoreLifecycle {
+  readonly inProcess: boolean
+  readonly now?: () => number
+  protected readonly store: KeyValueStore
+
+  constructor(store: KeyValueStore) {
+    this.store = store
+    this.inProcess = store.inProcess === true
+    if (store.now !== undefined) this.now = () => store.now?.() ?? Number.NaN
+  }
+
+  async connect(signal: AbortSignal): Promise<void> {
+    await this.store.connect?.(signal)
+  }
+
+  ready(): string | undefined {
+    return this.store.ready?.()
+  }
+
+  warning(): string | undefined {
+    return this.store.warning?.()
+  }
+
+  async close(): Promise<void> {
+    await this.store.close?.()
+  }
+}
+
+/** Attempts of a change that others change at the same time. */
+const MAX_TRIES = 100
+
+/** The result of the first attempt that has one. @throws {Error} if none has one, because others change the keys each time */
+export async function retried<T>(attempt: () => Promise<T | undefined>): Promise<T> {
+  for (let tries = 0; tries < MAX_TRIES; tries++) {
+    const result = await attempt()
+    if (result !== undefined) return result
+  }
+  throw new Error('the keys change too often')
+}

@@ -1,0 +1,83 @@
+// What gateways share beside the sections' own stores: secrets that the first of them creates, and maps with a time limit.
+import { createHash, randomBytes } from 'node:crypto'
+import type { KeyValueStore, Space } from '../plugin/key-value-store.js'
+import type { Clock } from '../plugin/tokens.js'
+import { MemoryKeyValueStore } from './key-value/memory.js'
+import { retried } from './layer.js'
+
+/** Values by name, in groups that do not displace each other's values. */
+export interface SharedMap {
+  /** The values in the order of the names; undefined for a value that is missing or has expired. */
+  get(group: string, names: readonly string[]): Promise<(string | undefined)[]>
+  set(group: string, entries: readonly (readonly [name: string, value: string])[]): Promise<void>
+  /** Sets the value if there is none, atomically; else returns the existing one. */
+  add(group: string, name: string, value: string): Promise<string | undefined>
+  /** Sets the value in place of `before`, atomically; false if the name has another value, or none. */
+  replace(group: string, name: string, before: string, value: string): Promise<boolean>
+  delete(group: string, name: string): Promise<void>
+}
+
+export interface MapBounds {
+  /** How long a value is kept after it was last set, in milliseconds. */
+  readonly ttlMs: number
+  /** Maximum number of values in a group; beyond it the value that expires first is removed. */
+  readonly maxEntries: number
+}
+
+/** A secret may have been put there by hand. */
+const MIN_SECRET = 32
+
+/** The secret of this name, made on first use, the same for all that share the store. */
+export async function secretIn(store: KeyValueStore, name: string): Promise<string> {
+  const made = randomBytes(32).toString('base64')
+  const write = { key: name, value: made, version: 'made', expect: null }
+  const { isDone, entries } = await store.commit({ name: 'secrets' }, [write])
+  const secret = isDone ? made : entries[0]?.value
+  if (secret === undefined || secret.length < MIN_SECRET)
+    throw new Error(`what the store has under ${name} is not a secret`)
+  return secret
+}
+
+/** The map of this name. Groups and names are stored as hashes, because the length of a key is limited. */
+export function mapIn(store: KeyValueStore, name: string, { ttlMs, maxEntries }: MapBounds): SharedMap {
+  const spaceOf = (group: string): Space => ({
+    name: `${name}:${hashOf(group)}`,
+    isOrdered: true,
+    maxEntries,
+  })
+  const write = (key: string, value: string, expect?: string | null) => {
+    return { key: hashOf(key), value, version: hashOf(value), expect, ttlMs }
+  }
+  return {
+    async get(group, names) {
+      const { entries } = await store.get(spaceOf(group), names.map(hashOf))
+      return entries.map((entry) => entry?.value)
+    },
+    async set(group, entries) {
+      const writes = entries.map(([key, value]) => write(key, value))
+      await store.commit(spaceOf(group), writes)
+    },
+    async add(group, key, value) {
+      const { known } = await retried(async () => {
+        const { isDone, entries } = await store.commit(spaceOf(group), [write(key, value, null)])
+        return isDone ? { known: undefined } : entries[0] && { known: entries[0].value }
+      })
+      return known
+    },
+    async replace(group, key, before, value) {
+      return (await store.commit(spaceOf(group), [write(key, value, hashOf(before))])).isDone
+    },
+    async delete(group, key) {
+      await store.commit(spaceOf(group), [{ key: hashOf(key), version: 'deleted' }])
+    },
+  }
+}
+
+/** A map for those that share no store. */
+export function memoryMap(bounds: MapBounds, clock: Pick<Clock, 'now' | 'monotonic'>): SharedMap {
+  return mapIn(new MemoryKeyValueStore({ clock }), 'map', bounds)
+}
+
+function hashOf(text: string): string {
+  return createHash('sha256').update(text).digest('base64url')
+}
