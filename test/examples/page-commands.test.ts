@@ -65,6 +65,8 @@ const elsewhere: Readonly<Record<string, string>> = {
   'docs/policies.md: mv next.yaml policy.yaml': 'test/examples/page-policies.test.ts',
   'docs/policies.md: npx svc-sdk policy suggest policy.yaml --log .svc/audit --min-days 0 --out narrow.yaml':
     'test/examples/page-policies.test.ts',
+  'docs/policies.md: npx svc-sdk policy diff old.yaml new.yaml --log .svc/audit --tools tools.lock.yaml':
+    'test/app/cli/policy-diff.test.ts',
   'docs/policies.md: npx svc-sdk policy test policy.test.yaml': 'test/app/cli/policy-test.test.ts',
   'docs/policies.md: npx svc-sdk policy suggest policy.yaml --log .svc/audit --out narrow.yaml':
     'test/app/cli/policy-suggest.test.ts',
