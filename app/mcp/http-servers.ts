@@ -39,11 +39,11 @@ export class HttpServers implements McpServers {
   }
 
   send(target: URL, request: McpRequest, onSent: () => void): Promise<McpResponse> {
-    const { message, text, method, eventsMayPause, signal, call } = request
+    const { message, text, method, responseTimeoutMs, eventsMayPause, signal, call } = request
     const path = `${target.pathname}${target.search}`
     const headers = completed(request)
     const body = text ?? (message && JSON.stringify(message))
-    const sending = { method, path, headers, body, eventsMayPause, signal, call }
+    const sending = { method, path, headers, body, responseTimeoutMs, eventsMayPause, signal, call }
     return this.#dispatcher
       .send(target, sending, onSent)
       .then((response) => responseOf(decodedResponse(response), target, request, this.#unfinishedMs))

@@ -1,5 +1,6 @@
 import { responseTimeLeft, type Verdict, verdict } from '@svc/core'
 import { expect } from 'chai'
+import { HttpServers } from 'svc-sdk/internal/mcp/http-servers'
 import { responseTimeoutOf } from 'svc-sdk/internal/upstream/response-limits'
 import { UndiciDispatcher } from 'svc-sdk/internal/upstream/undici'
 import { makeCall } from '../../support/call.js'
@@ -9,6 +10,14 @@ import { rejectionOf } from '../../support/rejection.js'
 import { startUpstream } from '../../support/upstream.js'
 
 const verdictIn = (mode: Verdict['mode']): Verdict => ({ mode, effectOf: () => 'reported' })
+
+const dispatcherOf = (headersTimeoutMs: number | undefined) =>
+  new UndiciDispatcher({
+    connectTimeoutMs: 1_000,
+    headersTimeoutMs,
+    idleTimeoutMs: undefined,
+    wholeUpToBytes: 1_000,
+  })
 
 describe('the time that a server has until its response begins', () => {
   it('is an hour in observe mode and 300 s in the others, or what the policy lets a call take', () => {
@@ -32,12 +41,7 @@ describe('the time that a server has until its response begins', () => {
   it('is that of the request, unless the policy sets it for all', async () => {
     await using upstream = await startUpstream(() => undefined)
     const send = async (headersTimeoutMs: number | undefined, responseTimeoutMs: number) => {
-      const dispatcher = new UndiciDispatcher({
-        connectTimeoutMs: 1_000,
-        headersTimeoutMs,
-        idleTimeoutMs: undefined,
-        wholeUpToBytes: 1_000,
-      })
+      const dispatcher = dispatcherOf(headersTimeoutMs)
       const { signal } = new AbortController()
       const request = {
         method: 'POST',
@@ -57,6 +61,18 @@ describe('the time that a server has until its response begins', () => {
     expect(await send(20, 60_000))
       .to.have.property('message')
       .that.contains('within 0.02 s')
+  })
+
+  it('is that of the request for an MCP server over HTTP too', async () => {
+    await using upstream = await startUpstream(() => undefined)
+    const dispatcher = dispatcherOf(undefined)
+    const servers = new HttpServers(dispatcher, 60_000)
+    const { signal } = new AbortController()
+    const message = { jsonrpc: '2.0', id: 1, method: 'ping' }
+    const request = { method: 'POST', headers: {}, message, signal, responseTimeoutMs: 50 } as const
+    const error = await rejectionOf(servers.send(new URL(upstream.url), request, () => undefined))
+    await dispatcher.close()
+    expect(error).to.have.property('message').that.contains('within 0.05 s')
   })
 
   it('is named with its key by the refusal', async () => {
