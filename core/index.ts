@@ -162,9 +162,7 @@ export {
 } from './call/slots.js'
 export type { ToolAnnotations } from './call/tool-annotations.js'
 export { TimeoutError, withinLimit, withTimeout } from './call/within-limit.js'
-export { checkUsable, type DoctorCheck } from './doctor/check.js'
-export { clockSkew, describeSkew } from './doctor/check-clock.js'
-export { checkServer } from './doctor/check-server.js'
+export { checkServer, checkUsable, clockSkew, type DoctorCheck, describeSkew } from './doctor/check.js'
 export type { DecisionEvaluator, Evaluation, EvaluationRequest, Obligation } from './plugin/evaluation.js'
 export { hostClock } from './plugin/host-clock.js'
 export type {

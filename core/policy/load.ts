@@ -2,12 +2,12 @@
 import type { DependencyContainer } from 'tsyringe'
 import type { z } from 'zod'
 import { contractName } from '../call/contract.js'
+import { canonicalize } from '../json/canonical.js'
 import { sha256Hex } from '../json/hash.js'
 import { bindOwned, type ConfigConflict, type OwnedToken, type Plugin } from '../plugin/plugin.js'
 import { policyTokens } from '../plugin/policy-tokens.js'
 import { bindDefault, resolveOptional } from '../plugin/tokens.js'
 import { mistakeAt, noteAt, sortedByPosition, warningAt } from './diagnostic.js'
-import { policyTextOf } from './digest.js'
 import { withoutSecrets } from './environment.js'
 import { Sections } from './layers.js'
 import { type MapNode, type PolicyNode, secretsOf } from './node.js'
@@ -15,7 +15,15 @@ import { orderStages } from './order-stages.js'
 import { checkVersions, pluginErrors, readUses, type UseEntry } from './plugin-uses.js'
 import { type Position, unknownKey } from './read.js'
 import { keysOf } from './schema-kind.js'
-import type { Diagnostic, HostResult, PluginUse, PolicyInput, PolicyResult, RefusedPolicy } from './types.js'
+import type {
+  Diagnostic,
+  HostResult,
+  PluginUse,
+  PolicyInput,
+  PolicyLayer,
+  PolicyResult,
+  RefusedPolicy,
+} from './types.js'
 import { type Validated, validate } from './validate.js'
 import { patternsOf, serversOfPatterns } from './written-patterns.js'
 
@@ -286,5 +294,31 @@ class PolicyLoader<Host> {
       const empty: MapNode = { kind: 'map', origin: root, entries: [] }
       values.set(name, this.#validate(empty, plugin.schema, { origin: root, path: name }).value)
     }
+  }
+}
+
+/**
+ * The text of the policy, whose hash each record contains. It is that of the last layer other than `options`: of an object its canonical JSON (RFC 8785)
+ * without functions and instances. Undefined without a policy.
+ */
+function policyTextOf(layers: readonly PolicyLayer[]): string | undefined {
+  const policy = layers.findLast((layer) => layer.file !== 'options')
+  if (policy === undefined) return undefined
+  return 'text' in policy ? policy.text : canonicalize(asJson(policy.object, new Set()))
+}
+
+function asJson(value: unknown, within: Set<object>): unknown {
+  if (value === null || typeof value === 'string' || typeof value === 'boolean') return value
+  if (typeof value === 'number') return Number.isFinite(value) ? value : null
+  if (typeof value !== 'object' || within.has(value)) return undefined
+  within.add(value)
+  try {
+    if (Array.isArray(value)) return value.map((item: unknown) => asJson(item, within) ?? null)
+    const prototype: unknown = Object.getPrototypeOf(value)
+    if (prototype !== null && prototype !== Object.prototype) return undefined
+    const members = Object.entries(value).map(([key, member]) => [key, asJson(member, within)] as const)
+    return Object.fromEntries(members.filter(([, member]) => member !== undefined))
+  } finally {
+    within.delete(value)
   }
 }

@@ -16,10 +16,9 @@ import {
 } from 'yaml'
 import { mistakeAt, type Origin } from './diagnostic.js'
 import { type MapEntry, type PolicyNode, pathOfMember } from './node.js'
-import { sourceExcerpt } from './source-excerpt.js'
+import { sourceExcerpt, writtenIndex } from './source-text.js'
 import { type SyntaxMistake, syntaxMistake } from './syntax-mistake.js'
 import type { Diagnostic } from './types.js'
-import { writtenIndex } from './written-index.js'
 
 const maxDepth = 64
 /** Maximum number of values from aliases: a few lines could otherwise expand to billions. */

@@ -11,7 +11,6 @@ import {
 } from '../call/outcome.js'
 import { readEvent, SseSplitter } from '../http/index.js'
 import { hasDuplicateMembers, isTooCostly, sha256Hex } from '../json/index.js'
-import { type BodyText, bodyText, contentType, isCoded, isMedium } from './body-text.js'
 import { keepReceived } from './received.js'
 import type { ResponseRewriter } from './rewriter.js'
 
@@ -209,4 +208,52 @@ async function rewriteText(
     }
   }
   return form === 'text' || rewriter.unreadable === undefined ? rewriter.text(text) : undefined
+}
+
+/** The text that a reader can find in a plain body, whatever its headers say. */
+interface BodyText {
+  readonly text: string
+  /** The declared kind, if the bytes are of it; `other` may be text, such as in another charset. */
+  readonly form: 'json' | 'text' | 'other'
+}
+
+/** Undefined for a content coding, and with a medium's type for bytes that are not text. */
+function bodyText(response: Completed, body: Uint8Array): BodyText | undefined {
+  if (isCoded(response)) return undefined
+  const { type, charset } = contentType(response)
+  const text = decoded(body, charset)
+  if (text === undefined) {
+    if (isMedium(response)) return undefined
+    return { text: Buffer.from(body).toString().replaceAll('\0', ''), form: 'other' }
+  }
+  if (type === 'application/json' || type.endsWith('+json')) return { text, form: 'json' }
+  return { text, form: type.startsWith('text/') ? 'text' : 'other' }
+}
+
+/** Whether the body has a content coding, which was not asked for. */
+function isCoded({ headers }: Completed): boolean {
+  const { 'content-encoding': coding = 'identity' } = headers
+  return String(coding).trim().toLowerCase() !== 'identity'
+}
+
+/** Whether the body is declared as an image, sound, film or font. */
+function isMedium(response: Completed): boolean {
+  return /^(?:image|audio|video|font)\/(?!svg)/.test(contentType(response).type)
+}
+
+function contentType({ headers }: Completed): { readonly type: string; readonly charset: string } {
+  const [type = '', ...params] = String(headers['content-type'] ?? '').split(';')
+  const [charset = 'utf-8'] = params.flatMap((one) => /^\s*charset\s*=\s*"?([^"\s]*)/i.exec(one)?.[1] ?? [])
+  return { type: type.trim().toLowerCase(), charset: charset.toLowerCase() }
+}
+
+/** Undefined for an unknown charset, bytes that it has not, and text with NULs, as UTF-16 has in other charsets. */
+function decoded(bytes: Uint8Array, charset: string): string | undefined {
+  try {
+    const text = new TextDecoder(charset, { fatal: true }).decode(bytes)
+    return text.includes('\0') ? undefined : text
+  } catch (error) {
+    if (error instanceof TypeError || error instanceof RangeError) return undefined
+    throw error
+  }
 }

@@ -1,8 +1,7 @@
 // The store of a section: chosen by the policy or bound in code, imported on use, shared across reloads, connected at
 // the start, and guarded.
 import { join, resolve } from 'node:path'
-import { checkUsable, type DoctorCheck } from '../doctor/check.js'
-import { checkSkew, clockSkew } from '../doctor/check-clock.js'
+import { checkSkew, checkUsable, clockSkew, type DoctorCheck } from '../doctor/check.js'
 import { canonicalize } from '../json/canonical.js'
 import { sha256Hex } from '../json/hash.js'
 import { messageOf } from '../json/message.js'

@@ -2,8 +2,10 @@
 import {
   type Call,
   type Clock,
+  type Denied,
   type Finding,
   failed,
+  type Hold,
   type Identify,
   type Identity,
   isRefusal,
@@ -26,7 +28,6 @@ import type { AuthnConfig, ScopesConfig } from './config.js'
 import { type KeyCache, KeysUnavailableError } from './key-cache.js'
 import { bearerToken, CacheableRefusal, quote } from './refusals.js'
 import { TokenCache, type VerifiedToken } from './token-cache.js'
-import { TokenHold } from './token-hold.js'
 import { TokenVerifier } from './verifier.js'
 
 const keysUnavailableMessage =
@@ -284,4 +285,31 @@ function describeScopes(scopes: ScopesConfig | undefined): string[] {
     ...Object.entries({ ...servers, ...tools }).map(([what, names]) => `${names.join(' ')} for ${what}`),
   ]
   return parts.length === 0 ? [] : [`requires the scopes ${parts.join(', ')}`]
+}
+
+/**
+ * A token is checked again directly before its call is sent: the call may have waited for a person, or for another call.
+ */
+class TokenHold implements Hold {
+  #call: Call
+  #token: Pick<VerifiedToken, 'notAfter'>
+  #accessCheck: AccessCheck
+  #clock: Clock
+
+  constructor(call: Call, token: Pick<VerifiedToken, 'notAfter'>, accessCheck: AccessCheck, clock: Clock) {
+    this.#call = call
+    this.#token = token
+    this.#accessCheck = accessCheck
+    this.#clock = clock
+  }
+
+  commit(): Denied | undefined {
+    if (this.#clock.now() <= this.#token.notAfter) return undefined
+    const expired = new Refusal('UNAUTHENTICATED', 'The token has expired while the call waited.')
+    return this.#accessCheck.invalidToken(this.#call, expired)
+  }
+
+  release(): void {
+    // Nothing is taken.
+  }
 }

@@ -5,6 +5,7 @@ import {
   definePlugin,
   identity,
   limits,
+  type NamedCaller,
   owned,
   policyTokens,
   services,
@@ -16,7 +17,6 @@ import {
   PRINCIPAL_SECTIONS,
   type TenantConfig,
 } from './config.js'
-import { namedCallers } from './named-callers.js'
 import { EntitlementsNarrowing } from './narrowing.js'
 import { EntitlementsStage } from './stage.js'
 import { Tenants } from './tenants.js'
@@ -115,4 +115,27 @@ function describeLists({ allowlist = [], denylist = [] }: Lists): string {
 function some(all: readonly string[], max: number): string {
   const left = all.length - max
   return left <= 0 ? all.join(', ') : `${all.slice(0, max).join(', ')} and ${left} more`
+}
+
+const sections = [
+  ['users', 'user'],
+  ['user_ids', 'user_id'],
+  ['roles', 'role'],
+  ['agents', 'agent'],
+  ['agent_nodes', 'node'],
+] as const
+
+/** Undefined if no tenant has rules of its own. */
+function namedCallers(config: EntitlementsConfig | 'open' | 'none'): NamedCaller[] | undefined {
+  if (typeof config === 'string') return undefined
+  return Object.entries(config.tenants).flatMap(([tenant, rules]): NamedCaller[] => [
+    { tenant, kind: 'anyone', name: '' },
+    ...ofTenant(tenant, rules),
+  ])
+}
+
+function ofTenant(tenant: string, rules: TenantConfig): NamedCaller[] {
+  return sections.flatMap(([section, kind]) =>
+    Object.keys(rules[section] ?? {}).map((name) => ({ tenant, kind, name })),
+  )
 }

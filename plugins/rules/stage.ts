@@ -5,6 +5,8 @@ import {
   type CallRequest,
   type Clock,
   callLabels,
+  isUnrecorded,
+  type KeptValues,
   kept,
   type MaybePromise,
   type Next,
@@ -15,9 +17,15 @@ import {
   type Stage,
 } from '@svc/core'
 import { BoundedMap } from '@svc/core/store'
-import { CallScope, type ReadPath, recordedInput, type Variables } from './engine/index.js'
-import { explainRule } from './explanation.js'
-import { keptValues } from './kept.js'
+import {
+  CallScope,
+  evaluateBounded,
+  Failure,
+  type ReadPath,
+  recordedInput,
+  shownValue,
+  type Variables,
+} from './engine/index.js'
 import { judge, possibleFinding, type Rule, type RuleResult, ruleFinding } from './rule.js'
 import { keptNames, variablesByReading } from './variables.js'
 
@@ -180,4 +188,57 @@ function findingOn(reference: string, rules: readonly Rule[]) {
     }
   }
   return undefined
+}
+
+/** One line: `large-refunds: require args.amount <= 100 -> false, so deny; args.amount = 240`. */
+function explainRule(
+  { name, kind, source, then, expression }: Rule,
+  { value, error, applies }: RuleResult,
+  variables: Variables,
+  scope: CallScope,
+): string {
+  const condition =
+    source === undefined ? 'always' : `${kind} ${source.replaceAll(/\s+/g, ' ')} -> ${error ?? String(value)}`
+  const isUnforeseen = kind === 'when' && !applies
+  const reads = (expression?.reads ?? []).map(({ path, evaluate }) => {
+    const read = evaluateBounded(evaluate, variables, scope)
+    if (isUnrecorded(read)) return `${path}: not recorded`
+    if (!(read instanceof Failure)) return `${path} = ${shownValue(read)}`
+    if (!read.isAbsent) return `${path}: ${read.message}`
+    return `${path} is absent${isUnforeseen ? ', which `when` lets pass: use `require`' : ''}`
+  })
+  return [`${name}: ${condition}${applies ? `, so ${then}` : ''}`, ...reads].join('; ')
+}
+
+const MAX_PATHS = 32
+/** Characters of a text that is kept, so that the record of a call stays small. */
+const MAX_TEXT = 256
+
+/** Single values as they are; other values, and long texts, are withheld, and their paths say so. */
+export function keptValues(
+  paths: ReadonlyMap<string, ReadPath>,
+  variables: Variables,
+  scope: CallScope,
+): KeptValues {
+  const values: Record<string, string | number | boolean | null> = {}
+  const absent: string[] = []
+  const withheld: string[] = []
+  for (const [path, { evaluate }] of paths) {
+    const value =
+      Object.keys(values).length < MAX_PATHS ? evaluateBounded(evaluate, variables, scope) : undefined
+    if (value instanceof Failure && value.isAbsent) absent.push(path)
+    else if (isKept(value)) values[path] = value
+    else if (value instanceof Date) values[path] = value.toISOString()
+    else withheld.push(path)
+  }
+  return {
+    values,
+    ...(absent.length === 0 ? {} : { absent }),
+    ...(withheld.length === 0 ? {} : { withheld }),
+  }
+}
+
+function isKept(value: unknown): value is string | number | boolean | null {
+  if (typeof value === 'string') return value.length <= MAX_TEXT
+  return value === null || typeof value === 'number' || typeof value === 'boolean'
 }

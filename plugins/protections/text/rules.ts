@@ -1,13 +1,12 @@
 // The rules on texts, read from rules.yaml when the first policy asks for them.
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
-import type { Span } from '@svc/core/pii'
+import { detectPii, knownSecretKinds, type Span } from '@svc/core/pii'
 import { parse } from 'yaml'
 import { z } from 'zod'
 import { obfuscatedCommands, pipedDownloads } from './commands.js'
 import { hiddenDetectors } from './hidden.js'
 import { parsePhrase } from './phrases.js'
-import { personalData, secrets } from './secrets.js'
 
 /** The role of a text for the model: a server's description, the result of a call, or an argument that the model sends. */
 const textRoles = ['definition', 'result', 'argument'] as const
@@ -76,4 +75,18 @@ export function textRules(): readonly TextRule[] {
 /** By its name, which a bundle finds too. */
 function rulesFile(): string {
   return createRequire(import.meta.url).resolve('@svc/plugin-protections/rules.yaml')
+}
+
+/** Keys and tokens that are known by their form. A value beside a name such as `password` may be a placeholder. */
+function secrets(text: string): Span[] {
+  // A user and a password are the only secret that short.
+  if (text.length < 13 && !text.includes(':')) return []
+  return detectPii(text, knownSecretKinds)
+}
+
+/** Data about persons; addresses of mail are not among them, as most calls that need one are harmless. */
+function personalData(text: string): Span[] {
+  // None is shorter than `123-45-6789`.
+  if (text.length < 11 || !/\d/.test(text)) return []
+  return detectPii(text, ['payment_card', 'iban', 'us_ssn'])
 }

@@ -9,22 +9,23 @@ import { Failure, fail, failAbsent } from './call-scope.js'
 import {
   attemptValue,
   booleanOf,
+  computedMember,
   type Evaluate,
   eitherDecides,
   given,
+  hasMember,
   isList,
   isMap,
+  member,
   NODE_NS,
   operands,
   typeOf,
   type Value,
 } from './evaluation.js'
-import { functions, methods, stringOf, typeNames } from './functions.js'
+import { compileMatches, functions, methods, stringOf, typeNames } from './functions.js'
 import { elementsOf, type Macro, macros } from './macros.js'
-import { computedMember, hasMember, member } from './members.js'
 import { ExpressionError } from './mistake.js'
 import { countNodes, isBounded, literalOf, pathOf, writtenPath } from './nodes.js'
-import { compileMatches } from './pattern.js'
 import { partsIn, timestampParts } from './time.js'
 import { type DeclaredFields, isRecord } from './types.js'
 

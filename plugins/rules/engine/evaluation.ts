@@ -1,7 +1,8 @@
 // The common parts of every evaluation: its values, and the operators that failures and unrecorded facts decide.
 import { isUnrecorded, Unrecorded } from '@svc/core'
 import type { JsonObject, JsonValue } from '@svc/core/json'
-import { type CostBudget, Failure, type FoldedMembers, fail } from './call-scope.js'
+import { foldName } from '@svc/core/match'
+import { type CostBudget, Failure, type FoldedMembers, fail, failAbsent } from './call-scope.js'
 
 /** `int` is a bigint and `double` a number, as in CEL; a timestamp is a Date. */
 export type Value =
@@ -148,4 +149,42 @@ function decidedBy(isOr: boolean, missing: Unrecorded, other: Value | Failure | 
 
 export function booleanOf(value: Value): boolean {
   return typeof value === 'boolean' ? value : fail(`a bool is expected, not a ${typeOf(value)}`)
+}
+
+/**
+ * The member by a name of the policy; `written` is its path in messages. A program may read a name without regard to case or
+ * normal form, so a rule does too, and two members that could be read as one have no value.
+ */
+export function member(of: Evaluate, name: string, written: string): Evaluate {
+  const folded = foldName(name)
+  return (evaluation) => {
+    const value = of(evaluation)
+    if (!isMap(value)) return fail(`a ${typeOf(value)} has no member ${name.slice(0, 64)}`)
+    const found = memberOf(value, folded, evaluation)
+    return found === undefined ? failAbsent(written.slice(0, 128)) : found
+  }
+}
+
+/** The member by a name of the call, which messages do not show: they are recorded, and it may be a secret. */
+export function computedMember(value: Value, name: string, evaluation: EvaluationState): Value {
+  evaluation.budget.charge(name.length * 10)
+  const found = memberOf(mapOf(value), foldName(name), evaluation)
+  return found === undefined ? failAbsent('a member with a computed name') : found
+}
+
+export function hasMember(value: Value, folded: string, { members, budget }: EvaluationState): boolean {
+  return members.find(mapOf(value), folded, budget) !== undefined
+}
+
+function memberOf(
+  object: JsonObject,
+  folded: string,
+  { members, budget }: EvaluationState,
+): JsonValue | undefined {
+  const name = members.find(object, folded, budget)
+  return name === undefined ? undefined : object[name]
+}
+
+function mapOf(value: Value): JsonObject {
+  return isMap(value) ? value : fail(`a ${typeOf(value)} has no members`)
 }

@@ -1,9 +1,11 @@
 // The functions of conditions. Each charges what it costs before it runs.
 
 import { isExactNumber } from '@svc/core/json'
+import { RE2JS, RE2JSException } from 're2js'
 import { doubleOf } from './arithmetic.js'
 import { type CostBudget, fail } from './call-scope.js'
 import { type EvaluationState, isList, isMap, TypeName, typeOf, type Value } from './evaluation.js'
+import { ExpressionError } from './mistake.js'
 import { timestampOf } from './time.js'
 
 type Run = (args: readonly Value[], evaluation: EvaluationState) => Value
@@ -100,4 +102,38 @@ function textFrom(value: Value, budget: CostBudget): string {
   if (typeof value === 'number' || typeof value === 'bigint' || typeof value === 'boolean')
     return String(value)
   return fail(`string is not defined for ${typeOf(value)}`)
+}
+
+const MAX_PATTERN = 500
+/** Instructions of a compiled pattern; each may run for each character. */
+const MAX_PROGRAM = 200
+/** Nanoseconds per character and instruction, by the slowest of the patterns that were measured. */
+const STEP_NS = 25
+
+/**
+ * `matches` by RE2, whose time is linear in the text: the library would use the engine of V8, whose time is not.
+ *
+ * @throws {ExpressionError} for a pattern that RE2 does not accept, or that is too large
+ */
+export function compileMatches(
+  pattern: string,
+  range: { readonly start: number },
+): (text: string, budget: CostBudget) => boolean {
+  const tooLarge = 'the pattern is too large; accepted are shorter patterns and smaller repetitions'
+  if (pattern.length > MAX_PATTERN) throw new ExpressionError(tooLarge, range)
+  let compiled: RE2JS
+  try {
+    compiled = RE2JS.compile(pattern)
+  } catch (cause) {
+    if (!(cause instanceof RE2JSException)) throw cause
+    throw new ExpressionError(`not a pattern of RE2: ${cause.message}`, range, { cause })
+  }
+  const size = compiled.programSize()
+  if (size > MAX_PROGRAM) throw new ExpressionError(tooLarge, range)
+  // The first search builds tables, which is part of the load and not of a call.
+  compiled.test('a')
+  return (text, budget) => {
+    budget.charge(text.length * size * STEP_NS)
+    return compiled.test(text)
+  }
 }

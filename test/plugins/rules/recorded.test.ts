@@ -8,7 +8,7 @@ import {
   type ReadPath,
   recordedInput,
 } from '@svc/plugin-rules/internal/engine/index'
-import { keptValues } from '@svc/plugin-rules/internal/kept'
+import { keptValues } from '@svc/plugin-rules/internal/stage'
 import { keptNames } from '@svc/plugin-rules/internal/variables'
 import { expect } from 'chai'
 import { propertyRuns } from '../../support/property-runs.js'
