@@ -52,15 +52,10 @@ const spaces: readonly Space[] = Array.from({ length: 16 }, (_, n) => ({
 
 /** Every operation is atomic. Those that take a claim do nothing for one that does not own its key. */
 export class ClaimStore extends KeyValueLayer {
-  override async connect(signal: AbortSignal): Promise<void> {
-    await super.connect(signal)
-    // A store that does not respond refuses each claim, too.
-    await this.watch().catch(() => undefined)
-  }
-
   /**
    * Reads of which epoch the spaces are, so that a loss is noticed for keys that this process has not used. To be called
-   * from time to time: another process that starts after the loss does not know of it.
+   * at the start and from time to time: another process that starts after the loss does not know of it. An empty store
+   * gets its epoch.
    */
   async watch(): Promise<void> {
     if (this.store.isRemote === true) await Promise.all(spaces.map((space) => this.store.get(space, [])))

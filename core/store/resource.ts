@@ -11,7 +11,6 @@ import type { PluginContext } from '../plugin/plugin.js'
 import { services } from '../plugin/services.js'
 import type { StoreLifecycle } from '../plugin/store-lifecycle.js'
 import { type Clock, resolveOptional, tokens } from '../plugin/tokens.js'
-import { Board } from './board.js'
 import { checkDirectory } from './disk/check-directory.js'
 import { type GuardOptions, guarded } from './guard.js'
 import { checkHeader, loadLmdb } from './lmdb/prerequisites.js'
@@ -225,14 +224,13 @@ export class StoreResource<T extends StoreLifecycle> {
   /** Nothing for a store that has the clock of this machine. */
   async #checkClock(): Promise<readonly DoctorCheck[]> {
     if (this.sharedStore === undefined) return []
-    const board = new Board(await this.sharedStore())
+    const store = await this.sharedStore()
     try {
       const askedAt = this.clock.now()
-      const { time } = await board.read('')
-      if (time === undefined) return []
-      return checkSkew('Redis', clockSkew({ from: time, to: time + 1 }, askedAt, this.clock.now()))
+      const { now } = await store.get({ name: 'clock' }, [])
+      return checkSkew('Redis', clockSkew({ from: now, to: now + 1 }, askedAt, this.clock.now()))
     } finally {
-      await board.close()
+      await store.close?.()
     }
   }
 

@@ -80,7 +80,10 @@ export class Ap2Stage implements Stage {
   }
 
   async start(signal: AbortSignal): Promise<void> {
-    await this.#parts.store.resource?.start(signal)
+    const { resource } = this.#parts.store
+    await resource?.start(signal)
+    // The store's guard logs a failure; a store that does not respond refuses each mandate, too.
+    await resource?.running.watch().catch(() => undefined)
   }
 
   async stop(): Promise<void> {

@@ -47,6 +47,8 @@ export class DedupeStage implements Stage {
 
   async start(signal: AbortSignal): Promise<void> {
     await this.#store.start(signal)
+    // The store's guard logs a failure; a store that does not respond refuses each claim, too.
+    await this.#store.running.watch().catch(() => undefined)
     this.#claims ??= this.#attachClaims()
   }
 

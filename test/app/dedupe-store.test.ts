@@ -83,7 +83,8 @@ describe('idempotency keys in Redis', () => {
     // Redis has lost all data, and the gateway writes the response again.
     await redis.restart()
     await redis.send('ACL', 'SETUSER', 'gateway', 'on', `>${PASSWORD}`, '~svc:dedupe:*', '+@all')
-    await until(async () => Number(await redis.send('DBSIZE')) === 1)
+    const keys = async () => (await redis.send('KEYS', 'svc:dedupe:{claims-*}:*')) as unknown[]
+    await until(async () => (await keys()).length === 1)
     const second = await gateway.invoke(PAY, {}, key)
     expect([markOf(second), await second.text()]).to.deep.equal(['replay', 'ran'])
     expect(slow.calls).to.have.lengthOf(1)

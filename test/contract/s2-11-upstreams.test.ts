@@ -143,8 +143,8 @@ contractSection('2.13', 'dedupe', ({ holds }) => {
     await using redis = await startRedis()
     await using rig = await serving({ dedupe: { ttlSec: 77, redisUrl: redis.url } }, counting())
     await rig.call(key)
-    // The list of blocks is beside them.
-    const [stored = ''] = (await keysOf(redis)).filter((name) => !name.includes('{board}'))
+    // The list of blocks, its readers and the epochs of the spaces are beside them.
+    const [stored = ''] = (await keysOf(redis)).filter((name) => /\{claims-\d+\}:/.test(name))
     expect(stored).to.match(/^svc:dedupe/)
     expect(await redis.send('TTL', stored)).to.be.within(60, 77)
     refused({ dedupe: { ttlSec: '1h' } }, 'dedupe.ttlSec', 'whole number')

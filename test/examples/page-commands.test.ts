@@ -14,7 +14,7 @@ import { TemporaryDir } from '../support/temporary-dir.js'
 
 /** Blocks of commands that are not run here: the test that does so, or why none does. */
 const elsewhere: Readonly<Record<string, string>> = {
-  'CONTRIBUTING.md: npx tsc -b && npx mocha --no-config -n conditions=svc-internal --timeout 60000 --reporter spec test/dist/core/pipeline/order.test.js':
+  'CONTRIBUTING.md: npx tsc -b test && test/node_modules/.bin/mocha --no-config -n conditions=svc-internal --timeout 60000 --reporter spec test/dist/core/pipeline/order.test.js':
     'runs tests',
   'docs/admin.md: export SVC_ADMIN_URL=http://127.0.0.1:9090 SVC_ADMIN_TOKEN=...   # your own bearer token, or the admin token':
     'test/app/cli/escalations.test.ts',

@@ -257,15 +257,16 @@ describe('the HTTP server', () => {
 })
 
 describe('the plugins that ship', () => {
-  const root = fileURLToPath(new URL('../../../../plugins', import.meta.url))
+  const root = fileURLToPath(new URL('../../../..', import.meta.url))
   for (const { name, metrics = {} } of builtinPlugins) {
     it(`declare every metric that they count, in \`metrics\`: ${name}`, () => {
-      const sources = readdirSync(join(root, name), { recursive: true, encoding: 'utf8' }).filter(
+      const folder = join(root, name === 'blocks' ? 'app' : 'plugins', name)
+      const sources = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter(
         (file) => file.endsWith('.ts') && !/(^|\/)(dist|node_modules)\//.test(file),
       )
       const counted = sources.flatMap((file) =>
         [
-          ...readFileSync(join(root, name, file), 'utf8').matchAll(
+          ...readFileSync(join(folder, file), 'utf8').matchAll(
             /(?:\.(?:count|gauge|watch|observe)(?:\?\.)?\(\s*|(?:failure|duration)Metric: )'(\w+)'/g,
           ),
         ].map(([, figure]) => figure),

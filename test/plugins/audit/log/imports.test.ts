@@ -39,7 +39,7 @@ describe('svc-sdk/audit and svc-sdk/signer', () => {
       'app/dist',
       'core/dist/json',
       'core/dist/match',
-      'core/dist/store',
+      'core/dist/store/disk',
       'core/dist/thread',
     ])
   })
