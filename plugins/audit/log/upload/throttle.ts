@@ -32,15 +32,17 @@ export class UploadThrottle {
     return this.#queue
   }
 
-  #pause(): Promise<unknown> {
+  async #pause(): Promise<unknown> {
     const active = activeMs()
     this.#pauseDueMs += (active - this.#activeMs) * PAUSE_PER_WORK
     this.#activeMs = active
     if (!this.#isBusy()) this.#pauseDueMs = 0
     if (this.#pauseDueMs < MIN_PAUSE_MS) return nextTurn()
-    const pause = this.#pauseDueMs
+    let pause = this.#pauseDueMs
     this.#pauseDueMs = 0
-    return after(pause)
+    // When appends end, as before a close with its time limit, so does the pause.
+    for (; pause > 0 && this.#isBusy(); pause -= BUSY_WINDOW_MS) await after(Math.min(pause, BUSY_WINDOW_MS))
+    return undefined
   }
 
   #isBusy(): boolean {
