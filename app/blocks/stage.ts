@@ -19,7 +19,7 @@ const STAGE = 'blocks'
 const nothing = new BlockList([])
 const unknown = denied('STORE_UNAVAILABLE', 'What operators have blocked is not known yet; ask again later.')
 
-/** What operators block, as a stage asks for it with every call. */
+/** The stage reads the list of blocks from it for every call. */
 export interface BlockSource {
   /** The list in force; undefined if it has not been read yet. */
   current(): BlockList | undefined

@@ -13,7 +13,7 @@ import type { GatewayBuilder } from './builder.js'
 import type { Policies } from './policies.js'
 
 export interface GatewayBlocks extends BlockingGateway {
-  /** What the stages of every policy ask. */
+  /** The stages of every policy read the list of blocks from it. */
   readonly source: BlockSource
   warnings(): string[]
 }

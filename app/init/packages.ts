@@ -17,7 +17,7 @@ export const packagesDirectory = 'mcp-servers'
 export const packageFiles = ['package.json', 'package-lock.json'] as const
 
 const installMs = 600_000
-// What the user has configured may not turn off what this relies on.
+// The user's npm configuration may set the opposite of each.
 const flags = [
   '--ignore-scripts',
   '--package-lock',

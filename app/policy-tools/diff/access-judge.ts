@@ -1,4 +1,4 @@
-// What a policy decides about a call of which only the caller and the name are known.
+// Judges under a policy a call of which only the caller and the name are known.
 import {
   after,
   type CallRequest,
@@ -21,7 +21,7 @@ import { collectNotes, type StagePlace } from '../judge/stages.js'
 import type { KnownCaller } from './known-calls.js'
 import { ReadCaller, SharedVerdicts } from './shared-verdicts.js'
 
-/** What decides about the call if something holds that is not known, such as a condition on its arguments. */
+/** A stage decides so if something holds that is not known, such as a rule's condition on the arguments. */
 export interface Condition {
   readonly stage: string
   /** The reason token, such as `rule:large`; `*` for whatever the stage decides. */

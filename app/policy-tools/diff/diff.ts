@@ -179,7 +179,10 @@ interface NotedCall {
   readonly request: NamedRequest
 }
 
-/** For each open entry, the calls by those that its path names, or else by all; of the requests of its patterns. */
+/**
+ * Yields for each open entry the calls that its patterns match: by the callers of the tenants that its path names, those whom it
+ * names first, or by all callers if it names no tenant.
+ */
 function* callsThatMayShow(
   open: OpenEntries,
   callers: readonly KnownCaller[],

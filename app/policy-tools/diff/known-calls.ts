@@ -25,8 +25,8 @@ export function lockedTools({ container }: Policy, baseDir: string): readonly Kn
 }
 
 export interface KnownCaller extends NamingCaller {
-  /** Of both, the words for people: `role support`. */
   readonly tenant: string
+  /** Names the caller for people, such as `role support`. */
   readonly subject: string
 }
 
@@ -46,7 +46,10 @@ function namedCaller(named: NamedCaller): KnownCaller {
   }
 }
 
-/** Those that the policies name, those of other tenants, and one without a token. The text of a pattern is a name it matches. */
+/**
+ * Returns the callers that the policies name, one of each tenant without an entry of its own, one of another tenant, and one
+ * without a token. A pattern of names gives a caller whose name is the text of the pattern, which the pattern matches.
+ */
 export function knownCallers(policies: readonly Policy[]): KnownCaller[] {
   const own = policies.map(({ host }) => host.tenant)
   const tenants = policies.flatMap(({ container }) => resolveOptional(container, services.namedTenants) ?? [])

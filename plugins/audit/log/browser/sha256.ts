@@ -38,16 +38,7 @@ function addBlock(state: Int32Array, view: DataView, start: number): void {
     const second = rotated(late, 17) ^ rotated(late, 19) ^ (late >>> 10)
     w[i] = (w[i - 16] as number) + first + (w[i - 7] as number) + second
   }
-  let [a, b, c, d, e, f, g, h] = state as unknown as [
-    number,
-    number,
-    number,
-    number,
-    number,
-    number,
-    number,
-    number,
-  ]
+  let [a = 0, b = 0, c = 0, d = 0, e = 0, f = 0, g = 0, h = 0] = state
   for (let i = 0; i < 64; i++) {
     const choice = (e & f) ^ (~e & g)
     const majority = (a & b) ^ (a & c) ^ (b & c)
