@@ -18,7 +18,7 @@ import { roomForBody } from '../http/body-room.js'
 import { traceOf } from '../http/call-headers.js'
 import type { ClientExchange } from '../http/client-exchange.js'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
-import { isStatelessExchange, type McpExchange, openExchange } from '../mcp/exchange.js'
+import { isStatelessExchange, type McpExchange, openExchange, withoutEmptyHeaders } from '../mcp/exchange.js'
 import type { ClientFacts } from '../mcp/handshake.js'
 import { checkAcceptsEvents } from '../mcp/header-validation.js'
 import type { Implementation } from '../mcp/implementation.js'
@@ -104,7 +104,7 @@ export class Federation {
     const { exchange: client, method, calls, used } = incoming
     const exchange = openExchange({
       method,
-      headers: client.headers,
+      headers: withoutEmptyHeaders(client.headers),
       isHeaderless: client.http === undefined,
       isHandshakeOnly: this.#parts.isHandshakeOnly,
       server: '',

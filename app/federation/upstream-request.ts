@@ -48,7 +48,9 @@ export function requestTo(
   clientHeaders: IncomingHttpHeaders,
 ): { readonly headers: IncomingHttpHeaders; readonly message: JsonObject } {
   const kept = omitFields(clientHeaders, exchangeHeaders)
-  const headers = { ...(link.isStateless ? kept : withoutParamHeaders(kept)), ...sessionHeaders(link) }
+  // A client of older revisions has them only as leftovers.
+  const hasParamHeaders = link.isStateless && isStateless(client.revision)
+  const headers = { ...(hasParamHeaders ? kept : withoutParamHeaders(kept)), ...sessionHeaders(link) }
   return {
     headers,
     message: requestFor(link, isStateless(client.revision), message, () => metaOfClient(client)),

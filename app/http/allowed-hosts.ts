@@ -49,7 +49,9 @@ export class AllowedHosts {
   /** Whether a request with this Host header is meant for this gateway. */
   has(header: string): boolean {
     if (header === this.#lastKnown) return true
-    if (!this.#isAny && !this.#isListed(header.toLowerCase()) && !this.#isOwnAddress(header)) return false
+    // A name with a final dot is the same name in DNS, as its absolute form.
+    const host = header.replace(/\.(?=(?::\d+)?$)/, '')
+    if (!this.#isAny && !this.#isListed(host.toLowerCase()) && !this.#isOwnAddress(host)) return false
     this.#lastKnown = header
     return true
   }

@@ -77,6 +77,9 @@ export interface ExchangeHead {
 }
 
 export interface McpExchange extends ExchangeHead {
+  /** Those that have a meaning for the message, once it is known. */
+  headers: IncomingHttpHeaders
+  sessionTag: string | undefined
   /** The response of the person at the client. */
   elicited?: ElicitationResponse | undefined
   /** The tasks that the message names. */
@@ -135,6 +138,20 @@ function factsOf(exchange: McpExchange): McpFacts {
 function clientSessionId(tag: string | undefined, id: string): string | undefined {
   if (tag === undefined) return undefined
   return tag === '' ? id : boundSessionId(tag, id)
+}
+
+const mayBeEmpty = [
+  ...['accept', 'idempotency-key', 'x-idempotency-key', 'mcp-method', 'mcp-name'],
+  ...[LAST_EVENT_ID_HEADER, PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER],
+]
+
+/** The headers without empty ones, which say nothing: some clients write an absent value so. */
+export function withoutEmptyHeaders(headers: IncomingHttpHeaders): IncomingHttpHeaders {
+  let kept = headers
+  for (const name of mayBeEmpty) {
+    if (kept[name] === '') kept = Object.fromEntries(Object.entries(kept).filter(([other]) => other !== name))
+  }
+  return kept
 }
 
 export function openExchange(head: ExchangeHead): McpExchange {

@@ -7,8 +7,8 @@ import { isStatelessExchange, type McpExchange, revisionOf } from './exchange.js
 import { decoded, mismatch, single } from './header-text.js'
 import { invalidParams, McpRefusal } from './mcp-refusal.js'
 import type { Message } from './message.js'
-import { metaOf } from './meta.js'
-import { checkParamHeaders } from './param-headers.js'
+import { metaOf, revisionIn } from './meta.js'
+import { checkParamHeaders, PARAM_PREFIX } from './param-headers.js'
 import { handshakeRevisions, isStateless, META_PROTOCOL_VERSION, rpcCodes } from './protocol.js'
 
 /** The param that `Mcp-Name` repeats, by method. */
@@ -40,6 +40,7 @@ export function checkAcceptsEvents({ accept }: IncomingHttpHeaders): void {
 
 /** Throws `McpRefusal` for a message whose headers disagree with it, or that is not in a session and names no revision. */
 export function checkRequestHead(exchange: McpExchange, message: Message): void {
+  dropLeftovers(exchange, message)
   const { headers, isHeaderless, isHandshakeOnly, connection } = exchange
   if (isHandshakeOnly === true && message.type === 'request' && isStatelessExchange(exchange)) {
     const data = { supported: handshakeRevisions, requested: revisionOf(exchange) }
@@ -60,13 +61,42 @@ export function checkRequestHead(exchange: McpExchange, message: Message): void 
   )
 }
 
+/** A response of the client, or a GET or DELETE without a message. */
+const noCall = { method: undefined, params: {} }
+
 /**
- * Throws `McpRefusal` (header mismatch). Headers must agree with the message in every revision; from 2026-07-28 on a
- * request must have them.
+ * Drops headers that have no meaning for the message, so that they neither refuse it nor go upstream: clients that have
+ * probed for another revision, or that begin a session again, leave them set.
  */
+export function dropLeftovers(exchange: McpExchange, message?: Message): void {
+  const { headers } = exchange
+  const { method, params } = message === undefined || message.type === 'response' ? noCall : message
+  const isInitialize = method === 'initialize'
+  const isNamed = revisionIn(params) !== undefined
+  const isHandshake = !isNamed && (isInitialize || method === 'notifications/initialized')
+  const isOfProbe = isStatelessExchange(exchange)
+  const stateless = isNamed || (isOfProbe && !isHandshake)
+  const hasNoSession = stateless || isInitialize
+  // The body of `initialize` says which revision the client wants.
+  const hasNoVersion = isHandshake && (isInitialize || isOfProbe)
+  if (hasNoSession) exchange.sessionTag = undefined
+  for (const name in headers) {
+    const isLeftover =
+      name === SESSION_ID_HEADER
+        ? hasNoSession
+        : name === PROTOCOL_VERSION_HEADER
+          ? hasNoVersion
+          : !stateless && (name === 'mcp-method' || name === 'mcp-name' || name.startsWith(PARAM_PREFIX))
+    if (!isLeftover) continue
+    const { [name]: _, ...others } = exchange.headers
+    exchange.headers = others
+  }
+}
+
+/** Throws `McpRefusal` (header mismatch): from 2026-07-28 on a request must have headers that agree with it. */
 export function validateHeaders(headers: IncomingHttpHeaders, message: Message): void {
-  const stateless = checkVersion(headers, message)
-  const must = stateless && message.type === 'request'
+  if (!checkVersion(headers, message)) return
+  const must = message.type === 'request'
   const method = single(headers, 'mcp-method')
   const name = single(headers, 'mcp-name')
   checkParamHeaders(headers, message)

@@ -76,10 +76,9 @@ export function readMessage(value: JsonValue): Message {
   return 'method' in value ? readCall(value) : readResponse(value)
 }
 
-function readCall(whole: JsonObject): RpcRequest | RpcNotification {
-  const { id, method } = whole
-  // Servers differ in whether null means absent, so the upstream decides.
-  const params = whole['params'] ?? {}
+function readCall(given: JsonObject): RpcRequest | RpcNotification {
+  const whole = withoutNulls(given)
+  const { id, method, params = {} } = whole
   if (typeof method !== 'string' || method === '' || method.length > maxMethod) {
     throw invalidRequest(`method: expected a name of 1 to ${maxMethod} characters.`)
   }
@@ -89,6 +88,39 @@ function readCall(whole: JsonObject): RpcRequest | RpcNotification {
   if (!isJsonObject(params)) throw invalidParams('params: expected an object.')
   if (isRequestId(id)) return { type: 'request', id, method, params, whole }
   return { type: 'notification', method, params, whole }
+}
+
+const listed = ['cursor']
+const rounds = ['inputResponses', 'requestState']
+/** The optional params of methods, beside `_meta`. */
+const optionalParams: ReadonlyMap<unknown, readonly string[]> = new Map([
+  ['tools/call', ['arguments', 'task', ...rounds]],
+  ['prompts/get', ['arguments', ...rounds]],
+  ['resources/read', rounds],
+  ['completion/complete', ['context']],
+  ...['tools', 'prompts', 'resources', 'resources/templates', 'tasks'].map(
+    (kind): [string, readonly string[]] => [`${kind}/list`, listed],
+  ),
+  ['subscriptions/listen', ['notifications']],
+  ['notifications/cancelled', ['reason']],
+  ['notifications/progress', ['total', 'message']],
+])
+
+/** The message without null for an optional member: clients write an absent one so, and some servers refuse it. */
+function withoutNulls(whole: JsonObject): JsonObject {
+  const { params, method } = whole
+  if (params === null) return omit(whole, ['params'])
+  if (!isJsonObject(params)) return whole
+  let kept = params['_meta'] === null ? omit(params, ['_meta']) : params
+  for (const name of optionalParams.get(method) ?? []) if (kept[name] === null) kept = omit(kept, [name])
+  const { _meta: meta } = kept
+  if (isJsonObject(meta) && meta['progressToken'] === null)
+    kept = { ...kept, _meta: omit(meta, ['progressToken']) }
+  return kept === params ? whole : { ...whole, params: kept }
+}
+
+function omit(fields: JsonObject, names: readonly string[]): JsonObject {
+  return Object.fromEntries(Object.entries(fields).filter(([name]) => !names.includes(name)))
 }
 
 function readResponse(whole: JsonObject): RpcResponse {

@@ -8,7 +8,7 @@ import type { ParsedBody } from '../http/client-exchange.js'
 import { continueTrace } from './call-meta.js'
 import { isStatelessExchange, type McpExchange } from './exchange.js'
 import type { GatewayRounds } from './gateway-rounds.js'
-import { checkContentType, checkRequestHead } from './header-validation.js'
+import { checkContentType, checkRequestHead, dropLeftovers } from './header-validation.js'
 import { invalidParams, McpRefusal } from './mcp-refusal.js'
 import { idOf, type Message, parseJsonBody, readMessage } from './message.js'
 import { metaOf } from './meta.js'
@@ -70,6 +70,7 @@ function read(
   rules: RequestRules,
 ): MaybePromise<CallRequest> {
   if (body === null || exchange.method !== 'POST') {
+    dropLeftovers(exchange)
     return requestOf(subjectOfMethod(exchange), call, exchange, { ...rules, bytes: 0 })
   }
   const bytes = body instanceof Uint8Array ? body.byteLength : body.bytes
@@ -148,7 +149,7 @@ function readBody(
   const message = readMessage(value)
   const split = splitTaskIds(message)
   exchange.message = split.message
-  if (split.message === message && 'text' in body) exchange.text = body.text
+  if (split.message.whole === value && 'text' in body) exchange.text = body.text
   exchange.tasks = split.tasks
   // This comes before the checks, so that the record of a refused message has its method.
   if (message.type !== 'response') call[refineTarget]({ mcpMethod: message.method })

@@ -5,9 +5,8 @@ import { createHmac, hkdfSync, randomUUID, timingSafeEqual } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import { type Call, identity, principalKeyOf } from '@svc/core'
 import { BoundedMap } from '@svc/core/store'
-import { PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from '../http/header-names.js'
+import { SESSION_ID_HEADER } from '../http/header-names.js'
 import { MAX_NAME } from './name-limits.js'
-import { isStateless } from './protocol.js'
 
 /** A tag of 128 bits in base64url, what the client declared of elicitation, a dot, the server's id. */
 const boundId = /^([A-Za-z0-9_-]{22}(?:~[fu]{1,2})?)\.(.+)$/s
@@ -23,12 +22,6 @@ const ownId = /^(svc~[fu]{1,2})\.([0-9a-f-]{36})$/
 export function splitSessionId(headers: IncomingHttpHeaders): SessionOfRequest {
   const given = headers[SESSION_ID_HEADER]
   if (given === undefined) return { headers, sessionTag: undefined }
-  const version = headers[PROTOCOL_VERSION_HEADER]
-  // From 2026-07-28 on the header has no meaning.
-  if (typeof version === 'string' && isStateless(version)) {
-    const { [SESSION_ID_HEADER]: _, ...withoutSession } = headers
-    return { headers: withoutSession, sessionTag: undefined }
-  }
   const [, sessionTag, id] = (typeof given === 'string' && (ownId.exec(given) ?? boundId.exec(given))) || []
   if (sessionTag === undefined || id === undefined) return { headers, sessionTag: '' }
   return { headers: { ...headers, [SESSION_ID_HEADER]: id }, sessionTag }

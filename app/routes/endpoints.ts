@@ -21,7 +21,13 @@ import type { ClientExchange } from '../http/client-exchange.js'
 import { type BufferedResponse, refusalResponse } from '../http/response.js'
 import type { ElicitationResponse } from '../mcp/elicitation-modes.js'
 import { noModes } from '../mcp/elicitation-modes.js'
-import { attachExchange, disconnectCancels, type McpExchange, openExchange } from '../mcp/exchange.js'
+import {
+  attachExchange,
+  disconnectCancels,
+  type McpExchange,
+  openExchange,
+  withoutEmptyHeaders,
+} from '../mcp/exchange.js'
 import type { MessageOutcome } from '../mcp/message-outcome.js'
 import type { McpProxy } from '../mcp/proxy.js'
 import type { RequestBody } from '../mcp/request.js'
@@ -93,7 +99,7 @@ export class CallEndpoints {
     const request = {
       server: route.server,
       method: route.method,
-      headers: client.headers,
+      headers: withoutEmptyHeaders(client.headers),
       isHeaderless: client.http === undefined,
       // A server over HTTP says itself which revisions it has.
       isHandshakeOnly: isHandshakeOnly && policy.isCommand(route.server),

@@ -255,7 +255,9 @@ describe('params beside the arguments, in the gateway', () => {
       const params = {
         name: 'move',
         arguments: { from: 'a', to: 'b', size: { count: 7 }, tags: ['größe', true] },
+        _meta: { 'io.modelcontextprotocol/protocolVersion': '2026-07-28' },
       }
+      const head = { 'mcp-protocol-version': '2026-07-28', 'mcp-method': 'tools/call', 'mcp-name': 'move' }
       for (const [header, text] of [
         ['mcp-param-from', 'b'],
         ['mcp-param-to', 'c'],
@@ -263,7 +265,8 @@ describe('params beside the arguments, in the gateway', () => {
         ['mcp-param-region', 'eu'],
         ['mcp-param-tags', '=?base64?AA?='],
       ] as const) {
-        expect(await post(params, { [header]: text }), header).to.have.nested.property('error.code', -32020)
+        const refused = await post(params, { ...head, [header]: text })
+        expect(refused, header).to.have.nested.property('error.code', -32020)
       }
       expect(sent()).to.have.length(0)
       const agreeing = {
@@ -272,6 +275,6 @@ describe('params beside the arguments, in the gateway', () => {
         'mcp-param-size-label': `=?base64?${Buffer.from('größe').toString('base64')}?=`,
         'mcp-param-tags': 'true',
       }
-      expect(await post(params, agreeing)).to.have.property('result')
+      expect(await post(params, { ...head, ...agreeing })).to.have.property('result')
     }))
 })

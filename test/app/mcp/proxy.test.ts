@@ -20,7 +20,6 @@ describe('a call over MCP', () => {
     const headers = {
       'mcp-session-id': 's1',
       'mcp-protocol-version': '2025-11-25',
-      'mcp-param-region': 'eu',
       authorization: 'Bearer secret',
       cookie: 'a=b',
       'x-other': '1',
@@ -49,7 +48,6 @@ describe('a call over MCP', () => {
         expect(sent?.headers).to.include({
           'mcp-session-id': 's1',
           'mcp-protocol-version': '2025-11-25',
-          'mcp-param-region': 'eu',
           accept: 'application/json, text/event-stream',
           'content-type': 'application/json',
         })

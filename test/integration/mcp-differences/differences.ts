@@ -18,6 +18,7 @@ const olderSdks = ['2025-03-26', '2025-06-18'] as const
 const newestSdk = ['2025-11-25'] as const
 
 const badParams = 'the error is in the params, and the id is known (JSON-RPC 2.0 §5.1)'
+const absent = 'clients write null for an optional member that is absent'
 const unread = 'params that were not judged are not sent'
 const ambiguous = 'parsers differ in what they read'
 const noMessage = 'it is JSON but not a message (JSON-RPC 2.0 §5.1)'
@@ -55,12 +56,26 @@ const rows: readonly Row[] = [
   [newestSdk, /^a tool call with an empty text as name$/, /^200 1 result$/, /^200 1 -32602$/, badParams],
   [
     sessions,
-    /^a tool call with (?!an object).* as arguments$/,
+    /^a tool call with (?!an object|null).* as arguments$/,
     /^200 1 -32603$/,
     /^200 1 -32602$/,
     badParams,
   ],
-  [revisions, /^a prompt with (?!an object).* as arguments$/, /^200 1 -32603$/, /^200 1 -32602$/, badParams],
+  [
+    revisions,
+    /^a prompt with (?!an object|null).* as arguments$/,
+    /^200 1 -32603$/,
+    /^200 1 -32602$/,
+    badParams,
+  ],
+  [
+    sessions,
+    /^a (?:tool call with null as arguments|list with params that are null)$/,
+    /^(?:200 1 -32603|400 null -32700)$/,
+    /^200 1 result$/,
+    absent,
+  ],
+  [revisions, /^a prompt with null as arguments$/, /^200 1 -32603$/, /^200 1 result$/, absent],
   [revisions, /^a completion with (?!a look-alike).* as ref$/, /^200 1 -32603$/, /^200 1 -32602$/, badParams],
   [
     stateless,
@@ -254,8 +269,7 @@ const rows: readonly Row[] = [
     /^400 another object$/,
     dnsRebinding,
   ],
-  [sessions, /^a list with "(?:tools\/call)?" as mcp-method$/, /^200 1 result$/, /^400 1 -32020$/, repeats],
-  [revisions, /^a list with "other" as mcp-name$/, /^200 1 result$/, /^400 1 -32020$/, repeats],
+  [stateless, /^a list with "other" as mcp-name$/, /^200 1 result$/, /^400 1 -32020$/, repeats],
   [stateless, /^a method (?:in other letters|with a dot)$/, /^404 1 -32601$/, /^400 1 -32020$/, repeats],
   [stateless, /^a call with a param header$/, /^200 1 result$/, /^400 1 -32020$/, repeats],
   [stateless, /^a call with a number as version$/, /^400 1 -32602$/, /^400 1 -32020$/, repeats],
@@ -267,7 +281,22 @@ const rows: readonly Row[] = [
     'the body is judged as it came; this server does not decode it either',
   ],
 
+  [
+    ['2025-06-18', '2025-11-25'],
+    /^a list with "" as mcp-protocol-version$/,
+    /^400 null -32000$/,
+    /^200 1 result$/,
+    'an empty header says nothing',
+  ],
+
   // HTTP methods and sessions.
+  [
+    sessions,
+    /^an initialize in a session$/,
+    /^400 null -32600$/,
+    /^200 1 result$/,
+    'clients that begin again leave the header of the old session set',
+  ],
   [
     revisions,
     /^an? (?:PUT|PATCH|OPTIONS)$/,
