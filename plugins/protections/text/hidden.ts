@@ -31,7 +31,7 @@ const hiddenZeroWidth: Find = (text) => (SOME_ZERO_WIDTH.test(text) ? spansOf(te
 /** Control sequences (ECMA-48) that conceal text, move the cursor or erase; links and the clipboard (OSC). Not colours. */
 const TERMINAL =
   // biome-ignore lint/suspicious/noControlCharactersInRegex: these sequences begin with control characters.
-  /\x1b\[[0-9;]{0,32}[ABCDEFGHJKSTfsu]|\x1b\[(?:[0-9]{1,3};){0,8}8(?:;[0-9]{1,3}){0,8}m|\x1b\][0-9]{1,4};|\x9b/g
+  /\x1b\[[0-9;]{0,32}[ABCDEFGHJKSTfsu]|\x1b\[(?:[0-9]{1,3};){0,8}8(?:;[0-9]{1,3}){0,8}m|\x1b\][0-9]{1,4};(?:[^\x07\x1b\n]{0,256}(?:\x07|\x1b\\))?|\x9b/g
 const hiddenTerminal: Find = (text) =>
   text.includes('\x1b') || text.includes('\x9b') ? spansOf(text, TERMINAL) : []
 

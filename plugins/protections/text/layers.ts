@@ -3,7 +3,15 @@ import { matchesOf } from '@svc/core/pii'
 
 /** A decoded part, with the bounds of the part that it comes from in the outermost text. */
 export interface Layer {
-  readonly encoding: 'base64' | 'hex' | 'percent' | 'escapes' | 'entities' | 'spaced' | 'look-alikes'
+  readonly encoding:
+    | 'base64'
+    | 'hex'
+    | 'percent'
+    | 'escapes'
+    | 'entities'
+    | 'spaced'
+    | 'look-alikes'
+    | 'marks'
   readonly text: string
   readonly start: number
   readonly end: number
@@ -19,6 +27,12 @@ const NOT_ASCII = /\P{ASCII}/u
 const PERCENT = /%[0-9A-Fa-f]{2}/g
 const ESCAPES = /\\(?:x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|u\{[0-9A-Fa-f]{1,6}\}|[0-3][0-7]{2})/g
 const ENTITIES = /&(?:#\d{1,7}|#x[0-9A-Fa-f]{1,6}|lt|gt|amp|quot|apos|nbsp);/g
+/** Tags and sequences of a terminal within a word, and comments: a page or a terminal does not show them. */
+const MARKS =
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: these sequences begin with control characters.
+  /(?<=\w\r?\n?)(?:<[^<>\n]{1,64}>|\x1b\[[0-9;]{0,32}[A-Za-z]){1,16}(?=\r?\n?\w)|<!--[^<>]{0,128}-->/g
+/** Characters before and behind a mark that are read without marks. */
+const BESIDE_MARK = 256
 /** Five or more single letters: `i g n o r e`, `i-g-n-o-r-e`. */
 const SPACED = /(?<![A-Za-z])(?:[A-Za-z][ ._*-]{1,3}){5,}[A-Za-z](?![A-Za-z])/g
 
@@ -72,6 +86,7 @@ function* decoded(text: string): Generator<Layer> {
   if (text.length < MIN_RUN) return
   yield* each('spaced', text, SPACED, fromSpaced)
   if (NOT_ASCII.test(text)) yield* each('look-alikes', text, WORD, fromLookAlikes)
+  if (text.includes('<') || text.includes('\x1b')) yield* withoutMarks(text)
 }
 
 /** Characters beside an escape that are decoded with it, when no white space ends the word before. */
@@ -96,6 +111,25 @@ function* around(
     end = wordEnd(text, index + escaped.length)
   }
   if (end >= 0) yield { encoding, text: decode(text.slice(start, end)), start, end }
+}
+
+/** What stands beside marks, without them. */
+function* withoutMarks(text: string): Generator<Layer> {
+  let start = 0
+  let end = -1
+  const layer = (): Layer => ({
+    encoding: 'marks',
+    text: text.slice(start, end).replace(MARKS, ''),
+    start,
+    end,
+  })
+  for (const { index, 0: mark } of matchesOf(text, MARKS)) {
+    const from = Math.max(0, index - BESIDE_MARK)
+    if (end >= 0 && from > end) yield layer()
+    if (end < 0 || from > end) start = from
+    end = Math.min(text.length, index + mark.length + BESIDE_MARK)
+  }
+  if (end >= 0) yield layer()
 }
 
 function wordStart(text: string, index: number, min: number): number {

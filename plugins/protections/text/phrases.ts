@@ -74,7 +74,7 @@ export class PhraseMatcher {
   readonly #position: Int32Array
   readonly #start: Int32Array
   /** The steps that the current word completes. */
-  readonly #hits: Place[] = []
+  readonly #hits: Hit[] = []
   /** The position after the last text: no phrase spans two texts. */
   #next = 0
   /** Characters of the shortest phrase. */
@@ -129,6 +129,13 @@ export class PhraseMatcher {
     /** The same word, with digits read as the letters that they resemble. */
     let spelled = BASIS
     let hasDigit = false
+    // A word may be written over several lines: the last line's, and that of all lines with one word each.
+    let lastStart = -1
+    let last = BASIS
+    let lineStart = -1
+    let lines = BASIS
+    let breaks = 0
+    const filter = this.#filter
     for (let index = 0; index <= text.length; index++) {
       const unit = index < text.length ? text.charCodeAt(index) : 0x20
       let letter = letterOf(unit)
@@ -137,49 +144,68 @@ export class PhraseMatcher {
         if (letter !== SEPARATOR) index++
       }
       if (letter === SKIPPED) continue
-      const digit = digitLetter(unit)
+      const digit = unit < 0x80 ? (digitLetters[unit] ?? 0) : 0
       if (letter !== SEPARATOR || (digit !== 0 && wordStart >= 0 && isLetter(text.charCodeAt(index + 1)))) {
         if (wordStart < 0) {
           wordStart = index
-          hash = spelled = BASIS
+          hash = BASIS
           hasDigit = false
         }
-        hasDigit ||= digit !== 0
+        const read = digit === 0 ? letter : digit
+        if (hasDigit || digit !== 0) {
+          spelled = hashed(hasDigit ? spelled : hash, read)
+          hasDigit = true
+          this.#collect(spelled, PREFIX, wordStart)
+        }
         hash = hashed(hash, letter)
-        spelled = hashed(spelled, digit === 0 ? letter : digit)
-        this.#collect(hash, PREFIX)
-        if (hasDigit) this.#collect(spelled, PREFIX)
+        if (((filter[hash & 0xffff] ?? 0) & PREFIX) !== 0) this.#collect(hash, PREFIX, wordStart)
+        if (breaks > 0) {
+          last = hashed(last, read)
+          lines = hashed(lines, read)
+          this.#collect(last, PREFIX, lastStart, 1)
+          if (breaks > 1) this.#collect(lines, PREFIX, lineStart, breaks)
+        }
         continue
       }
       if (wordStart >= 0) {
-        this.#collect(hash, EXACT)
-        if (hasDigit) this.#collect(spelled, EXACT)
-        if (this.#hits.length > 0) this.#take(wordStart, index, position, matches)
+        this.#collect(hash, EXACT, wordStart)
+        if (hasDigit) this.#collect(spelled, EXACT, wordStart)
+        if (breaks > 0) this.#collect(last, EXACT, lastStart, 1)
+        if (breaks > 1) this.#collect(lines, EXACT, lineStart, breaks)
+        if (this.#hits.length > 0) this.#take(index, position, matches)
         position++
+        lastStart = wordStart
+        last = hasDigit ? spelled : hash
+        if (breaks === 0) {
+          lineStart = wordStart
+          lines = last
+        }
+        breaks = isLineEnd(unit) ? breaks + 1 : 0
         wordStart = -1
-      }
+      } else if (!isLineEnd(unit)) breaks = 0
       if (isSentenceEnd(unit, text.charCodeAt(index + 1))) position += SENTENCE
     }
     this.#next = position + SENTENCE
     return matches
   }
 
-  /** Notes the steps that a word, or words with this beginning, complete. */
-  #collect(hash: number, kind: number): void {
+  /** Notes the steps that a word from `start`, with so many breaks in it, or words with this beginning complete. */
+  #collect(hash: number, kind: number, start: number, breaks = 0): void {
     if (((this.#filter[hash & 0xffff] ?? 0) & kind) === 0) return
     for (const place of this.#places.get(hash) ?? []) {
-      if (place.isPrefix === (kind === PREFIX)) this.#hits.push(place)
+      if (place.isPrefix === (kind === PREFIX)) this.#hits.push({ place, start, breaks })
     }
   }
 
   /** Later steps first, so that no word serves two steps of a phrase. */
-  #take(start: number, end: number, position: number, matches: PhraseMatch[]): void {
-    if (this.#hits.length > 1) this.#hits.sort((a, b) => b.step - a.step)
-    for (const { step, phrase, isFirst, isLast, gap } of this.#hits) {
+  #take(end: number, position: number, matches: PhraseMatch[]): void {
+    if (this.#hits.length > 1) this.#hits.sort((a, b) => b.place.step - a.place.step)
+    for (const { place, start, breaks } of this.#hits) {
+      const { step, phrase, isFirst, isLast, gap } = place
       if (isFirst) this.#start[step] = start
       else {
         const between = position - (this.#position[step - 1] ?? NEVER) - 1
-        if (between < 0 || between > gap) continue
+        if (between < 0 || between > gap + breaks) continue
         this.#start[step] = this.#start[step - 1] ?? start
       }
       this.#position[step] = position
@@ -189,40 +215,33 @@ export class PhraseMatcher {
   }
 }
 
+/** A step that a word completes. */
+interface Hit {
+  readonly place: Place
+  readonly start: number
+  readonly breaks: number
+}
+
+function isLineEnd(unit: number): boolean {
+  return unit === 0x0a || unit === 0x0d
+}
+
 function shortestOf({ steps }: Phrase): number {
   const lengths = steps.map(({ words }) => Math.min(...words.map((word) => word.replace('*', '').length)))
   return lengths.reduce((sum, length) => sum + length, steps.length - 1)
 }
 
-const BASIS = 0x811c9dc5
+const BASIS = 0x811c9dc5 | 0
 
 /** FNV-1a with 32 bits, by code units. A word that has the hash of another by chance is taken for it. */
 function hashed(hash: number, unit: number): number {
-  return Math.imul(hash ^ unit, 0x01000193) >>> 0
+  return Math.imul(hash ^ unit, 0x01000193)
 }
 
 /** The letter that a digit or sign stands for in words such as `1gn0re`; 0 for others. */
-function digitLetter(unit: number): number {
-  switch (unit) {
-    case 0x30:
-      return 0x6f
-    case 0x31:
-    case 0x21:
-      return 0x69
-    case 0x33:
-      return 0x65
-    case 0x34:
-    case 0x40:
-      return 0x61
-    case 0x35:
-    case 0x24:
-      return 0x73
-    case 0x37:
-      return 0x74
-    default:
-      return 0
-  }
-}
+const digitLetters = new Uint8Array(0x80)
+for (const [sign = '', letter = ''] of ['0o', '1i', '!i', '3e', '4a', '@a', '5s', '$s', '7t'])
+  digitLetters[sign.charCodeAt(0)] = letter.charCodeAt(0)
 
 function isLetter(unit: number): boolean {
   return letterOf(unit) > SKIPPED

@@ -26,6 +26,7 @@ import { ReadingBudget } from '../shared/reading-budget.js'
 import { type TextConfig, textConfig, textSchema } from './config.js'
 import { DefinitionTexts, summaryOf } from './definitions.js'
 import { TextScanner } from './scan.js'
+import { removedMark } from './strip.js'
 import { OVERLAP, TextSearch } from './texts.js'
 
 /** The reasons of findings: text that attacks the model; a secret that leaves; a command that is disguised; a part not read. */
@@ -128,7 +129,7 @@ class TextStage implements Stage, DefinitionFilter, DefinitionTextFilter {
       unreadable: undefined,
       unread: () => {
         this.#reportUnchecked(call, 'the response', result === 'withhold' && !isObserved)
-        return isStripping ? '[removed: too long to be checked]' : undefined
+        return isStripping ? removedMark('too long to be checked') : undefined
       },
       spansEvents: false,
       context: OVERLAP,

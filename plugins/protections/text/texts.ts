@@ -19,13 +19,13 @@ export interface PlacedFinding {
 
 /** Characters of one value that are searched. What is behind them counts as unread. */
 const MAX_SEARCHED = 4 * 1024 * 1024
-/** Texts that are searched as one are at most as long. */
-const MAX_JOINED = 64 * 1024
 /** A longer text is searched in parts of this size, between which other calls have their turn. */
 const PART = 16 * 1024
 /** A text that is shorter than this is found at the border of two parts, and of two events. */
 export const OVERLAP = 1024
 const MAX_DEPTH = 512
+/** How often a text is judged again after something was removed from it; one that changes then still is removed. */
+const MAX_REMOVALS = 8
 /** Values of one response or request; those behind them count as unread. */
 const MAX_VALUES = 500_000
 /** Characters after which the budget is asked; a value counts as some. */
@@ -58,7 +58,13 @@ export class TextSearch {
 
   /** The same value if nothing is stripped from it. */
   value(value: unknown, pointer = ''): Promise<unknown> {
-    return this.#budget.run(this.#value(value, pointer, 0))
+    return this.#budget.run(this.#whole(value, pointer, 0))
+  }
+
+  /** Each text of a value, then all of them as one. */
+  *#whole(value: unknown, pointer: string, depth: number): Reading<unknown> {
+    const shown = yield* this.#value(value, pointer, depth)
+    return this.#scanner.isReadAsOne ? yield* this.#acrossTexts(shown, pointer) : shown
   }
 
   *#value(value: unknown, pointer: string, depth: number): Reading<unknown> {
@@ -88,52 +94,53 @@ export class TextSearch {
     const changed: unknown[] = []
     for (const [index, item] of value.entries())
       changed.push(hasText(item) ? yield* this.#value(item, `${pointer}/${index}`, depth + 1) : item)
-    const whole = yield* this.#acrossItems(value, changed, pointer)
-    return whole.some((item, index) => item !== value[index]) ? whole : value
+    return changed.some((item, index) => item !== value[index]) ? changed : value
   }
 
-  /** A model reads the texts of a result as one: what begins in one item and ends in the next is found too. */
-  *#acrossItems(
-    value: readonly unknown[],
-    changed: readonly unknown[],
-    pointer: string,
-  ): Reading<readonly unknown[]> {
-    const texts = changed.map((item) =>
-      isJsonObject(item) && typeof item['text'] === 'string' ? item['text'] : '',
-    )
-    if (texts.filter((text) => text !== '').length < 2) return changed
-    const joined = texts.join('\n')
-    if (joined.length > MAX_JOINED) return changed
-    const known = new Set(this.found.map(({ finding }) => finding.rule))
-    const findings = ((yield* this.#scanned(joined)) ?? []).filter(
-      ({ certain, rule }) => certain && !known.has(rule),
-    )
-    if (findings.length === 0) return changed
-    for (const finding of findings)
-      if (this.found.length < MAX_FINDINGS) this.found.push({ pointer, finding })
-    if (!this.#isStripping) return changed
-    const rule = findings[0]?.rule.id ?? ''
-    return value.map((_item, index) => {
-      const item = changed[index]
-      return texts[index] === '' || !isJsonObject(item) ? item : { ...item, text: removedMark(rule) }
-    })
+  /** A model reads the texts of a result one after the other: what begins in one and ends in another is found too. */
+  *#acrossTexts(value: unknown, pointer: string): Reading<unknown> {
+    const known = new Set(this.found.flatMap(({ finding }) => (finding.certain ? [finding.rule] : [])))
+    let shown = value
+    for (let times = 0; times <= MAX_REMOVALS; times++) {
+      const texts = textsIn(shown)
+      if (texts.length < 2) return shown
+      const { text, ends } = joinedAtBorders(texts)
+      const scanned = this.#values > MAX_VALUES ? undefined : yield* this.#scanned(text)
+      if (scanned === undefined) {
+        this.isIncomplete = true
+        return this.#isStripping ? withTexts(shown, () => removedMark('too long to be checked')) : shown
+      }
+      // Where texts are stripped, each of them has no certain finding alone.
+      const findings = scanned.filter(
+        ({ certain, rule }) => certain && (this.#isStripping || !known.has(rule)),
+      )
+      for (const finding of findings)
+        if (this.found.length < MAX_FINDINGS) this.found.push({ pointer, finding })
+      const [{ rule } = {}] = findings
+      if (rule === undefined || !this.#isStripping) return shown
+      const isTouched = (index: number): boolean =>
+        findings.some(({ start, end }) => start < (ends[index] ?? 0) && end > (ends[index - 1] ?? 0))
+      const mark = removedMark(rule.id)
+      shown = withTexts(shown, (one, index) => (isTouched(index) ? mark : one))
+    }
+    return withTexts(shown, () => removedMark('too many findings'))
   }
 
   *#object(value: object, pointer: string, depth: number): Reading<unknown> {
     let isChanged = false
     const changed: [string, unknown][] = []
-    const type: unknown = isJsonObject(value) ? value['mimeType'] : undefined
     for (const [name, member] of Object.entries(value)) {
       // A name with a finding, which may be a secret, is not a part of a place.
       const before = this.found.length
       const shownName = yield* this.#text(name, pointer, depth)
       const at = `${pointer}/${this.found.length > before ? '*' : pathSegment(name)}`
-      const isFile = typeof type === 'string' && typeof member === 'string' && BINARY.has(name)
-      const shown = isFile
-        ? yield* this.#file(member, type, at, depth + 1)
-        : hasText(member)
-          ? yield* this.#value(member, at, depth + 1)
-          : member
+      const type = fileType(value, name)
+      const shown =
+        type !== undefined && typeof member === 'string'
+          ? yield* this.#file(member, type, at, depth + 1)
+          : hasText(member)
+            ? yield* this.#value(member, at, depth + 1)
+            : member
       isChanged ||= shown !== member || shownName !== name
       changed.push([shownName, shown])
     }
@@ -153,20 +160,38 @@ export class TextSearch {
     const inner = depth < MAX_DEPTH ? this.#parsed(text) : undefined
     // If several members have one name, a parser keeps one, and a model reads all.
     if (inner !== undefined && !hasDuplicateMembers(text, inner)) {
-      const shown = yield* this.#value(inner, pointer, depth + 1)
+      const shown = yield* this.#whole(inner, pointer, depth + 1)
       return shown === inner ? text : JSON.stringify(shown)
     }
+    return this.#isStripping ? yield* this.#stripped(text, pointer) : yield* this.#judged(text, pointer)
+  }
+
+  *#judged(text: string, pointer: string): Reading<string> {
+    yield* this.#findings(text, pointer)
+    return text
+  }
+
+  /** What is removed can leave a text that is an attack, so that the rest is judged until nothing is removed from it. */
+  *#stripped(text: string, pointer: string): Reading<string> {
+    let shown = text
+    for (let times = 0; times <= MAX_REMOVALS; times++) {
+      const findings = yield* this.#findings(shown, pointer)
+      if (findings === undefined) return removedMark('too long to be checked')
+      const rest = stripped(shown, findings)
+      if (rest === shown) return shown
+      shown = rest
+    }
+    return removedMark('too many findings')
+  }
+
+  /** Undefined for a text that is not searched. */
+  *#findings(text: string, pointer: string): Reading<readonly TextFinding[] | undefined> {
     this.#left -= text.length
     const findings = this.#left < 0 ? undefined : yield* this.#scanned(text)
-    if (findings === undefined) {
-      this.isIncomplete = true
-      return this.#isStripping ? '[removed: too long to be checked]' : text
-    }
-    if (findings.length === 0) return text
-    for (const finding of findings) {
+    if (findings === undefined) this.isIncomplete = true
+    for (const finding of findings ?? [])
       if (this.found.length < MAX_FINDINGS) this.found.push({ pointer, finding })
-    }
-    return this.#isStripping ? stripped(text, findings) : text
+    return findings
   }
 
   /** The JSON in a text. An error of the parser takes long, so that a message has only so many. */
@@ -211,6 +236,67 @@ function isUtf8(bytes: Uint8Array): boolean {
     if (error instanceof TypeError) return false
     throw error
   }
+}
+
+/** Members between texts of the protocol, such as `type: text`. */
+const STRUCTURAL: ReadonlySet<string> = new Set(['type', 'role', 'uri', 'mimeType'])
+
+/** Whether a member is no part of what a model reads as one text: a file, or a token between texts. */
+function isApart(value: object, name: string, member: unknown): boolean {
+  if (STRUCTURAL.has(name)) return typeof member === 'string' && !/\s/.test(member)
+  return fileType(value, name) !== undefined
+}
+
+/** The texts of a value in their order, without names and files. */
+function textsIn(value: unknown, depth = 0, texts: string[] = []): string[] {
+  if (typeof value === 'string') texts.push(value)
+  else if (depth > MAX_DEPTH) return texts
+  else if (Array.isArray(value)) for (const item of value) textsIn(item, depth + 1, texts)
+  else if (isJsonObject(value))
+    for (const [name, member] of Object.entries(value))
+      if (!isApart(value, name, member)) textsIn(member, depth + 1, texts)
+  return texts
+}
+
+/** The value with other texts in place of its own, which are counted as in `textsIn`. */
+function withTexts(value: unknown, change: (text: string, index: number) => string): unknown {
+  let index = 0
+  const changed = (one: unknown): unknown => {
+    if (typeof one === 'string') return change(one, index++)
+    if (Array.isArray(one)) return one.map(changed)
+    if (!isJsonObject(one)) return one
+    return Object.fromEntries(
+      Object.entries(one).map(([name, member]) => [
+        name,
+        fileType(one, name) === undefined ? changed(member) : member,
+      ]),
+    )
+  }
+  return changed(value)
+}
+
+/** Characters of a text that can belong to what ends or begins in another. */
+const AT_BORDER = 512
+/** Nothing that is found spans it. */
+const LEFT_OUT = '\n\n'
+
+/** The beginnings and ends of texts as one text, and where in it each ends. */
+function joinedAtBorders(texts: readonly string[]): { readonly text: string; readonly ends: number[] } {
+  const ends: number[] = []
+  let text = ''
+  for (const one of texts) {
+    text +=
+      one.length <= 2 * AT_BORDER ? one : `${one.slice(0, AT_BORDER)}${LEFT_OUT}${one.slice(-AT_BORDER)}`
+    ends.push(text.length)
+    text += '\n'
+  }
+  return { text, ends }
+}
+
+/** The media type of a member that is a file; undefined for other members. */
+function fileType(value: object, name: string): string | undefined {
+  const { mimeType, [name]: data } = value as Readonly<Record<string, unknown>>
+  return BINARY.has(name) && typeof mimeType === 'string' && typeof data === 'string' ? mimeType : undefined
 }
 
 function hasText(value: unknown): boolean {
