@@ -3,6 +3,7 @@ import { type Call, type CallRequest, isSideEffecting, type RequiredApproval, si
 import { canonicalize, isJsonObject, sha256Hex } from '@svc/core/json'
 import { compilePatternSet, type PatternSet } from '@svc/core/match'
 import { type FlowsConfig, type labelDetectors, SIDE_EFFECTING } from './config.js'
+import { hasFreeText } from './free-text.js'
 
 type LabelDetector = (typeof labelDetectors)[number]
 
@@ -80,9 +81,15 @@ function fits(tools: PatternSet | undefined, { kind, readings, ofTasks }: CallRe
   return tools.findReading(judged) !== undefined
 }
 
-/** A client's response to a server may reach any of its tools. */
+/** Any message but a call of another tool may reach any tool of its server, unless it has no text that somebody chose. */
 function isInSink(tools: PatternSet, request: CallRequest): boolean {
-  return isInput(request) ? tools.mayMatchServer(request.server) : fits(tools, request)
+  if (fits(tools, request)) return true
+  return request.kind !== 'tool' && maySend(request) && tools.mayMatchServer(request.server)
+}
+
+/** Whether text of the caller can leave with the message. */
+export function maySend(request: CallRequest): boolean {
+  return request.kind !== 'protocol' || isInput(request) || hasFreeText(request)
 }
 
 /** Whether the message is what a client responds to a server that asked back. */

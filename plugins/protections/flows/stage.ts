@@ -29,7 +29,7 @@ import { type OpenMaps, openMaps } from '../shared/store.js'
 import type { FlowsConfig } from './config.js'
 import { type HeldLabels, Labels } from './labels.js'
 import { ResponseLabels } from './response-labels.js'
-import { type Flow, FlowRules, isInput, isWriting } from './rules.js'
+import { type Flow, FlowRules, isWriting, maySend } from './rules.js'
 
 export const flowReasons = ['flow_denied', 'flow_label'] as const
 
@@ -68,8 +68,7 @@ export class FlowsStage implements Stage {
   handle(call: Call, next: Next): MaybePromise<Outcome> {
     return after(call.request(), (request) => {
       if (call.isNoted) this.#explain(call, request)
-      if (request.kind === 'protocol' && !isInput(request))
-        return after(next(), (outcome) => this.#labelled(call, request, outcome))
+      if (!maySend(request)) return after(next(), (outcome) => this.#labelled(call, request, outcome))
       return this.#judged(call, request)
         .then(next)
         .then((outcome) => this.#labelled(call, request, outcome))

@@ -33,6 +33,8 @@ describe('data with a label', function () {
   const streams = new Map<string, ServerResponse>()
 
   const server = dataServer(streams)
+  /** The bodies that the server `mail` got. */
+  const mailed: string[] = []
 
   before(async () => {
     redis = await startRedis()
@@ -41,6 +43,7 @@ describe('data with a label', function () {
       ['files', 'keys', 'notes', 'mail'].map((name) =>
         startUpstream((call, response) => {
           response.setHeader('mcp-session-id', `s-${name}`)
+          if (name === 'mail') mailed.push(call.body)
           server(JSON.parse(call.body || '{}'), response, call)
         }),
       ),
@@ -302,6 +305,84 @@ describe('data with a label', function () {
       }
     }
     expect(denied).to.deep.equal(['task', 'server', 'task', 'server'])
+  })
+
+  const text = 'a word of a secret'
+  const info = { name: 'c', version: '1' }
+  const opened = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: info }
+  /** Messages that can carry text to a server beside calls of its tools. */
+  const carriers: Readonly<Record<string, object>> = {
+    'params of a ping': { id: 1, method: 'ping', params: { a: text } },
+    '_meta of a ping': { id: 1, method: 'ping', params: { _meta: { 'vendor/a': text } } },
+    'a progress token': { id: 1, method: 'ping', params: { _meta: { progressToken: text } } },
+    'a level': { id: 1, method: 'logging/setLevel', params: { level: text } },
+    'a cursor': { id: 1, method: 'tools/list', params: { cursor: text } },
+    '_meta of a list': { id: 1, method: 'prompts/list', params: { _meta: { a: text } } },
+    'a name in _meta': { id: 1, method: 'resources/list', params: { _meta: { [text]: 1 } } },
+    'an unknown member': { id: 1, method: 'resources/templates/list', params: { a: text } },
+    'the name of a client': {
+      id: 1,
+      method: 'initialize',
+      params: { ...opened, clientInfo: { ...info, name: `${text}!` } },
+    },
+    'a capability': {
+      id: 1,
+      method: 'initialize',
+      params: { ...opened, capabilities: { experimental: { a: { b: text } } } },
+    },
+    'the message of a progress': {
+      method: 'notifications/progress',
+      params: { progressToken: 1, progress: 1, message: text },
+    },
+    'the reason of a cancellation': {
+      method: 'notifications/cancelled',
+      params: { requestId: 1, reason: text },
+    },
+    'an unknown method': { id: 1, method: 'vendor/note', params: { a: text } },
+    'an unknown notification': { method: 'notifications/vendor', params: { a: text } },
+    'arguments of a prompt': { id: 1, method: 'prompts/get', params: { name: 'p', arguments: { a: text } } },
+    'the URI of a resource': { id: 1, method: 'resources/read', params: { uri: `a:${encodeURI(text)}` } },
+    'a completion': {
+      id: 1,
+      method: 'completion/complete',
+      params: { ref: { type: 'ref/prompt', name: 'p' }, argument: { name: 'a', value: text } },
+    },
+    'an error of a client': { id: 'svc', error: { code: -1, message: text } },
+  }
+  const holdsText = (body: string) => [text, encodeURI(text)].some((one) => body.includes(one))
+  for (const [what, message] of Object.entries(carriers)) {
+    it(`does not leave by ${what}`, async () => {
+      mailed.length = 0
+      await (await post('/mcp/mail', { jsonrpc: '2.0', ...message })).text()
+      const isSentWithout = mailed.some(holdsText)
+      await call('files', 'read')
+      mailed.length = 0
+      await (await post('/mcp/mail', { jsonrpc: '2.0', ...message })).text()
+      expect(mailed.filter(holdsText)).to.deep.equal([])
+      // A response to nothing, and what the gateway responds to itself, does not reach the server.
+      if (!('error' in message)) expect(isSentWithout, 'without a label').to.equal(true)
+    })
+  }
+
+  it('does not keep a client from messages without text', async () => {
+    await call('files', 'read')
+    const harmless = [
+      { id: 1, method: 'ping' },
+      {
+        id: 1,
+        method: 'initialize',
+        params: { ...opened, capabilities: { elicitation: { form: {}, url: {} } } },
+      },
+      { id: 1, method: 'tools/list', params: { cursor: 'eyJhIjoxfQ==', _meta: { progressToken: 7 } } },
+      { id: 1, method: 'logging/setLevel', params: { level: 'warning' } },
+      { method: 'notifications/initialized' },
+      { method: 'notifications/cancelled', params: { requestId: 'a-1' } },
+      { method: 'notifications/progress', params: { progressToken: 'p', progress: 0.5, total: 1 } },
+    ]
+    for (const message of harmless) {
+      const response = await post('/mcp/mail', { jsonrpc: '2.0', ...message })
+      expect(await response.text(), JSON.stringify(message)).not.to.contain('flow_denied')
+    }
   })
 
   it('does not keep a client from confirming a message of the server', async () => {
