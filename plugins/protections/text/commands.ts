@@ -1,5 +1,6 @@
 // Commands in arguments that are written so that a reader or a filter does not recognize them.
 import { matchesOf, type Span } from '@svc/core/pii'
+import { letterOf } from './letters.js'
 
 /** Programs that attacks run; what a shell would run after reading the text is compared with these. */
 const PROGRAMS = new Set(
@@ -11,7 +12,7 @@ const PATHS = /\/(?:etc\/(?:passwd|shadow|sudoers|hosts)|root\/|bin\/|dev\/tcp\/
 /** A word that may be the name of a program, with or without its folder. */
 const PROGRAM_WORD = /(?<![\w./-])(?:\/?(?:usr\/)?(?:local\/)?s?bin\/)?([\w-]+)/gi
 /** Signs that a shell reads away, or that stand for other text. Texts without one are as they look. */
-const SIGNS = /[\\'"`$^{?*]|[\uff01-\uff5e]/
+const SIGNS = /[\\'"`$^{?*]|[\u00aa-\u058f\u1d00-\u1d7f\u2100-\u214f\u24b6-\u24e9\ud835\uff01-\uff5e]/
 
 /**
  * Text that names a program or a file of the system only after a shell has read it: quotes or backslashes within a word,
@@ -105,7 +106,7 @@ function isSmallLetter(unit: number): boolean {
 
 /** About what a POSIX shell makes of a line before it runs it; nothing is run. Undefined for one that grows too much. */
 function asShellReads(text: string): string | undefined {
-  let plain: string | undefined = /[^\0-\x7f]/.test(text) ? text.normalize('NFKC') : text
+  let plain: string | undefined = /[^\0-\x7f]/.test(text) ? inLatin(text.normalize('NFKC')) : text
   if (plain.includes('$')) {
     plain = plain.replace(/\$'((?:[^'\\]|\\.){0,400})'/g, (_quoted, inner: string) => fromEscapes(inner))
     plain = plain.replace(/\$\{?IFS\}?(?:\$\d)?/g, ' ')
@@ -133,6 +134,14 @@ function asShellReads(text: string): string | undefined {
   if (plain.includes('\\')) plain = plain.replace(/\\(?=[A-Za-z/])(?![nrtbfv0](?![a-z]))/g, '')
   if (plain.includes('^')) plain = plain.replace(/\w(?:\^\w){2,}/g, (word) => word.replaceAll('^', ''))
   return /[?[]/.test(plain) ? withoutPatterns(plain) : plain
+}
+
+/** Words in which letters of other scripts look like Latin ones; not those of two letters, which other languages have. */
+function inLatin(text: string): string {
+  return text.replace(/[\w\u00aa-\u1dff]{3,}/g, (word) => {
+    const latin = Array.from(word, (letter) => String.fromCharCode(letterOf(letter.charCodeAt(0)))).join('')
+    return /^[a-z\d]+$/.test(latin) ? latin : word
+  })
 }
 
 function fromEscapes(text: string): string {

@@ -37,7 +37,7 @@ const BESIDE_MARK = 256
 const SPACED = /(?<![A-Za-z])(?:[A-Za-z][ ._*-]{1,3}){5,}[A-Za-z](?![A-Za-z])/g
 
 /** Encodings within encodings are followed this far. */
-const MAX_DEPTH = 3
+const MAX_DEPTH = 4
 /** Decoded text in all, in UTF-16 code units, as a multiple of the given text. Each encoding shortens what it decodes. */
 const MAX_GROWTH = 6
 

@@ -29,11 +29,11 @@ export class TextScanner {
   readonly #certain: ReadonlySet<TextRule>
   /** The rule about a text with more encoded parts than are decoded. */
   readonly #unread: TextRule | undefined
-  /** Whether a model reads the texts of one value together. */
-  readonly isReadAsOne: boolean
+  /** Whether a model reads the texts: those of one value together, and files as what they show. */
+  readonly isForModel: boolean
 
   constructor(role: TextRole, disabled: ReadonlySet<string> = new Set()) {
-    this.isReadAsOne = role !== 'argument'
+    this.isForModel = role !== 'argument'
     const rules = textRules().filter((rule) => rule.in.includes(role) && !disabled.has(rule.id))
     const phrases = rules.flatMap((rule) => rule.words.map((phrase) => ({ rule, phrase })))
     this.#phrases = phrases.length === 0 ? undefined : new PhraseMatcher(phrases.map(({ phrase }) => phrase))

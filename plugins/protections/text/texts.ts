@@ -64,7 +64,7 @@ export class TextSearch {
   /** Each text of a value, then all of them as one. */
   *#whole(value: unknown, pointer: string, depth: number): Reading<unknown> {
     const shown = yield* this.#value(value, pointer, depth)
-    return this.#scanner.isReadAsOne ? yield* this.#acrossTexts(shown, pointer) : shown
+    return this.#scanner.isForModel ? yield* this.#acrossTexts(shown, pointer) : shown
   }
 
   *#value(value: unknown, pointer: string, depth: number): Reading<unknown> {
@@ -134,7 +134,8 @@ export class TextSearch {
       const before = this.found.length
       const shownName = yield* this.#text(name, pointer, depth)
       const at = `${pointer}/${this.found.length > before ? '*' : pathSegment(name)}`
-      const type = fileType(value, name)
+      // What a model sends as a file may be any data.
+      const type = this.#scanner.isForModel ? fileType(value, name) : undefined
       const shown =
         type !== undefined && typeof member === 'string'
           ? yield* this.#file(member, type, at, depth + 1)
