@@ -125,6 +125,7 @@ export {
   serverRequestRules,
 } from './call/server-messages.js'
 export {
+  isDeclaredHarmless,
   isSideEffecting,
   type SideEffectKnowledge,
   type SideEffects,

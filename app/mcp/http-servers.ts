@@ -2,6 +2,7 @@
 import { after, attempt, type MaybePromise } from '@svc/core'
 import { readEvent, type SseEvent, SseSplitter, withKnownFields } from '@svc/core/http'
 import { isJsonObject, type JsonObject, MAX_COST } from '@svc/core/json'
+import { countRetry } from '@svc/core/pipeline'
 import { MessageRoom, type MessageRoomParts } from '../budget/message-room.js'
 import { lineBudget, lineCost, lineWindowMs } from '../budget/process-budgets.js'
 import { PROTOCOL_VERSION_HEADER } from '../http/header-names.js'
@@ -9,7 +10,12 @@ import { EVENT_STREAM_TYPE, JSON_TYPE, mediaType } from '../http/media-type.js'
 import { decodedResponse } from '../upstream/content-coding.js'
 import { discard } from '../upstream/discard.js'
 import type { UpstreamDispatcher } from '../upstream/dispatcher.js'
-import { UpstreamError, type UpstreamResponse } from '../upstream/response.js'
+import {
+  isConnectionLost,
+  isUpstreamError,
+  UpstreamError,
+  type UpstreamResponse,
+} from '../upstream/response.js'
 import { limitBody } from '../upstream/response-limits.js'
 import { budgetUserOf } from '../upstream/send.js'
 import { decoded, encoded } from './header-text.js'
@@ -46,8 +52,35 @@ export class HttpServers implements McpServers {
     const sending = { method, path, headers, body, responseTimeoutMs, eventsMayPause, signal, call }
     return this.#dispatcher
       .send(target, sending, onSent)
+      .catch((error: unknown) => {
+        if (!isUpstreamError(error) || !isConnectionLost(error) || !isRepeatable(request)) throw error
+        call?.[countRetry]()
+        return this.#dispatcher
+          .send(target, { ...sending, isOnNewConnection: true }, onSent)
+          .catch(failedAgain)
+      })
       .then((response) => responseOf(decodedResponse(response), target, request, this.#unfinishedMs))
   }
+}
+
+/** Requests that change nothing, or that change the same if they come twice. */
+const repeatable: ReadonlySet<unknown> = new Set([
+  ...['initialize', 'server/discover', 'ping', 'logging/setLevel', 'completion/complete', 'prompts/get'],
+  ...['tools/list', 'prompts/list', 'resources/list', 'resources/templates/list', 'tasks/list'],
+  ...['resources/read', 'resources/subscribe', 'resources/unsubscribe', 'tasks/get', 'tasks/result'],
+  ...['subscriptions/listen', 'notifications/initialized', 'notifications/cancelled'],
+])
+
+/** Whether a request may be sent again although the server may have got it: servers close connections as they are reused. */
+function isRepeatable({ message, mayRunTwice, signal }: McpRequest): boolean {
+  if (signal.aborted) return false
+  return message === undefined || repeatable.has(message['method']) || mayRunTwice?.() === true
+}
+
+/** The first request may have been sent, whatever became of the second. */
+function failedAgain(error: unknown): never {
+  if (!isUpstreamError(error) || error.sent !== 'no') throw error
+  throw new UpstreamError(error.message, 'unknown', { cause: error.cause })
 }
 
 /** Changes the headers in place: they belong to one request, and a copy costs more than the rest of the request. */

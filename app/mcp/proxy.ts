@@ -11,10 +11,12 @@ import {
   denied,
   type Failed,
   type Ids,
+  isDeclaredHarmless,
   isRefusal,
   isStream,
   type MaybePromise,
   type Outcome,
+  sideEffects,
 } from '@svc/core'
 import type { CallControl } from '@svc/core/pipeline'
 import type { ClientExchange } from '../http/client-exchange.js'
@@ -196,6 +198,7 @@ export class McpProxy {
       signal: call.abortState,
       call,
       responseTimeoutMs: responseTimeoutOf(call),
+      mayRunTwice: () => isDeclaredHarmless(request, call.get(sideEffects)),
     }
     const send = (): MaybePromise<Outcome> =>
       after(call.commitHolds(), (refused) => refused ?? this.#exchange(call, exchange, request, sending))

@@ -12,7 +12,7 @@ import {
   type ResponseChunk,
   type ResponseStream,
 } from '@svc/core'
-import { eventOf } from '@svc/core/http'
+import { eventOf, redirectInHost } from '@svc/core/http'
 import { isJsonObject } from '@svc/core/json'
 import type { CallControl } from '@svc/core/pipeline'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
@@ -77,9 +77,16 @@ export function outcomeOfResponse(
 }
 
 /** Throws `ProtocolViolation` for a redirect, or a content coding that is not decoded. */
-export function checkHead({ status, headers }: McpResponse): void {
-  if (status >= 300 && status < 400)
-    throw new ProtocolViolation('The upstream redirects; redirects are not followed.')
+export function checkHead(response: McpResponse, upstream: URL): void {
+  const { status, headers } = response
+  if (status >= 300 && status < 400) {
+    const to = redirectInHost(upstream, response)
+    throw new ProtocolViolation(
+      to === undefined
+        ? 'The upstream redirects; redirects are not followed.'
+        : `The upstream redirects to ${new URL(to).pathname}; redirects are not followed: write ${to} in targets.`,
+    )
+  }
   const coding = headers['content-encoding']
   if (coding !== undefined && coding !== 'identity')
     throw new ProtocolViolation(
@@ -88,9 +95,9 @@ export function checkHead({ status, headers }: McpResponse): void {
 }
 
 function read(response: McpResponse, context: ResponseContext): MaybePromise<Outcome> {
-  checkHead(response)
   const { id } = context
-  const { method } = context.exchange
+  const { method, upstream } = context.exchange
+  checkHead(response, upstream())
   if (response.status >= 400 && response.form !== 'events') return refusedByUpstream(response, context)
   if (id === undefined && method !== 'GET') {
     // The response to a notification is 202 without a body, so a client does not wait for a body.

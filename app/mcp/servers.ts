@@ -18,6 +18,8 @@ export interface McpRequest extends Omit<UpstreamRequest, 'path' | 'body'> {
   /** The JSON of `message`, if it is written already. */
   readonly text?: string | undefined
   readonly inputFor?: InputReceivers | undefined
+  /** Whether the tool that it calls may run twice; asked if the connection was lost. */
+  readonly mayRunTwice?: (() => boolean) | undefined
 }
 
 /**

@@ -8,7 +8,9 @@ import {
   type Completed,
   credential,
   failed,
+  isDeclaredHarmless,
   type Outcome,
+  sideEffects,
 } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
 import { type CallControl, countRetry } from '@svc/core/pipeline'
@@ -47,6 +49,13 @@ const ID = 'svc-call'
 
 /** Size of a response to the handshake. */
 const maxHandshakeBytes = 1_048_576
+
+/** The call that a response is for, its server, and how to respond to what the server asks. */
+interface ReadContext {
+  readonly call: Call
+  readonly upstream: URL
+  readonly respond: Respond
+}
 
 type NamedVersion = Pick<CallRequest, 'server' | 'version'>
 
@@ -88,7 +97,8 @@ export class McpToolClient {
         return this.#send(call, upstream, request, one)
       })
       const send = this.#ownSend(call, upstream, call.abortState)
-      return await this.#outcomeOf(call, response, createRespond(send, sessionHeaders(used)))
+      const respond = createRespond(send, sessionHeaders(used))
+      return await this.#outcomeOf({ call, upstream, respond }, response)
     } catch (error) {
       return outcomeOfError(call, error)
     }
@@ -115,6 +125,7 @@ export class McpToolClient {
       signal: call.abortState,
       call,
       responseTimeoutMs: responseTimeoutOf(call),
+      mayRunTwice: () => isDeclaredHarmless(request, call.get(sideEffects)),
     } as const
     return sendCall(this.#parts.servers, upstream, sending)
   }
@@ -153,9 +164,9 @@ export class McpToolClient {
     return createSend(this.#parts, upstream, call.get(credential), { signal, onBehalfOf: call })
   }
 
-  async #outcomeOf(call: Call, response: McpResponse, respond: Respond): Promise<Outcome> {
+  async #outcomeOf(context: ReadContext, response: McpResponse): Promise<Outcome> {
     try {
-      return await this.#read(call, response, respond)
+      return await this.#read(context, response)
     } catch (error) {
       return failureOf(error)
     } finally {
@@ -163,10 +174,10 @@ export class McpToolClient {
     }
   }
 
-  async #read(call: Call, response: McpResponse, respond: Respond): Promise<Outcome> {
+  async #read({ call, upstream, respond }: ReadContext, response: McpResponse): Promise<Outcome> {
     const { status, headers } = response
     const { maxBytes } = this.#parts
-    checkHead(response)
+    checkHead(response, upstream)
     if (status >= 400 && response.form !== 'events') {
       noteHttpError(call, status)
       return completedWith(status, headers['content-type'], await response.bytes(maxBytes))

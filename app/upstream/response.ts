@@ -15,6 +15,8 @@ export interface UpstreamRequest {
   readonly onBehalfOf?: Call | undefined
   /** Silence that is allowed before and within the response, in milliseconds, unless the policy sets the limit. */
   readonly responseTimeoutMs?: number | undefined
+  /** Whether it goes over a connection of its own, as one that was kept open has just turned out to be closed. */
+  readonly isOnNewConnection?: boolean | undefined
   /** Whether a response of events may be silent for as long as it takes. */
   readonly eventsMayPause?: boolean | undefined
   /** Aborts the exchange; its reason is thrown. Need not be a whole AbortSignal. */
@@ -47,6 +49,13 @@ export class UpstreamError extends Error {
   ) {
     super(message, options)
   }
+}
+
+const connectionLost: ReadonlySet<unknown> = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE'])
+
+/** Whether the connection ended before the response was complete, as one does that the upstream closes when it is used. */
+export function isConnectionLost({ cause }: UpstreamError): boolean {
+  return cause instanceof Error && 'code' in cause && connectionLost.has(cause.code)
 }
 
 /** Whether `value` is an `UpstreamError` of any copy of this package. */

@@ -1,7 +1,7 @@
 // The default dispatcher: one keep-alive pool per origin, each request sent once.
 import { Readable } from 'node:stream'
 import type { Abortable, ResponseHeaders } from '@svc/core'
-import type { Dispatcher, Pool } from 'undici'
+import type { Client, Dispatcher, Pool } from 'undici'
 import type { UpstreamDispatcher } from './dispatcher.js'
 import { UpstreamError, type UpstreamRequest, type UpstreamResponse } from './response.js'
 import { noResponseWithin } from './response-limits.js'
@@ -33,6 +33,8 @@ export class UndiciDispatcher implements UpstreamDispatcher {
   #pools = new Map<string, Pool>()
   #byTarget = new WeakMap<URL, PooledOrigin>()
   #options: UndiciOptions
+  /** Connections of single requests. */
+  #ownConnections = new Set<Client>()
 
   constructor(options: UndiciOptions) {
     this.#options = options
@@ -68,13 +70,17 @@ export class UndiciDispatcher implements UpstreamDispatcher {
         Timeout: undici.errors.BodyTimeoutError,
       }
       const { origin, pool } = this.#byTarget.get(target) ?? this.#pooled(undici, target)
-      const { path, method, headers, body = null } = request
+      const { path, method, headers, body = null, isOnNewConnection = false } = request
+      const own = isOnNewConnection ? this.#connectionOf(undici, origin) : undefined
       // The pool cannot know yet whether the response is an event stream.
       const bodyTimeout = mayPause ? 0 : idleTimeoutMs
-      pool.dispatch(
+      const dispatcher = own ?? pool
+      dispatcher.dispatch(
         { origin, path, method, headers, body, headersTimeout: headersTimeoutMs, bodyTimeout },
         new Exchange(request, limits, onSent, { resolve, reject }),
       )
+      // It ends with the response.
+      void own?.close().finally(() => this.#ownConnections.delete(own))
     })
   }
 
@@ -90,12 +96,18 @@ export class UndiciDispatcher implements UpstreamDispatcher {
     return pooled
   }
 
+  #connectionOf({ Client }: Undici, origin: string): Client {
+    const client = new Client(origin, { connect: { timeout: this.#options.connectTimeoutMs } })
+    this.#ownConnections.add(client)
+    return client
+  }
+
   /** Closes all connections and aborts their exchanges. */
   async close(): Promise<void> {
-    const pools = [...this.#pools.values()]
+    const open = [...this.#pools.values(), ...this.#ownConnections]
     this.#pools.clear()
     this.#byTarget = new WeakMap()
-    await Promise.all(pools.map((pool) => pool.destroy()))
+    await Promise.all(open.map((one) => one.destroy()))
   }
 }
 

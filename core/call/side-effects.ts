@@ -95,6 +95,12 @@ export function isSideEffecting(request: Judged, knowledge: SideEffectKnowledge 
   return effects === 'unknown' ? knowledge.unknown === 'effect' : effects === 'effect'
 }
 
+/** Whether the policy or a trusted annotation, and not the name alone, says that a tool changes nothing. */
+export function isDeclaredHarmless(request: Judged, knowledge: SideEffectKnowledge = {}): boolean {
+  const { kind, reference, readings = [reference] } = request
+  return kind === 'tool' && (knowledge.policy?.(readings) ?? knowledge.annotations?.(reference)) === false
+}
+
 /** Returns what decides `sideEffectsOf` for a tool, if it is known. */
 export function sideEffectSource(
   { reference, readings }: Pick<CallRequest, 'reference' | 'readings'>,

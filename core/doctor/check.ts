@@ -1,6 +1,7 @@
 // The results of `svc doctor`: whether what a policy names can be opened, whether a server responds, and how far its clock is
 // from that of this machine.
 import { HttpClient, type HttpResponse } from '../http/client.js'
+import { redirectInHost } from '../http/host.js'
 import { messageOf } from '../json/message.js'
 
 export interface DoctorCheck {
@@ -29,8 +30,8 @@ const timeoutMs = 5000
 const resolutionMs = 1000
 
 /**
- * Sends HEAD, which changes nothing. Every response counts, a redirect or a refusal too; it is not followed. A response
- * from 500 on is a warning. `subject` is how the messages call the server. The checks after the first are about its
+ * Sends HEAD, which changes nothing. Every response counts, a refusal too. A response from 500 on is a warning, and so is a
+ * redirect within the host, which is not followed. `subject` is how the messages call the server. The checks after the first are about its
  * clock. With `public` a private address counts as unreachable.
  */
 export async function checkServer(
@@ -56,6 +57,11 @@ export async function checkServer(
   if (response.status >= 500) {
     const message = `${place} responds with ${response.status}`
     return [{ severity: 'warning', message, hint: 'see the log of that server' }, ...clock]
+  }
+  const address = redirectInHost(new URL(url), response)
+  if (address !== undefined) {
+    const message = `${place} redirects to ${address}, and redirects are not followed`
+    return [{ severity: 'warning', message, hint: 'write that address in the policy' }, ...clock]
   }
   return [{ severity: 'ok', message: `${place} responds` }, ...clock]
 }

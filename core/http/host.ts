@@ -121,3 +121,21 @@ export function isLoopbackHost(hostname: string): boolean {
   if (hostname === 'localhost' || hostname === '[::1]') return true
   return isIP(hostname) === 4 && hostname.startsWith('127.')
 }
+
+/** The address to which a response redirects within the host of `from`, for the policy to name; else undefined. */
+export function redirectInHost(from: URL, { status, headers }: RedirectHead): string | undefined {
+  const { location } = headers
+  const isLasting = [301, 307, 308].includes(status)
+  if (!isLasting || typeof location !== 'string' || !URL.canParse(location, from.href)) return undefined
+  const { hostname, protocol, origin, pathname } = new URL(location, from)
+  // What a server writes there is shown to callers.
+  const isPlain = /^[\w./~-]{1,200}$/.test(pathname)
+  return hostname === from.hostname && /^https?:$/.test(protocol) && isPlain
+    ? `${origin}${pathname}`
+    : undefined
+}
+
+interface RedirectHead {
+  readonly status: number
+  readonly headers: { readonly location?: string | string[] | undefined }
+}

@@ -1,7 +1,14 @@
 // Header fields, event streams and metadata documents of HTTP.
 export { type BoundedBody, readBounded } from './bounded-body.js'
 export { bearerTokenIn, connectionFields, fieldValue, retryAfterMs } from './header-field.js'
-export { classifyHost, type HostAndPort, type HostClass, isLoopbackHost, parseAuthority } from './host.js'
+export {
+  classifyHost,
+  type HostAndPort,
+  type HostClass,
+  isLoopbackHost,
+  parseAuthority,
+  redirectInHost,
+} from './host.js'
 export { publicLookup } from './lookup.js'
 export {
   ALL_SERVERS_PATH,

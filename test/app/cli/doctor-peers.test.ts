@@ -26,6 +26,16 @@ describe('svc doctor, about the peers of a gateway,', () => {
     )
   })
 
+  it('finds an upstream that redirects to another address of its host', async () => {
+    await using moved = await startUpstream((_call, response) =>
+      response.writeHead(307, { location: '/mcp/' }).end(),
+    )
+    const [line] = await rig.about('targets', { targets: { moved: `mcp+${moved.url}/mcp` } })
+    expect(line).to.equal(
+      `warning the server "moved" at ${moved.url}/mcp redirects to ${moved.url}/mcp/, and redirects are not followed`,
+    )
+  })
+
   it('warns if the clock differs from that of an upstream', async () => {
     const at = (ms: number) =>
       startUpstream((_call, response) =>

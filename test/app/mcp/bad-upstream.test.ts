@@ -68,6 +68,22 @@ describe('an upstream that misbehaves over MCP', () => {
     })
   }
 
+  for (const [location, named] of [
+    ['/mcp/', /^The upstream redirects to \/mcp\/; .* write http:\/\/127\.0\.0\.1:\d+\/mcp\/ in targets\.$/],
+    ['http://other.example/mcp/', /^The upstream redirects; redirects are not followed\.$/],
+    ['/see%20what%20I%20say', /^The upstream redirects; redirects are not followed\.$/],
+    ['http://', /^The upstream redirects; redirects are not followed\.$/],
+  ] as const) {
+    it(`names the address of a redirect within its host: ${location}`, () =>
+      withProxy(
+        (_message, response) => response.writeHead(308, { location }).end(),
+        async (proxy) => {
+          const { outcome } = await proxy.response({ body: callEcho })
+          expect(outcome).to.have.property('message').that.matches(named)
+        },
+      ))
+  }
+
   for (const [what, part] of [
     ['an event that is not JSON', 'data: nonsense\n\n'],
     ['an event with the response to another request', event(result({ id: 2 }))],
