@@ -83,10 +83,10 @@ function signedBytes(text: string, sig: string): Uint8Array {
   return space.subarray(0, written)
 }
 
-function checkSignature(
+export function checkSignature(
   message: Uint8Array,
   signature: Uint8Array,
-  { key_id: keyId, log_id: ownLog }: Record<string, unknown>,
+  { key_id: keyId, log_id: ownLog }: Readonly<Record<string, unknown>>,
   { keys, logId }: LineContext,
   leaf: number | undefined,
 ): LineFailure | undefined {
@@ -108,8 +108,8 @@ function checkSignature(
     : { kind: 'bad_signature', message: `the signature does not fit key ${shown(keyId)}` }
 }
 
-function checkPlace(
-  { ts, log_id }: Record<string, unknown>,
+export function checkPlace(
+  { ts, log_id }: Readonly<Record<string, unknown>>,
   { day, logId }: LineContext,
 ): LineFailure | undefined {
   if (logId !== undefined && log_id !== logId) {

@@ -3,13 +3,22 @@
 
 import { closeSync, openSync, readSync } from 'node:fs'
 import { eachLine, MAX_LINE_BYTES, tooLong } from '../../files/lines.js'
-import { checkLine, type LineFailure } from '../../format/check-line.js'
+import {
+  type CheckedLine,
+  checkLine,
+  checkPlace,
+  checkSignature,
+  type LineContext,
+  type LineFailure,
+} from '../../format/check-line.js'
 import type { Digest } from '../../format/digest.js'
 import type { PlacedRange } from '../../format/seal-ranges.js'
 import { objectIn } from '../../format/stored-record.js'
+import { signatureIn } from '../../format/verifier.js'
 import { LeafRange, type SubtreeRoot } from '../../merkle/leaf-range.js'
 import { leafHashWithin } from '../../merkle/tree-hash.js'
 import type { KeyHistory } from '../../tree/key-history.js'
+import { scanLine } from './canonical-scan.js'
 import { type NumberRun, RunCollector } from './sequences.js'
 import { isOfVotes } from './vote-check.js'
 
@@ -100,7 +109,7 @@ function scanChunk(file: ReadAhead, chunk: Chunk, { keys, logId }: ScanContext):
     if (end - start > MAX_LINE_BYTES) throw tooLong(chunk.path)
     if (chunk.judged) {
       const index = range === undefined ? chunk.leaf : range.leaf + count
-      const { failure, record } = checkLine(bytes.subarray(start, end), { keys, logId, day }, index)
+      const { failure, record } = checkRecord(bytes.subarray(start, end), { keys, logId, day }, index)
       namesLog ||= record?.['log_id'] !== undefined
       const isOwn = logId !== undefined && record?.['log_id'] === logId
       const misplaced = isOwn ? sequences.addRecord(record) : undefined
@@ -131,6 +140,31 @@ function scanChunk(file: ReadAhead, chunk: Chunk, { keys, logId }: ScanContext):
     namesLog,
     tornBytes,
   }
+}
+
+// One message is checked at a time. Allocating memory for each of millions would cost more than the copy.
+let message = Buffer.allocUnsafeSlow(16_384)
+
+/**
+ * Same as `checkLine`, for which it leaves the lines that the scan does not know to be valid, and those of which more
+ * members are needed.
+ */
+function checkRecord(line: Buffer, context: LineContext, leaf: number | undefined): CheckedLine {
+  const scanned = scanLine(line)
+  if (scanned === undefined || scanned.members.lost !== undefined || isOfVotes(scanned.members))
+    return checkLine(line, context, leaf)
+  const { members: record, signature } = scanned
+  const sig = signatureIn(record.sig)
+  if (message.length < line.length) message = Buffer.allocUnsafeSlow(2 * line.length)
+  const [head, tail] = signature
+  line.copy(message, 0, 0, head)
+  line.copy(message, head, tail)
+  const signed = message.subarray(0, head + line.length - tail)
+  const isValid =
+    sig !== undefined &&
+    checkSignature(signed, sig, record, context, leaf) === undefined &&
+    checkPlace(record, context) === undefined
+  return isValid ? { record } : checkLine(line, context, leaf)
 }
 
 /** A writer that dies leaves the start of a line. A complete record with more bytes was edited instead. */
