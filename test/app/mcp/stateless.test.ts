@@ -33,6 +33,13 @@ describe('a request of 2026-07-28', () => {
       400,
       -32602,
     ],
+    [
+      'with headers that name another tool',
+      requestOf('tools/call', echo),
+      headersOf('tools/call', 'other'),
+      400,
+      -32020,
+    ],
     ['without a version', requestOf('tools/call', echo, {}), headersOf('tools/call', 'echo'), 400, -32602],
     [
       'that subscribes as in a session',
