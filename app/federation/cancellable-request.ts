@@ -2,7 +2,6 @@
 // the call runs.
 import type { Call } from '@svc/core'
 import { BoundedMap } from '@svc/core/store'
-import { invalidRequest } from '../mcp/mcp-refusal.js'
 import type { RequestId } from '../mcp/protocol.js'
 
 /** Cancellations of one session that came before their requests. */
@@ -51,31 +50,37 @@ export class CancellableRequest {
 
 /** The requests of one session, by their ids. */
 export class CancellableRequests {
-  #running = new Map<RequestId, CancellableRequest>()
+  /** Some clients use one id for several requests at once. */
+  #running = new Map<RequestId, Set<CancellableRequest>>()
   /** An id names one request of a session, so its cancellation may come first. */
   #early = new BoundedMap<RequestId, true>(maxEarly)
 
-  /** Runs `respond` for the request. Rejects with `McpRefusal` if a request with the id is running. */
+  /** Runs `respond` for the request. Rejects as it does. */
   async run(id: RequestId, respond: (request: CancellableRequest) => Promise<void>): Promise<void> {
-    if (this.#running.has(id)) throw invalidRequest('A request with this id is running in the session.')
     const request = new CancellableRequest(this.#early.delete(id))
-    this.#running.set(id, request)
+    const named = this.#running.get(id) ?? new Set()
+    this.#running.set(id, named.add(request))
     try {
       await respond(request)
     } finally {
-      this.#running.delete(id)
+      named.delete(request)
+      if (named.size === 0) this.#running.delete(id)
     }
   }
 
   /** Ends the requests that are not sent, as the session ends. */
   cancelAll(): void {
-    for (const request of this.#running.values()) request.cancel()
+    for (const named of this.#running.values()) for (const request of named) request.cancel()
   }
 
-  /** The running request. If it has not come yet, it is undefined, and the request is cancelled when it comes. */
-  find(id: RequestId): CancellableRequest | undefined {
-    const request = this.#running.get(id)
-    if (request === undefined) this.#early.set(id, true)
-    return request
+  /**
+   * The running request, or `several` if it cannot be told which one is meant. If it has not come yet, it is undefined, and
+   * the request is cancelled when it comes.
+   */
+  find(id: RequestId): CancellableRequest | 'several' | undefined {
+    const named = this.#running.get(id)
+    if (named === undefined) this.#early.set(id, true)
+    const [request, ...others] = named ?? []
+    return others.length > 0 ? 'several' : request
   }
 }

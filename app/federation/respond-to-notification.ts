@@ -27,6 +27,10 @@ export async function respondToNotification(
     return client.whole({ status: 202, headers: {}, body: '' })
   }
   const cancelled = cancelledBy(request, message)
+  if (cancelled === 'several') {
+    await request.recordOwn(message)
+    return client.whole({ status: 202, headers: {}, body: '' })
+  }
   const notified = cancelled?.cancel()
   const routed = notified === undefined ? toServer(message) : { server: notified, whole: message.whole }
   const { session } = request
@@ -56,7 +60,7 @@ function isCancellation(message: RpcNotification | RpcResponse): message is RpcN
 function cancelledBy(
   { session }: ClientRequest,
   message: RpcNotification | RpcResponse,
-): CancellableRequest | undefined {
+): CancellableRequest | 'several' | undefined {
   if (!isCancellation(message)) return undefined
   const { requestId } = message.params
   return isRequestId(requestId) ? session.running.find(requestId) : undefined

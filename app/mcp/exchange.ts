@@ -80,6 +80,8 @@ export interface McpExchange extends ExchangeHead {
   /** Those that have a meaning for the message, once it is known. */
   headers: IncomingHttpHeaders
   sessionTag: string | undefined
+  /** The client's id in its session of a request that the server gets by another. */
+  repeatedId?: RequestId
   /** The response of the person at the client. */
   elicited?: ElicitationResponse | undefined
   /** The tasks that the message names. */

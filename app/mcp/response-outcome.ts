@@ -115,11 +115,11 @@ function read(response: McpResponse, context: ResponseContext): MaybePromise<Out
 
 function bufferedOutcome(
   response: WholeResponse,
-  { filter, parts }: ResponseContext,
+  { exchange, filter, parts }: ResponseContext,
   id: RequestId,
 ): MaybePromise<Outcome> {
   return after(response.message(parts.maxResponseBytes), (read) => {
-    const received = responseTo(read, id)
+    const received = responseTo(read, id, exchange.repeatedId)
     return after(filter.response(received.message, received.text), (filtered) => {
       const { bytes, text } = showMessage(received, filtered)
       return after(recordedResult(filtered, text), (recorded) => {
@@ -133,12 +133,14 @@ function bufferedOutcome(
 
 /** Passes 4xx and 5xx on, with lists filtered; 401 and 403 as an error of the call. */
 async function refusedByUpstream(response: WholeResponse, context: ResponseContext): Promise<Outcome> {
-  const { call, filter, parts } = context
+  const { call, exchange, id, filter, parts } = context
   const { maxResponseBytes } = parts
   if (mediaType(response.headers['content-type']) === EVENT_STREAM_TYPE)
     throw new ProtocolViolation('The upstream sent an error as a stream of events.')
   const bytes = await response.bytes(maxResponseBytes)
-  const received = response.form === 'message' ? await messageIfAny(response, maxResponseBytes) : undefined
+  const read = response.form === 'message' ? await messageIfAny(response, maxResponseBytes) : undefined
+  const isForRequest = read !== undefined && isResponse(read.message) && read.message['id'] === id
+  const received = isForRequest && id !== undefined ? responseTo(read, id, exchange.repeatedId) : read
   let shown = bytes
   if (received !== undefined) {
     const { message } = received
@@ -210,6 +212,7 @@ function streamed(response: EventsResponse, context: ResponseContext): Completed
   }
   const session = resumableSession(exchange, response.headers[SESSION_ID_HEADER])
   const stream = new McpResponseStream({
+    clientId: exchange.repeatedId ?? id,
     events: response.events({ maxEventBytes: maxResponseBytes, maxBytes: maxResponseBytes }),
     id,
     drainWhenAbandoned: !disconnectCancels(exchange),
@@ -228,6 +231,8 @@ function streamed(response: EventsResponse, context: ResponseContext): Completed
 function resumableSession(exchange: McpExchange, begun: unknown): unknown {
   const { translation } = exchange
   if (translation?.isClientStateless === true || isStatelessExchange(exchange)) return undefined
+  // On another stream, nothing says for which of the requests with one id the response is.
+  if (exchange.repeatedId !== undefined) return undefined
   return serverSessionId(exchange) ?? begun
 }
 

@@ -21,6 +21,8 @@ export interface Resumption {
 export interface ResponseStreamParts {
   readonly events: AsyncIterable<McpEvent>
   readonly id: RequestId
+  /** The id by which the client gets the response. */
+  readonly clientId: RequestId
   /** Whether the upstream works on when the caller disconnects, so that the outcome must be read. */
   readonly drainWhenAbandoned: boolean
   readonly filter: ResponseFilter
@@ -72,8 +74,8 @@ export class McpResponseStream implements ResponseStream {
   }
 
   async #response(received: McpEvent & ReceivedMessage): Promise<ResponseChunk> {
-    const { id, filter, resumption, encodeError } = this.#parts
-    const event = responseTo(received, id)
+    const { id, clientId, filter, resumption, encodeError } = this.#parts
+    const event = responseTo(received, id, clientId)
     if (this.#isCompleted) throw new ProtocolViolation('The upstream responded twice.')
     const filtered = await filter.response(event.message, event.text)
     const { bytes, text: content } = showEvent(event, filtered)

@@ -118,11 +118,11 @@ export interface ResponseChange {
 }
 
 /**
- * Returns the changes that make the response to `id` readable for every client, or undefined if it is readable. Some
+ * Returns the changes that make the response to `id` readable for a client that gets it by `shownId`, or undefined if it is. Some
  * servers write null for the member that is absent, or the id in another type, and some clients accept neither. Throws
  * `ProtocolViolation` for anything but a response to `id`.
  */
-export function changeForClients(message: Fields, id: RequestId): ResponseChange | undefined {
+export function changeForClients(message: Fields, id: RequestId, shownId = id): ResponseChange | undefined {
   const { id: given, result, error } = message
   const hasBoth = 'result' in message && 'error' in message
   const absent = !hasBoth ? undefined : error === null ? 'error' : result === null ? 'result' : undefined
@@ -133,11 +133,11 @@ export function changeForClients(message: Fields, id: RequestId): ResponseChange
     ? String(given) === String(id)
     : (given === null || given === undefined) && absent !== 'error' && 'error' in message
   if (!isForIt) throw new ProtocolViolation('The upstream responded with the id of another request.')
-  if (absent === undefined && given === id) return undefined
+  if (absent === undefined && given === shownId) return undefined
   const { [absent ?? '']: _, ...others } = message
   return {
-    message: { ...others, id },
-    members: { id: JSON.stringify(id), ...(absent === undefined ? {} : { [absent]: undefined }) },
+    message: { ...others, id: shownId },
+    members: { id: JSON.stringify(shownId), ...(absent === undefined ? {} : { [absent]: undefined }) },
   }
 }
 

@@ -1,14 +1,15 @@
 // Calls that a client may cancel by a notification, from when their message is read; another gateway may get the
 // notification. A call that is not sent yet ends at once. If it was sent, the server gets the cancellation, and the call
 // ends after a grace period, because the server need not respond.
+import { randomUUID } from 'node:crypto'
 import type { Call, Clock, MaybePromise } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
 import { memoryMap, type SharedMap } from '@svc/core/store'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
 import { callerKey } from '../upstream/send.js'
 import { isStatelessExchange, type McpExchange } from './exchange.js'
-import { invalidRequest } from './mcp-refusal.js'
-import type { RpcNotification } from './message.js'
+import type { RpcNotification, RpcRequest } from './message.js'
+import type { RequestId } from './protocol.js'
 import { type SharedState, tenantOf, unlessDown } from './shared-state.js'
 
 /** Interval at which cancellations at other gateways are looked up, in milliseconds. */
@@ -53,9 +54,9 @@ export class RunningCalls {
   }
 
   /**
-   * Keeps a request until its call has settled, or carries out a cancellation. Throws or rejects with `Refusal` if the call
-   * is cancelled already, or if a request with this id is running in the session: an id may be used only once (MCP
-   * 2025-11-25, "Requests"), because a response names its request by the id alone.
+   * Keeps a request until its call has settled, or carries out a cancellation. A client should use an id once in a session
+   * (MCP 2025-11-25, "Requests"), but some use one for all: if a request with it is running, the server gets this one by
+   * another id. Throws or rejects with `Refusal` if the call is cancelled already.
    */
   begin(call: Call, exchange: McpExchange): MaybePromise<void> {
     const { message } = exchange
@@ -68,9 +69,7 @@ export class RunningCalls {
     const named = this.#running.get(name) ?? new Set()
     // The gateway itself repeats a call that is held.
     const isRunning = [...named].some(({ held }) => held === undefined || exchange.elicited === undefined)
-    if (isRunning && conversationOf(exchange) !== undefined) {
-      throw invalidRequest('A request with this id is running in the session.')
-    }
+    if (isRunning && conversationOf(exchange) !== undefined) renumber(exchange, message)
     call.afterSettle(this.#add(name, running))
     return running.since < this.#earlyUntil ? this.#endIfCancelled(running, name) : undefined
   }
@@ -83,7 +82,7 @@ export class RunningCalls {
       return { cancelled: held.signal, release: () => undefined }
     }
     const running = { call, exchange, since: this.#clock.monotonic(), held }
-    const release = this.#add(nameOf(call, exchange, message.id), running)
+    const release = this.#add(nameOf(call, exchange, clientIdOf(exchange, message)), running)
     return { cancelled: held.signal, release }
   }
 
@@ -112,7 +111,7 @@ export class RunningCalls {
   beforeSend(call: Call, exchange: McpExchange): MaybePromise<void> {
     const { message } = exchange
     if (message?.type !== 'request' || !this.#state.isShared) return
-    const name = nameOf(call, exchange, message.id)
+    const name = nameOf(call, exchange, clientIdOf(exchange, message))
     const named = this.#running.get(name) ?? []
     // A call that began just now cannot have been cancelled yet.
     const before = this.#clock.monotonic() - pollMs / 10
@@ -125,17 +124,23 @@ export class RunningCalls {
   }
 
   /**
-   * Stops the call that `message` cancels: the one in the session or, without a session, the caller's only one with this id.
-   * Resolves to false if that call was not sent to the server. Never rejects.
+   * Stops the call that `message` cancels: the caller's only one with this id, in its session if there is one. Resolves to
+   * false if the server need not get the message. Never rejects.
    */
-  async #cancel(call: Call, exchange: McpExchange, { method, params }: RpcNotification): Promise<boolean> {
+  async #cancel(call: Call, exchange: McpExchange, message: RpcNotification): Promise<boolean> {
+    const { method, params } = message
     if (method !== 'notifications/cancelled') return true
     const name = nameOf(call, exchange, params['requestId'])
     const named = [...(this.#running.get(name) ?? [])]
     const held = named.filter((one) => one.held !== undefined)
     for (const one of held) this.#stop(one)
     const [running, ...others] = named.filter((one) => one.held === undefined)
-    if (running !== undefined) return others.length > 0 || this.#stop(running)
+    // The server would end the first of several calls, which need not be the one that is meant.
+    if (others.length > 0) return conversationOf(exchange) === undefined
+    if (running !== undefined) {
+      if (running.exchange.repeatedId !== undefined) cancelByServerId(exchange, message, running.exchange)
+      return this.#stop(running)
+    }
     if (held.length > 0) return false
     this.#earlyUntil = this.#clock.monotonic() + earlyBounds.ttlMs
     await this.#early.set(callerKey(call), [[name, String(call.receivedAt)]])
@@ -198,6 +203,28 @@ export class RunningCalls {
       }
     }
   }
+}
+
+/** The client's id of a request in its session. */
+function clientIdOf({ repeatedId }: McpExchange, { id }: RpcRequest): RequestId {
+  return repeatedId ?? id
+}
+
+/** Gives the request an id that its session has not had; the client gets the response by its own (`repeatedId`). */
+function renumber(exchange: McpExchange, message: RpcRequest): void {
+  const { id: clientId } = message
+  const id = `svc-${randomUUID()}`
+  exchange.message = { ...message, id, whole: { ...message.whole, id } }
+  exchange.repeatedId = clientId
+  delete exchange.text
+}
+
+/** Names the request in the cancellation as the server knows it. */
+function cancelByServerId(exchange: McpExchange, message: RpcNotification, cancelled: McpExchange): void {
+  if (cancelled.message?.type !== 'request') return
+  const params = { ...message.params, requestId: cancelled.message.id }
+  exchange.message = { ...message, params, whole: { ...message.whole, params } }
+  delete exchange.text
 }
 
 /** The scope in which an id names one request: a session, or a connection within the process. */

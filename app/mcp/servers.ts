@@ -136,12 +136,13 @@ function withoutByteOrderMark(bytes: Uint8Array): Uint8Array {
   return bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? bytes.subarray(3) : bytes
 }
 
-/** The response to `id` as every client reads it. Throws `ProtocolViolation` for anything else. */
+/** The response to `id` as every client reads it, by the id `shownId`. Throws `ProtocolViolation` for anything else. */
 export function responseTo<R extends ReceivedMessage & { frame?: Uint8Array; bytes?: Uint8Array }>(
   received: R,
   id: RequestId,
+  shownId = id,
 ): R {
-  const change = changeForClients(received.message, id)
+  const change = changeForClients(received.message, id, shownId)
   if (change === undefined) return received
   const text = withMembers(received.text, change.members) ?? JSON.stringify(change.message)
   const { frame, bytes } = received
