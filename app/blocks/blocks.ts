@@ -28,6 +28,8 @@ export interface BlocksParts {
   readonly file: BlocksFile
   /** The board of the deployment. */
   open(): Promise<Board>
+  /** Whether calls run although the list was never read. */
+  allowsUnknown(): boolean
   /** The list has changed: calls in progress are judged again. */
   changed(list: BlockList): void
   /** The store has told its time, for which it was asked at `asked`, in monotonic milliseconds. */
@@ -93,6 +95,16 @@ export class Blocks {
   /** False until the list was read for the first time, from the file or the store: then every call is refused. */
   get isKnown(): boolean {
     return this.#isKnown
+  }
+
+  /** The list in force for calls; undefined while every call is refused, as it was never read. */
+  current(): BlockList | undefined {
+    return this.#isKnown || this.#parts.allowsUnknown() ? this.list : undefined
+  }
+
+  /** Why it was not read. */
+  reason(): string {
+    return this.#error ?? ''
   }
 
   get list(): BlockList {

@@ -30,17 +30,17 @@ export interface BlockSource {
 /** The blocks of the gateway; without a binding nothing is blocked. */
 export const blockSource = token<BlockSource>('blocks/BlockSource')
 
-export function blockStage({ current, reason = () => '' }: BlockSource): Stage {
-  const list = () => current() ?? nothing
+export function blockStage(source: BlockSource): Stage {
+  const list = () => source.current() ?? nothing
   // Lists do not show a blocked tool.
   const rule: ReferenceRule = (reference, kind) => findingOf(list().findReference([reference], kind))
   const judge = (call: Call, known: BlockList): MaybePromise<Block | undefined> =>
     known.needsRequest ? after(call.request(), () => list().find(call)) : known.find(call)
-  const unread = () => `what operators have blocked could not be read yet: ${reason()}`
+  const unread = () => `what operators have blocked could not be read yet: ${source.reason?.() ?? ''}`
   return {
-    ready: () => (current() === undefined ? unread() : undefined),
+    ready: () => (source.current() === undefined ? unread() : undefined),
     handle(call, next): MaybePromise<Outcome> {
-      const known = current()
+      const known = source.current()
       if (known === undefined) {
         call.note(unread())
         return unknown

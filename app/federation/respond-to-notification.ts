@@ -1,6 +1,6 @@
 // Forwards a client's notifications and responses to the servers that they are for.
 import type { ClientExchange } from '../http/client-exchange.js'
-import { writeOutcome } from '../http/write-outcome.js'
+import { writeOutcome } from '../http/client-exchange.js'
 import { invalidRequest } from '../mcp/mcp-refusal.js'
 import { isRequestId, type RpcNotification, type RpcResponse } from '../mcp/message.js'
 import type { CancellableRequest } from './cancellable-request.js'

@@ -1,13 +1,13 @@
 // The port for callers: its HTTP server, router and certificates.
 import { resolve, tokens } from '@svc/core'
 import { messageOf } from '@svc/core/json'
+import { TenantCallLimit, TenantConnections } from '../budget/use-limit.js'
 import { LimitedLogger } from '../http/limited-logger.js'
 import { HttpServer } from '../http/server.js'
 import { Certificates } from '../http/tls/certificates.js'
 import type { McpProxy } from '../mcp/proxy.js'
 import type { HostConfig } from '../policy/config.js'
 import { Router } from '../routes/router.js'
-import { TenantCallLimit, TenantConnections } from '../routes/tenant-limits.js'
 import type { UpstreamDispatcher } from '../upstream/dispatcher.js'
 import type { GatewayBuilder } from './builder.js'
 import type { Policies } from './policies.js'
@@ -22,7 +22,6 @@ export interface CallListenerParts {
   readonly upstream: UpstreamDispatcher
   /** Whether other processes may listen on the port too. */
   readonly reusePort: boolean
-  readonly draining: () => boolean
   /** Warnings for the operator about the other listener and the targets. */
   warnings(): string[]
 }
@@ -66,8 +65,7 @@ export function createRouter(host: HostConfig, parts: CallListenerParts, warning
     tenantCallLimit: new TenantCallLimit(server.maxCallsPerTenant, 'calls in flight'),
     tenantStreamLimit: new TenantCallLimit(server.maxStreamsPerTenant, 'streams open'),
     tenantConnections: new TenantConnections(server.maxConnectionsPerTenant),
-    activePolicy: () => policies.current,
-    draining: parts.draining,
+    policies,
     warnings: () => [...warnings(), ...parts.warnings()],
   })
 }
@@ -88,18 +86,13 @@ export async function openCallListener(host: HostConfig, parts: CallListenerPart
       throw new Error(`server.${messageOf(cause)}`, { cause })
     }))
   const router = createRouter(host, parts, () => certificates?.warnings() ?? [])
-  const http = new HttpServer(
-    { ...server, port },
-    (message, response) => router.handle(message, response),
-    logger,
-    {
-      allowsHost: (name) => policies.current.hosts.has(name),
-      isProxy: (address) => policies.current.publicUrl.isProxy(address),
-      meter: resolve(bindings, tokens.Meter),
-      certificates,
-      reusePort,
-    },
-  )
+  const http = new HttpServer({ ...server, port }, router.handle.bind(router), logger, {
+    allowsHost: router.allowsHost.bind(router),
+    isProxy: (address) => policies.current.publicUrl.isProxy(address),
+    meter: resolve(bindings, tokens.Meter),
+    certificates,
+    reusePort,
+  })
   return {
     listen: () => http.listen(),
     refresh: async () => certificates?.refresh(),

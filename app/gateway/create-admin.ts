@@ -44,7 +44,7 @@ export function createAdmin(host: HostConfig, config: AdminConfig, gateway: Admi
       inForce: () => {
         const { policy } = policies()
         const place = builder.placeOf(policy.host)
-        return { policy, place, blocks: blocking.blocks.list, blocking: blocking.source }
+        return { policy, place, blocks: blocking.blocks.list, blocking: blocking.blocks }
       },
       load: () => builder.anew(policies().policy),
       loadText: (text) => builder.policyFrom(text),

@@ -5,7 +5,7 @@ import { Board, MemoryKeyValueStore } from '@svc/core/store'
 import { type BlockingGateway, type BlockJournal, reportStep } from '../admin/block-operations.js'
 import { Blocks } from '../blocks/blocks.js'
 import { BlocksFile } from '../blocks/kept-blocks.js'
-import { type BlockSource, blockSource, stopIfBlocked } from '../blocks/stage.js'
+import { blockSource, stopIfBlocked } from '../blocks/stage.js'
 import { StoreClock } from '../blocks/store-clock.js'
 import { gatewayMetrics } from '../telemetry/metrics/gateway-metrics.js'
 import { storeClockMetrics } from '../telemetry/metrics/metric-table.js'
@@ -13,8 +13,6 @@ import type { GatewayBuilder } from './builder.js'
 import type { Policies } from './policies.js'
 
 export interface GatewayBlocks extends BlockingGateway {
-  /** The stages of every policy read the list of blocks from it. */
-  readonly source: BlockSource
   warnings(): string[]
 }
 
@@ -45,23 +43,18 @@ export function gatewayBlocks(
       const open = resolveOptional(policies().current.container, services.board)
       return new Board(open === undefined ? new MemoryKeyValueStore({ clock }) : await open())
     },
+    allowsUnknown: () =>
+      resolveOptional(policies().current.container, services.allowsCallsWithoutStore) === true,
     timed: (time, asked) => storeClock.compare(time, asked),
     changed(list) {
       for (const call of policies().calls()) stopIfBlocked(call, list)
     },
     ended: (block) => void reportStep('expire', block, journal),
   })
-  const allowsCallsWithoutStore = () =>
-    resolveOptional(policies().current.container, services.allowsCallsWithoutStore) === true
-  const source: BlockSource = {
-    current: () => (blocks.isKnown || allowsCallsWithoutStore() ? blocks.list : undefined),
-    reason: () => blocks.error ?? '',
-  }
-  bind(bindings, blockSource, { useValue: source })
+  bind(bindings, blockSource, { useValue: blocks })
   return {
     blocks,
     journal,
-    source,
     warnings: () => [storeClock.warning()].filter((warning) => warning !== undefined),
   }
 }

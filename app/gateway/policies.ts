@@ -8,7 +8,7 @@ import type { KnownTool } from '../policy-tools/diff/known-calls.js'
 import type { ChangeSummary } from '../policy-tools/diff/summary.js'
 import type { TargetServers } from '../stdio/targets/servers.js'
 import type { CallMetrics } from '../telemetry/metrics/call-metrics.js'
-import { dispatchFromSlot } from '../upstream/call-slots.js'
+import { dispatchFromSlot } from '../upstream/send.js'
 import type { GatewayBuilder } from './builder.js'
 import { GatewayShadow } from './gateway-shadow.js'
 import { type ReloadCause, type ReloadedPolicy, recordRefusal, recordReload } from './reload-records.js'
@@ -32,6 +32,9 @@ export class Policies {
   #reloading: Promise<unknown> = Promise.resolve()
   #knownTools: () => readonly KnownTool[] = () => []
 
+  /** Whether the gateway is shutting down. */
+  isDraining = false
+
   /** `drainMs`: time for the calls of a replaced policy to end; `stdio` runs the targets that are commands. */
   constructor(
     builder: GatewayBuilder,
@@ -46,7 +49,8 @@ export class Policies {
   }
 
   get current(): ActivePolicy {
-    return this.#inForce.active
+    if (this.#current === undefined) throw new Error('the gateway has not started')
+    return this.#current.active
   }
 
   /** The calls in progress, those under earlier policies too. */

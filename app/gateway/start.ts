@@ -100,6 +100,7 @@ export class Gateway implements GatewayHandle {
   }
 
   close(): Promise<void> {
+    if (this.#policies !== undefined) this.#policies.isDraining = true
     this.#closing ??= this.#close()
     return this.#closing
   }
@@ -133,6 +134,7 @@ export class Gateway implements GatewayHandle {
     const policies = new Policies(this.#builder, server.drainMs, calls, servers)
     const mcp = createMcpProxy(bindings, server, servers, memory)
     this.#admin = admin
+    policies.isDraining = this.#closing !== undefined
     this.#policies = policies
     this.#servers = servers
     this.#upstreams = [servers, upstream]
@@ -151,7 +153,6 @@ export class Gateway implements GatewayHandle {
         policies,
         mcp,
         upstream,
-        draining: () => this.#closing !== undefined,
         warnings: () => [blocking, admin, servers].flatMap((part) => part?.warnings() ?? []),
       })
       const listening = await this.#listener.listen()

@@ -2,6 +2,7 @@
 import type { IncomingMessage } from 'node:http'
 import { Refusal } from '@svc/core'
 import { isJsonObject, type JsonObject, type JsonValue, messageOf, parseJson } from '@svc/core/json'
+import { smallBytes } from '../budget/process-budgets.js'
 
 /** Rejects with `Refusal` for a body over the cap, an incomplete one, or a content coding other than identity. */
 export function readBody(message: IncomingMessage, maxBytes: number): Promise<Buffer> {
@@ -45,6 +46,19 @@ export function readBody(message: IncomingMessage, maxBytes: number): Promise<Bu
       if (!isComplete) reject(incompleteBody(message))
     })
   })
+}
+
+/**
+ * The size of a large body, which is read only once there is room for it in memory; 0 if it needs none. A body without a
+ * length counts as the largest.
+ */
+export function largeBodyBytes(message: IncomingMessage | undefined, maxBytes: number): number {
+  // A message of `svc stdio`, and the body of a request that becomes several calls, are in memory already.
+  if (message === undefined || message.complete) return 0
+  const { 'content-length': length, 'transfer-encoding': coding } = message.headers
+  const bytes = length === undefined && coding !== undefined ? maxBytes : Number(length ?? 0)
+  // A body over the cap is refused unread.
+  return bytes <= smallBytes || bytes > maxBytes ? 0 : bytes
 }
 
 export function bodyTooLarge(maxBytes: number): Refusal {

@@ -41,17 +41,22 @@ const noSpan = '0'.repeat(16)
  * is what `x-cause-trace` and `x-cause-span` name, else the parent in `traceparent`.
  */
 export function traceOf(headers: IncomingHttpHeaders, ids: Ids): CallTrace {
-  const parent = parentOf(headers['traceparent'])
+  const { traceparent, 'x-cause-trace': causeTrace, 'x-cause-span': causeSpan } = headers
+  const parent = traceparent === undefined ? undefined : parentOf(traceparent)
   const traceId = parent?.traceId ?? ids.traceId()
-  return {
+  const trace: { -readonly [Name in keyof CallTrace]: CallTrace[Name] } = {
     traceId,
     spanId: ids.spanId(),
     flags: ids.traceFlags?.(traceId, parent?.flags) ?? parent?.flags ?? '01',
-    state: parent === undefined ? null : singleHeader(headers['tracestate']),
-    causeTraceId: hex(headers['x-cause-trace'], 32) ?? parent?.traceId ?? null,
-    causeSpanId: hex(headers['x-cause-span'], 16) ?? parent?.spanId ?? null,
-    ...(parent === undefined ? {} : { parentSpanId: parent.spanId }),
+    state: null,
+    causeTraceId: (causeTrace === undefined ? null : hex(causeTrace, 32)) ?? parent?.traceId ?? null,
+    causeSpanId: (causeSpan === undefined ? null : hex(causeSpan, 16)) ?? parent?.spanId ?? null,
   }
+  if (parent === undefined) return trace
+  const { tracestate } = headers
+  if (typeof tracestate === 'string') trace.state = tracestate
+  trace.parentSpanId = parent.spanId
+  return trace
 }
 
 function parentOf(
@@ -73,10 +78,6 @@ function hex(value: string | string[] | undefined, digits: number): string | nul
   return /^[0-9a-f]+$/.test(value) ? value : null
 }
 
-function singleHeader(value: string | string[] | undefined): string | null {
-  return typeof value === 'string' ? value : null
-}
-
 /** The refusal of a request that repeats a header of one value. */
 export function repeatedHeader(message: IncomingMessage): Refusal | undefined {
   // If every field has a name of its own, none is repeated.
@@ -92,9 +93,29 @@ export function repeatedHeader(message: IncomingMessage): Refusal | undefined {
   return undefined
 }
 
+const agentHeaders = [
+  'x-cause-trace',
+  'x-cause-span',
+  'x-node-id',
+  'x-agent-ref',
+  'x-agent-parent-ref',
+  'x-agent-state',
+]
+
+/** The statement of a caller that states nothing about its agent. */
+const agent = { nodeId: null, agentRef: null, parentRef: null, variables: null, metadata: null }
+const unstated: StatedAgent = { agent }
+
+interface StatedAgent {
+  readonly agent: CallAgent
+  readonly refusal?: Refusal
+}
+
 /** The agent's facts that can be read, and the refusal if a header that is present cannot. */
-export function agentOf(headers: IncomingHttpHeaders): { agent: CallAgent; refusal?: Refusal } {
-  const agent = { nodeId: null, agentRef: null, parentRef: null, variables: null, metadata: null }
+export function agentOf(headers: IncomingHttpHeaders): StatedAgent {
+  let isStated = false
+  for (const name of agentHeaders) if (headers[name] !== undefined) isStated = true
+  if (!isStated) return unstated
   try {
     checkCause(headers)
     const nodeId = boundedHeader(headers, 'x-node-id')

@@ -30,7 +30,7 @@ export function refuseRequest(
 }
 
 function requestError(message: IncomingMessage, maxHeaders: number): string | undefined {
-  const { headers, httpVersion } = message
+  const { headers, httpVersion, url = '' } = message
   if (message.rawHeaders.length > 2 * maxHeaders) return `The request has more than ${maxHeaders} headers.`
   const { host, expect } = headers
   if (host === undefined) {
@@ -39,21 +39,18 @@ function requestError(message: IncomingMessage, maxHeaders: number): string | un
   if (expect !== undefined && expect.toLowerCase() !== '100-continue') {
     return 'expect: only 100-continue is understood.'
   }
-  return codingError(message) ?? targetError(message)
-}
-
-/** RFC 9112 §6.1: no other coding is supported, and HTTP/1.0 has none. */
-function codingError({ headers, httpVersion }: IncomingMessage): string | undefined {
   const coding = headers['transfer-encoding']
-  if (coding === undefined) return undefined
-  if (httpVersion === '1.1' && coding.toLowerCase() === 'chunked') return undefined
-  return 'transfer-encoding: only chunked is understood, once, in HTTP/1.1.'
+  // RFC 9112 §6.1: no other coding is supported, and HTTP/1.0 has none.
+  if (coding !== undefined && (httpVersion !== '1.1' || coding.toLowerCase() !== 'chunked'))
+    return 'transfer-encoding: only chunked is understood, once, in HTTP/1.1.'
+  if (url.includes('#')) return 'The request target has a fragment.'
+  return url.startsWith('/') ? undefined : targetError(message)
 }
 
+/** The mistake in a target that is no path. */
 function targetError(message: IncomingMessage): string | undefined {
   const { url = '' } = message
-  if (url.includes('#')) return 'The request target has a fragment.'
-  if (url.startsWith('/') || (url === '*' && message.method === 'OPTIONS')) return undefined
+  if (url === '*' && message.method === 'OPTIONS') return undefined
   const [, authority] = absoluteForm.exec(url) ?? []
   if (authority === undefined) return 'The request target is neither a path nor an http URL.'
   // Host and target must match, or router and policy could see different requests.

@@ -9,7 +9,7 @@ import {
   type Sent,
   statusOf,
 } from '@svc/core'
-import { traceparentOf } from '../upstream/headers.js'
+import { traceparentOf } from '../upstream/send.js'
 
 /** A response that is written at once. */
 export interface BufferedResponse {
@@ -106,34 +106,27 @@ export function writeWhole(response: ServerResponse, buffered: BufferedResponse,
   const length =
     typeof buffered.body === 'string' ? Buffer.byteLength(buffered.body) : buffered.body.byteLength
   // Node:http writes a list as it is; it would copy an object and check each header.
-  const list: OutgoingHttpHeader[] = []
+  const list: OutgoingHttpHeader[] = [NO_SNIFF, 'nosniff']
   for (const name in buffered.headers)
     if (!ownHeaders.has(name)) list.push(name, buffered.headers[name] ?? '')
-  if (!hasNoBody(buffered.status)) list.push('content-length', length)
-  list.push(NO_SNIFF, 'nosniff')
+  // RFC 9110 §6.4.1: responses with these statuses have no content.
+  const isEmpty = buffered.status === 204 || buffered.status === 304
+  if (!isEmpty) list.push('content-length', length)
   if (call !== undefined) {
     const { traceId, spanId } = call.trace
     list.push('x-trace-id', traceId, 'x-span-id', spanId, 'traceparent', traceparentOf(call))
   }
   response.writeHead(buffered.status, list)
-  if (hasNoBody(buffered.status)) response.end()
-  else endWith(response, buffered.body)
-}
-
-/** Size of bodies that are sent in one piece with their head. */
-const JOINED_BYTES = 16_384
-
-/** Node:http writes the head and a text as one string, but the head and bytes by a vectored write, which costs more. */
-function endWith(response: ServerResponse, body: string | Uint8Array): void {
-  if (typeof body === 'string' || body.byteLength > JOINED_BYTES) response.end(body)
+  const { body } = buffered
+  if (isEmpty) response.end()
+  else if (typeof body === 'string' || length > JOINED_BYTES) response.end(body)
   else {
+    // Node:http writes the head and a text as one string, but the head and bytes by a vectored write, which costs more.
     // Latin-1 has a character for each byte, so any bytes survive.
-    const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength)
+    const bytes = Buffer.isBuffer(body) ? body : Buffer.from(body.buffer, body.byteOffset, body.byteLength)
     response.end(bytes.toString('latin1'), 'latin1')
   }
 }
 
-/** RFC 9110 §6.4.1: responses with these statuses have no content. */
-function hasNoBody(status: number): boolean {
-  return status === 204 || status === 304
-}
+/** Size of bodies that are sent in one piece with their head. */
+const JOINED_BYTES = 16_384

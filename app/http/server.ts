@@ -10,7 +10,7 @@ import {
 import { createServer as createTlsServer, type Server as TlsServer } from 'node:https'
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
-import { after, attempt, denied, type Logger, type MaybePromise, type Meter } from '@svc/core'
+import { denied, type Logger, type MaybePromise, type Meter } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import { UseLimit } from '../budget/use-limit.js'
 import { refuseBodyOn } from './body.js'
@@ -100,9 +100,9 @@ export class HttpServer {
     // Node has closed it, as there are `maxConnections`.
     server.on('drop', () => this.#parts.meter?.count('svc_http_connections_closed_total'))
     server.on(connected, (socket: Socket) => socket.once('close', () => this.#connections.delete(socket)))
-    server.on('request', (message, response) => this.#serve(message, response))
+    server.on('request', this.#serve)
     // An expectation other than `100-continue` is refused like any other invalid header.
-    server.on('checkExpectation', (message, response) => this.#serve(message, response))
+    server.on('checkExpectation', this.#serve)
     server.on('checkContinue', (message, response) => {
       // A caller that is refused before its body is read need not send the body.
       message.once('resume', () => {
@@ -132,7 +132,7 @@ export class HttpServer {
     })
   }
 
-  #serve(message: IncomingMessage, response: ServerResponse): void {
+  readonly #serve = (message: IncomingMessage, response: ServerResponse): void => {
     const { socket } = message
     const place = this.#connections.begin(socket, response)
     if (place === 'none') return
@@ -152,16 +152,21 @@ export class HttpServer {
       writeRefusal(response, denied('BAD_REQUEST', refusal), newTraceId())
       return
     }
-    const number = this.#inFlight.add(response)
-    const handled = attempt(
-      () => this.#handler(message, response),
-      (error) => {
-        // Other errors have become outcomes before; this one interrupted a response.
-        this.#logger.warn({ reason: messageOf(error) }, 'response interrupted')
-        response.destroy()
-      },
-    )
-    void after(handled, () => this.#inFlight.delete(number))
+    void this.#handle(message, response)
+  }
+
+  /** Never rejects. */
+  async #handle(message: IncomingMessage, response: ServerResponse): Promise<void> {
+    const place = this.#inFlight.add(response)
+    try {
+      await this.#handler(message, response)
+    } catch (error) {
+      // Other errors have become outcomes before; this one interrupted a response.
+      this.#logger.warn({ reason: messageOf(error) }, 'response interrupted')
+      response.destroy()
+    } finally {
+      this.#inFlight.delete(place)
+    }
   }
 
   /** Refuses what the HTTP parser rejects, in the error shape and without a call, and closes the connection. */

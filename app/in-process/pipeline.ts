@@ -8,8 +8,8 @@ import { Policies } from '../gateway/policies.js'
 import { AnnotationCache } from '../mcp/annotation-cache.js'
 import { SharedState } from '../mcp/shared-state.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
-import { dispatcher } from '../upstream/call-slots.js'
 import { limitOutcome } from '../upstream/response-limits.js'
+import { dispatcher } from '../upstream/send.js'
 import { callOf, type ToolCall } from './tool-call.js'
 
 /** A pipeline without a server. */

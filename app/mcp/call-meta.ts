@@ -4,7 +4,7 @@ import { type Call, mandates } from '@svc/core'
 import { isJsonObject, type JsonObject, membersLike } from '@svc/core/json'
 import { type CallControl, replaceTrace } from '@svc/core/pipeline'
 import { traceOf } from '../http/call-headers.js'
-import { traceparentOf } from '../upstream/headers.js'
+import { traceparentOf } from '../upstream/send.js'
 import type { Message } from './message.js'
 import { metaOf, replaceMeta } from './meta.js'
 

@@ -12,7 +12,7 @@ import {
 } from '@svc/core'
 import { isJsonObject } from '@svc/core/json'
 import { type CallControl, refineTarget } from '@svc/core/pipeline'
-import { noteRpcError } from '../upstream/call-slots.js'
+import { noteRpcError } from '../upstream/send.js'
 import type { AnnotationCache } from './annotation-cache.js'
 import { isStatelessExchange, type McpExchange } from './exchange.js'
 import { hasServerInfo, serverVersionIn } from './handshake.js'

@@ -14,12 +14,10 @@ import {
 } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
 import { type CallControl, countRetry } from '@svc/core/pipeline'
-import { noteHttpError, noteRpcError } from '../upstream/call-slots.js'
-import { upstreamHeaders } from '../upstream/headers.js'
 import { outcomeOfError } from '../upstream/invoke.js'
 import { isUpstreamError, UpstreamError } from '../upstream/response.js'
 import { responseTimeoutOf } from '../upstream/response-limits.js'
-import { callerKey, sendCall } from '../upstream/send.js'
+import { callerKey, noteHttpError, noteRpcError, sendCall, upstreamHeaders } from '../upstream/send.js'
 import {
   isOtherEra,
   ownRequest,

@@ -48,6 +48,14 @@ export interface ServedCall {
   ended(): void
 }
 
+/** The policies of a running gateway. */
+export interface PoliciesInForce {
+  /** The policy in force at this moment. */
+  readonly current: ActivePolicy
+  /** Whether the gateway is shutting down. */
+  readonly isDraining: boolean
+}
+
 export class ActivePolicy {
   readonly pipeline: Pipeline
   /** The bindings of its plugins. */

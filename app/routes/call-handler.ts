@@ -16,17 +16,15 @@ import {
   Refusal,
 } from '@svc/core'
 import { CallControl } from '@svc/core/pipeline'
-import { skipBody } from '../http/body.js'
+import type { TenantCallLimit, TenantConnections } from '../budget/use-limit.js'
+import { largeBodyBytes, skipBody } from '../http/body.js'
 import { roomForBody } from '../http/body-room.js'
 import { agentOf, repeatedHeader, traceOf } from '../http/call-headers.js'
-import type { ClientExchange } from '../http/client-exchange.js'
-import { writeOutcome } from '../http/write-outcome.js'
+import { type ClientExchange, writeOutcome } from '../http/client-exchange.js'
 import { LISTEN_METHOD } from '../mcp/subject.js'
-import type { ActivePolicy, ServedCall } from '../policy/active-policy.js'
-import { dispatcher } from '../upstream/call-slots.js'
-import { callerKey } from '../upstream/send.js'
+import type { ActivePolicy, PoliciesInForce, ServedCall } from '../policy/active-policy.js'
+import { callerKey, dispatcher } from '../upstream/send.js'
 import type { CallEndpoint } from './endpoints.js'
-import type { TenantCallLimit, TenantConnections } from './tenant-limits.js'
 
 export interface CallHandlerParts {
   readonly clock: Clock
@@ -41,7 +39,7 @@ export interface CallHandlerParts {
   readonly tenantStreamLimit: TenantCallLimit
   readonly tenantConnections: TenantConnections
   readonly maxBodyBytes: number
-  draining(): boolean
+  readonly policies: PoliciesInForce
 }
 
 /** Failures that do not mean that a part of the gateway is broken. */
@@ -55,7 +53,12 @@ const expectedFailures: ReadonlySet<ErrorCode> = new Set([
 ])
 
 /** Writes the response of a call. */
-type Respond = (call: CallControl, outcome: Outcome) => MaybePromise<void>
+type Respond = (
+  call: CallControl,
+  outcome: Outcome,
+  exchange: ClientExchange,
+  endpoint: CallEndpoint,
+) => MaybePromise<void>
 
 export class CallHandler {
   #parts: CallHandlerParts
@@ -71,25 +74,24 @@ export class CallHandler {
     policy: ActivePolicy,
     waits?: (call: CallControl, outcome: Outcome) => boolean,
   ): Promise<void> {
-    return this.run(exchange, endpoint, policy, (call, outcome) => {
-      if (waits?.(call, outcome) === true) return
-      const { http } = exchange
-      if (http?.complete === false)
-        return skipBody(http).then(() => this.#write(exchange, endpoint, call, outcome))
-      return this.#write(exchange, endpoint, call, outcome)
-    })
+    if (waits === undefined)
+      return policy.serve(new HandledCall(this.#parts, exchange, endpoint, policy, this.#write))
+    return this.run(exchange, endpoint, policy, (call, outcome) =>
+      waits(call, outcome) ? undefined : this.#write(call, outcome, exchange, endpoint),
+    )
   }
 
-  #write(
-    exchange: ClientExchange,
-    endpoint: CallEndpoint,
-    call: CallControl,
-    outcome: Outcome,
-  ): MaybePromise<void> {
-    // A body that nobody reads, or an open connection during a drain, must not keep the connection in use.
-    const closes = exchange.http?.complete === false || this.#parts.draining()
-    if (closes && !exchange.isBegun) exchange.setHeader('connection', 'close')
-    return endpoint.write?.(exchange, call, outcome) ?? writeOutcome(exchange, call, outcome, endpoint.encode)
+  readonly #write: Respond = (call, outcome, exchange, endpoint) => {
+    const { http } = exchange
+    const write = () => {
+      // A body that nobody reads, or an open connection during a drain, must not keep the connection in use.
+      const closes = http?.complete === false || this.#parts.policies.isDraining
+      if (closes && !exchange.isBegun) exchange.setHeader('connection', 'close')
+      return (
+        endpoint.write?.(exchange, call, outcome) ?? writeOutcome(exchange, call, outcome, endpoint.encode)
+      )
+    }
+    return http?.complete === false ? skipBody(http).then(write) : write()
   }
 
   /** Runs one call; the stages do not stop before `respond` has resolved. */
@@ -141,7 +143,7 @@ class HandledCall implements ServedCall {
       trace: traceOf(headers, parts.ids),
       target,
       receivedAt: parts.clock.now(),
-      read: (call) => this.#read(call),
+      read: this.#read,
     })
     if (http !== undefined) this.call.set(publicBaseUrl, () => policy.publicUrl.of(http))
     this.call.set(dispatcher, endpoint)
@@ -158,24 +160,20 @@ class HandledCall implements ServedCall {
   }
 
   /** Reads the request within the limits of its tenant. Throws or rejects with `Refusal`. */
-  #read(call: CallControl): MaybePromise<CallRequest> {
-    if (this.#parts.draining()) throw new Refusal('DRAINING', 'The gateway is shutting down.')
+  readonly #read = (call: CallControl): MaybePromise<CallRequest> => {
+    const { policies, tenantCallLimit, tenantStreamLimit, tenantConnections, maxBodyBytes } = this.#parts
+    if (policies.isDraining) throw new Refusal('DRAINING', 'The gateway is shutting down.')
     if (this.#refusal !== undefined) throw this.#refusal
-    const { origins, publicUrl } = this.#policy
-    origins.check(this.#endpoint.headers)
-    const { tenantCallLimit, tenantStreamLimit, maxBodyBytes, tenant: defaultTenant } = this.#parts
-    const tenant = call.get(identity)?.tenant ?? defaultTenant
-    const exchange = this.#exchange
-    const { http } = exchange
-    // A connection that has closed already has no address.
-    if (http?.socket.remoteAddress !== undefined && !publicUrl.isProxy(http.socket.remoteAddress))
-      this.#admit(http.socket, tenant)
+    const { headers } = this.#endpoint
+    if (headers.origin !== undefined) this.#policy.origins.check(headers)
+    const tenant = call.get(identity)?.tenant ?? this.#parts.tenant
+    const { http } = this.#exchange
+    if (http !== undefined && !tenantConnections.has(http.socket, tenant)) this.#admit(http.socket, tenant)
     this.#take(this.#endpoint.isStream?.() === true ? tenantStreamLimit : tenantCallLimit, tenant)
+    if (largeBodyBytes(http, maxBodyBytes) === 0) return this.#readBody(call)
     const user = { owner: tenant, member: callerKey(call) }
-    const room = roomForBody(exchange, user, maxBodyBytes, call.abortState)
-    if (room === undefined) return this.#readBody(call)
-    return room.then((free) => {
-      if (this.#hasEnded) free()
+    return roomForBody(this.#exchange, user, maxBodyBytes, call.abortState).then((free) => {
+      if (this.#hasEnded) free?.()
       else this.#freeRoom = free
       return this.#readBody(call)
     })
@@ -195,6 +193,9 @@ class HandledCall implements ServedCall {
 
   /** Throws `Refusal` (`RATE_LIMITED`), and has the connection closed, if the tenant has too many. */
   #admit(socket: Socket, tenant: string): void {
+    const { remoteAddress } = socket
+    // A connection that has closed already has no address, and that of a proxy is of many clients.
+    if (remoteAddress === undefined || this.#policy.publicUrl.isProxy(remoteAddress)) return
     if (this.#parts.tenantConnections.admit(socket, tenant)) return
     // One of several calls for one request may come after the head of its response.
     if (!this.#exchange.isBegun) this.#exchange.setHeader('connection', 'close')
@@ -203,7 +204,7 @@ class HandledCall implements ServedCall {
 
   /** Counts the call until it ends; not at all if it has ended. Throws `Refusal` (`RATE_LIMITED`). */
   #take(limit: TenantCallLimit, tenant: string): void {
-    limit.acquire(tenant)
+    if (!limit.take(tenant)) throw limit.refusal
     this.#tenant = tenant
     this.#limit = limit
     if (this.#hasEnded) this.#release()
@@ -219,7 +220,7 @@ class HandledCall implements ServedCall {
   respond(outcome: Outcome): MaybePromise<void> {
     this.#stopListening()
     if (outcome.kind === 'failed') this.#logFailure(outcome)
-    return this.#respond(this.call, outcome)
+    return this.#respond(this.call, outcome, this.#exchange, this.#endpoint)
   }
 
   ended(): void {

@@ -34,9 +34,9 @@ import type { RequestBody } from '../mcp/request.js'
 import { UNVERSIONED } from '../mcp/server-versions.js'
 import { splitSessionId } from '../mcp/session-binding.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
-import { upstreamTarget } from '../upstream/call-slots.js'
 import type { UpstreamDispatcher } from '../upstream/dispatcher.js'
-import { callTargetOf, ToolEndpoint, type ToolName, unknownTarget } from './invoke.js'
+import { upstreamTarget } from '../upstream/send.js'
+import { callTargetOf, unknownTarget } from './invoke.js'
 
 /** A request as a call: what its head says, and how to read, send and refuse it. */
 export interface CallEndpoint {
@@ -86,11 +86,6 @@ export class CallEndpoints {
 
   constructor(parts: CallEndpointsParts) {
     this.#parts = parts
-  }
-
-  /** `name` is that of the path; undefined for A2A, whose body names the tool. */
-  tool(message: IncomingMessage, name: ToolName | undefined, policy: ActivePolicy): CallEndpoint {
-    return new ToolEndpoint(message, name, policy, this.#parts)
   }
 
   mcp(client: ClientExchange, route: ServerEndpoint, policy: ActivePolicy): RepeatableEndpoint {

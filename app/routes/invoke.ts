@@ -5,6 +5,7 @@ import {
   type CallRequest,
   type CallTarget,
   callRequest,
+  isPending,
   type MaybePromise,
   type Outcome,
   Refusal,
@@ -19,9 +20,9 @@ import type { McpProxy } from '../mcp/proxy.js'
 import { UNVERSIONED } from '../mcp/server-versions.js'
 import { reportVersionMismatch } from '../mcp/tool-client.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
-import { upstreamTarget } from '../upstream/call-slots.js'
 import type { UpstreamDispatcher } from '../upstream/dispatcher.js'
 import { dispatchInvoke } from '../upstream/invoke.js'
+import { upstreamTarget } from '../upstream/send.js'
 
 /** A tool as the invoke protocol names it. */
 export interface ToolName {
@@ -66,6 +67,7 @@ export class ToolEndpoint {
   /** Throws or rejects with `Refusal`. */
   read(call: CallControl): Promise<CallRequest> {
     const named = this.#name
+    // A call of a server that is not configured is refused before its body is read.
     if (named !== undefined) this.#policy.target(named.server)
     const idempotencyKey = idempotencyKeyOf(this.headers)
     return readBody(this.#message, this.#parts.maxBodyBytes).then((bytes) => {
@@ -102,14 +104,16 @@ export class ToolEndpoint {
   }
 
   dispatch(call: CallControl): MaybePromise<Outcome> {
-    return after(call.request(), (request) => {
-      const { mcp, upstream } = this.#parts
-      const target = this.#policy.target(request.server)
-      call.set(upstreamTarget, target)
-      if (target.isMcp) return mcp.dispatchTool(call, target.url)
-      const { maxResponseBytes } = this.#policy
-      return dispatchInvoke(call, request, target.url, { upstream, maxResponseBytes })
-    })
+    const request = call.request()
+    return isPending(request) ? request.then((known) => this.#send(call, known)) : this.#send(call, request)
+  }
+
+  #send(call: CallControl, request: CallRequest): MaybePromise<Outcome> {
+    const { mcp, upstream } = this.#parts
+    const target = this.#policy.target(request.server)
+    call.set(upstreamTarget, target)
+    if (target.isMcp) return mcp.dispatchTool(call, target.url)
+    return dispatchInvoke(call, request, target, upstream, this.#policy.maxResponseBytes)
   }
 }
 

@@ -1,7 +1,8 @@
-// Decides once where a request goes: to health, metadata, an escalation's status, or a call.
+// Decides once, by method and path alone, where a request goes: to health, metadata, an escalation's status, or a call.
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { denied, type ErrorCode, isRefusal, type MaybePromise, Refusal } from '@svc/core'
-import { metadataPath } from '@svc/core/http'
+import { ALL_SERVERS_PATH, metadataPath } from '@svc/core/http'
+import { parseNameSegment, parseToolSegment } from '@svc/core/match'
 import type { Pipeline } from '@svc/core/pipeline'
 import { type Attempt, attemptOf } from '../escalations/elicitation/attempt.js'
 import { HeldCalls } from '../escalations/elicitation/held-calls.js'
@@ -9,21 +10,19 @@ import type { Federation } from '../federation/federation.js'
 import type { ServerCalls } from '../federation/server-calls.js'
 import type { ServerLink } from '../federation/server-link.js'
 import { type ClientExchange, HttpClientExchange } from '../http/client-exchange.js'
-import { requestPath } from '../http/request-errors.js'
+import { idForm, requestPath } from '../http/request-errors.js'
 import { type BufferedResponse, writeRefusal, writeWhole } from '../http/response.js'
 import { gatewayImplementation } from '../mcp/implementation.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
 import { CallHandler, type CallHandlerParts } from './call-handler.js'
 import { CallEndpoints, type CallEndpointsParts, type RepeatableEndpoint } from './endpoints.js'
 import { respondToEscalationPoll } from './escalation-polls.js'
+import { ToolEndpoint } from './invoke.js'
 import { resourceMetadata } from './resource-metadata.js'
-import { type Route, routeOf, unknownPath } from './route.js'
 
 interface RouterParts extends CallHandlerParts, CallEndpointsParts {
   /** Silence of a stream after which its client gets a comment, in milliseconds. */
   readonly keepAliveMs: number
-  /** The policy in force at this moment. */
-  activePolicy(): ActivePolicy
   /** Warnings for the operator about the server itself. */
   warnings(): string[]
 }
@@ -48,27 +47,33 @@ export class Router {
       rounds: parts.mcp.rounds,
       maxHoldMs: parts.maxHoldMs,
       keepAliveMs: parts.keepAliveMs,
-      activePolicy: () => parts.activePolicy(),
-      draining: () => parts.draining(),
+      policies: parts.policies,
     })
     this.#calls = new CallHandler(parts)
   }
 
+  /** Whether the policy in force lets a Host header name this gateway. */
+  allowsHost(name: string): boolean {
+    return this.#parts.policies.current.hosts.has(name)
+  }
+
   handle(message: IncomingMessage, response: ServerResponse): MaybePromise<void> {
-    const policy = this.#parts.activePolicy()
+    const { current: policy, isDraining } = this.#parts.policies
     // An open connection would delay the drain.
-    if (this.#parts.draining()) response.setHeader('connection', 'close')
+    if (isDraining) response.setHeader('connection', 'close')
     const path = requestPath(message)
-    // Any page may learn where tokens come from (RFC 9728); only a listed one may use them.
-    const isPublic = metadataPath(path) !== undefined
-    if (policy.origins.respondToBrowser(message, response, isPublic)) return
+    if (message.headers.origin !== undefined) {
+      // Any page may learn where tokens come from (RFC 9728); only a listed one may use them.
+      const isPublic = metadataPath(path) !== undefined
+      if (policy.origins.respondToBrowser(message, response, isPublic)) return
+    }
     const route = routeOf(message.method ?? '', path)
     const exchange = new HttpClientExchange(message, response)
     switch (route.kind) {
       case 'invoke':
-        return this.#calls.handle(exchange, this.#endpoints.tool(message, route, policy), policy)
+        return this.#calls.handle(exchange, new ToolEndpoint(message, route, policy, this.#parts), policy)
       case 'a2a':
-        return this.#calls.handle(exchange, this.#endpoints.tool(message, undefined, policy), policy)
+        return this.#calls.handle(exchange, new ToolEndpoint(message, undefined, policy, this.#parts), policy)
       case 'mcp':
         return this.mcp(exchange, route, policy)
       case 'bad':
@@ -87,7 +92,7 @@ export class Router {
   mcp(
     exchange: ClientExchange,
     { name, method }: McpRoute,
-    policy = this.#parts.activePolicy(),
+    policy = this.#parts.policies.current,
   ): Promise<void> {
     const used = name === undefined ? policy.allServers : policy.group(name)
     if (used === undefined) {
@@ -98,7 +103,7 @@ export class Router {
       heldCalls: this.#heldCalls,
       run: (request, response) => {
         // A call that waited for a person is repeated under the policy in force.
-        const current = request.elicited === undefined ? policy : this.#parts.activePolicy()
+        const current = request.elicited === undefined ? policy : this.#parts.policies.current
         const endpoint = this.#endpoints.server(request, current)
         return this.#calls.run(exchange, endpoint, current, (call, outcome) =>
           response(call, outcome, endpoint),
@@ -125,7 +130,7 @@ export class Router {
     first: RepeatableEndpoint,
     policy: ActivePolicy,
   ): Promise<void> {
-    const { mcp, activePolicy } = this.#parts
+    const { mcp, policies } = this.#parts
     let held: Attempt | undefined
     const run = async (endpoint: RepeatableEndpoint, current: ActivePolicy): Promise<Attempt | undefined> => {
       held = undefined
@@ -141,7 +146,7 @@ export class Router {
     const client = mcp.askedClient(waiting.call, exchange)
     try {
       await this.#heldCalls.hold(client, waiting, (elicited) => {
-        const current = activePolicy()
+        const { current } = policies
         return run(first.again(elicited, current), current)
       })
     } finally {
@@ -165,7 +170,7 @@ export class Router {
 
   /** Rejects with `Refusal` for a server that the policy no longer has, or as the dispatcher does. */
   async #endServerSession(link: ServerLink): Promise<void> {
-    const policy = this.#parts.activePolicy()
+    const policy = this.#parts.policies.current
     const { url } = policy.target(link.server)
     await this.#parts.mcp.endSession(url, await policy.pipeline.ownCredential(link.server), link)
   }
@@ -194,7 +199,7 @@ export class Router {
       case 'health':
         return alive
       case 'ready':
-        return readiness(policy.pipeline, this.#parts.draining(), this.#parts.warnings())
+        return readiness(policy.pipeline, this.#parts.policies.isDraining, this.#parts.warnings())
       case 'metadata':
         return resourceMetadata(message, route.path, policy)
       case 'escalation':
@@ -230,4 +235,84 @@ function unreadyCode(isDraining: boolean, reasons: readonly string[]): ErrorCode
 
 function json(value: object): BufferedResponse {
   return { status: 200, headers: { 'content-type': 'application/json' }, body: JSON.stringify(value) }
+}
+
+type McpMethod = 'POST' | 'GET' | 'DELETE'
+
+type Route =
+  | { readonly kind: 'invoke'; readonly server: string; readonly tool: string; readonly version: string }
+  /** `name` is that of a server or group; undefined for /mcp itself. */
+  | { readonly kind: 'mcp'; readonly name: string | undefined; readonly method: McpMethod }
+  | { readonly kind: 'a2a' }
+  | { readonly kind: 'health' }
+  | { readonly kind: 'ready' }
+  /** Metadata of the resource at `path`. */
+  | { readonly kind: 'metadata'; readonly path: string }
+  | { readonly kind: 'escalation'; readonly id: string }
+  /** The path has other methods. */
+  | { readonly kind: 'method'; readonly allow: string }
+  /** A malformed path below /mcp/: refused as a call, so that it is recorded. */
+  | { readonly kind: 'bad'; readonly refusal: Refusal }
+  | { readonly kind: 'none' }
+
+const paths = [
+  ...[ALL_SERVERS_PATH, `${ALL_SERVERS_PATH}/<server>`, `${ALL_SERVERS_PATH}/<server>/<tool>@<version>`],
+  ...['/a2a/invoke', '/escalations/<id>', '/healthz', '/readyz'],
+].join(', ')
+
+/** `servers` is what the caller may know of them. */
+function unknownPath(servers: string | undefined): Refusal {
+  const known = servers === undefined ? '' : ` ${servers}`
+  return new Refusal('TARGET_NOT_FOUND', `No such path; there are ${paths}.${known}`)
+}
+
+const onlyPost: Route = { kind: 'method', allow: 'POST' }
+
+/** The routes of recent calls by their paths, as most calls are of few tools. Callers choose the paths. */
+const recentCalls = new Map<string, Route>()
+const MAX_RECENT = 1000
+const MAX_RECENT_PATH = 256
+
+function routeOf(method: string, url: string): Route {
+  const query = url.indexOf('?')
+  const path = query === -1 ? url : url.slice(0, query)
+  const recent = method === 'POST' ? recentCalls.get(path) : undefined
+  if (recent !== undefined) return recent
+  if (path === ALL_SERVERS_PATH || path.startsWith(`${ALL_SERVERS_PATH}/`)) {
+    const route = mcpRoute(method, path.slice(ALL_SERVERS_PATH.length + 1))
+    if (route.kind === 'invoke' && path.length <= MAX_RECENT_PATH) {
+      if (recentCalls.size >= MAX_RECENT) recentCalls.clear()
+      recentCalls.set(path, route)
+    }
+    return route
+  }
+  if (path === '/a2a/invoke') return method === 'POST' ? { kind: 'a2a' } : onlyPost
+  if (method === 'GET' || method === 'HEAD') {
+    if (path === '/healthz') return { kind: 'health' }
+    if (path === '/readyz') return { kind: 'ready' }
+    const described = metadataPath(path)
+    if (described !== undefined) return { kind: 'metadata', path: described }
+    const id = path.startsWith('/escalations/') ? path.slice(13) : ''
+    if (idForm.test(id)) return { kind: 'escalation', id }
+  }
+  return { kind: 'none' }
+}
+
+function mcpRoute(method: string, rest: string): Route {
+  const slash = rest.indexOf('/')
+  try {
+    if (slash === -1 || slash === rest.length - 1) {
+      if (method !== 'POST' && method !== 'GET' && method !== 'DELETE') {
+        return { kind: 'method', allow: 'GET, POST, DELETE' }
+      }
+      const segment = slash === -1 ? rest : rest.slice(0, slash)
+      return { kind: 'mcp', name: segment === '' ? undefined : parseNameSegment(segment), method }
+    }
+    if (method !== 'POST') return onlyPost
+    const { tool, version } = parseToolSegment(rest.slice(slash + 1))
+    return { kind: 'invoke', server: parseNameSegment(rest.slice(0, slash)), tool, version }
+  } catch (cause) {
+    const message = cause instanceof Error ? cause.message : 'malformed path'
+    return { kind: 'bad', refusal: new Refusal('BAD_REQUEST', `Bad path: ${message}`, { cause }) }
+  }
 }

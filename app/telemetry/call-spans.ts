@@ -5,7 +5,7 @@ import type { Attributes, Context, Span, Tracer } from '@opentelemetry/api'
 import { type Call, identity, mcpFacts, type Redactor, redactor, type Settlement } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
 import type { CallObserver } from '@svc/core/pipeline'
-import { reportedError, upstreamTarget } from '../upstream/call-slots.js'
+import { reportedError, upstreamTarget } from '../upstream/send.js'
 import type { Target } from '../upstream/target.js'
 
 /** The part of `@opentelemetry/api` that this file uses; it is loaded only if telemetry is on. */
@@ -163,7 +163,7 @@ function requestAttributes(
   }
 }
 
-function addressOf({ url }: Target): Attributes {
+function addressOf({ url }: Pick<Target, 'url'>): Attributes {
   if (url.protocol === 'stdio:') return { 'network.transport': 'pipe' }
   const port = url.port === '' ? (url.protocol === 'https:' ? 443 : 80) : Number(url.port)
   return { 'server.address': url.hostname, 'server.port': port, 'network.transport': 'tcp' }

@@ -1,21 +1,11 @@
 // The upstream half of the invoke protocol: POST <target>/invoke/<tool>@<version>.
-import {
-  after,
-  type CallRequest,
-  failed,
-  isPending,
-  isRefusal,
-  type MaybePromise,
-  type Outcome,
-  type ResponseChunk,
-} from '@svc/core'
+import { type CallRequest, failed, isPending, isRefusal, type Outcome, type ResponseChunk } from '@svc/core'
 import type { CallControl } from '@svc/core/pipeline'
-import { noteHttpError } from './call-slots.js'
 import type { UpstreamDispatcher } from './dispatcher.js'
-import { upstreamHeaders } from './headers.js'
 import { isUpstreamError, type UpstreamResponse } from './response.js'
 import { limitResponse, responseTimeoutOf } from './response-limits.js'
-import { sendCall } from './send.js'
+import { noteHttpError, sendCall, upstreamHeaders } from './send.js'
+import type { Target } from './target.js'
 
 /** The upstream's headers about the body; the others belong to the hop. */
 const bodyHeaders: ReadonlySet<string> = new Set([
@@ -28,26 +18,16 @@ const bodyHeaders: ReadonlySet<string> = new Set([
   'etag',
 ])
 
-interface InvokeParts {
-  readonly upstream: UpstreamDispatcher
-  readonly maxResponseBytes: number
-}
-
-export function dispatchInvoke(
+export async function dispatchInvoke(
   call: CallControl,
   request: CallRequest,
-  target: URL,
-  parts: InvokeParts,
-): MaybePromise<Outcome> {
-  return after(call.commitHolds(), (refused) => refused ?? exchange(call, request, target, parts))
-}
-
-async function exchange(
-  call: CallControl,
-  request: CallRequest,
-  target: URL,
-  { upstream, maxResponseBytes }: InvokeParts,
+  target: Target,
+  upstream: UpstreamDispatcher,
+  maxResponseBytes: number,
 ): Promise<Outcome> {
+  const committing = call.commitHolds()
+  const refused = isPending(committing) ? await committing : committing
+  if (refused !== undefined) return refused
   try {
     const headers = upstreamHeaders(call, request)
     headers['content-type'] = 'application/json'
@@ -61,7 +41,7 @@ async function exchange(
       call,
       responseTimeoutMs: responseTimeoutOf(call),
     } as const
-    const response = limitResponse(await sendCall(upstream, target, sending), maxResponseBytes)
+    const response = limitResponse(await sendCall(upstream, target.url, sending), maxResponseBytes)
     return completedOutcome(call, isPending(response) ? await response : response)
   } catch (error) {
     return outcomeOfError(call, error)
@@ -69,9 +49,8 @@ async function exchange(
 }
 
 /** The path of the tool below its target. The names of a request have been checked. */
-function invokePath({ pathname, search }: URL, { name, version }: CallRequest): string {
-  const base = pathname.endsWith('/') ? pathname.slice(0, -1) : pathname
-  return `${base}/invoke/${encodeURIComponent(name)}@${encodeURIComponent(version)}${search}`
+function invokePath({ path, query }: Target, { name, version }: CallRequest): string {
+  return `${path}/invoke/${encodeURIComponent(name)}@${encodeURIComponent(version)}${query}`
 }
 
 /** The outcome of an error while a call is sent. */

@@ -42,11 +42,13 @@ async function joinBody(body: AsyncIterable<Uint8Array>, maxBytes: number): Prom
 /** The response with its body up to `maxBytes`; throws `Refusal` at once if its head says that it is longer. */
 export function limitResponse(response: UpstreamResponse, maxBytes: number): MaybePromise<UpstreamResponse> {
   const { headers, body } = response
-  if (!(body instanceof Uint8Array) && Number(headers['content-length']) > maxBytes) {
-    return discard(body).then(() => Promise.reject(responseTooLarge(maxBytes)))
+  if (body instanceof Uint8Array) {
+    if (body.byteLength > maxBytes) throw responseTooLarge(maxBytes)
+    return response
   }
-  const limitChunks = limitBody(body, maxBytes)
-  return limitChunks === body ? response : { ...response, body: limitChunks }
+  if (Number(headers['content-length']) > maxBytes)
+    return discard(body).then(() => Promise.reject(responseTooLarge(maxBytes)))
+  return { ...response, body: limitBody(body, maxBytes) }
 }
 
 /** The outcome of a program's own dispatch, with a response up to `maxBytes`. */

@@ -5,6 +5,9 @@ export interface Target {
   readonly url: URL
   /** Whether the invoke protocol calls its tools by MCP. */
   readonly isMcp: boolean
+  /** The path and the query of the URL, which serializes them anew each time; the path without a slash at its end. */
+  readonly path: string
+  readonly query: string
 }
 
 const prefix = /^mcp\+(?=https?:)/i
@@ -18,5 +21,7 @@ export function addressOf(target: string): string {
 export function targetOf(target: string): Target {
   const address = addressOf(target)
   const url = new URL(address)
-  return { url, isMcp: address !== target || url.protocol === 'stdio:' }
+  const { pathname, search: query } = url
+  const path = pathname.endsWith('/') ? pathname.slice(0, -1) : pathname
+  return { url, isMcp: address !== target || url.protocol === 'stdio:', path, query }
 }

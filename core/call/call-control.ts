@@ -2,12 +2,14 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Abortable } from './abort.js'
 import type { Call, Hold, SettleHandler, Settlement } from './call.js'
+import { CallState, listOf, type Several, withOne } from './call-state.js'
 import { brand, hasBrand } from './contract.js'
 import {
   beginDispatch,
   countRetry,
   endAt,
   endDispatch,
+  hasFindings,
   isStopped,
   lastOutcome,
   lastPromise,
@@ -19,8 +21,6 @@ import {
 } from './control-operations.js'
 import type { Denial } from './errors.js'
 import { type ErrorCode, Refusal } from './errors.js'
-import { listOf, type Several, withOne } from './interruptions.js'
-import { JudgedCall } from './judged-call.js'
 import { isPending, type MaybePromise } from './maybe-promise.js'
 import { type Denied, type Failed, type Outcome, type Sent, unsentOutcome } from './outcome.js'
 import type { CallAgent, CallProtocol, CallRequest, CallTarget, CallTrace } from './request.js'
@@ -48,7 +48,7 @@ export interface Watcher {
 /** Only the dispatcher commits the holds, once, and sends the call after that. */
 type CallPhase = 'stages' | 'dispatch' | 'committing' | 'sending' | 'dispatched' | 'settled'
 
-export class CallControl extends JudgedCall implements Call, Abortable {
+export class CallControl extends CallState implements Call, Abortable {
   readonly [brand] = 'CallControl'
   readonly protocol: CallProtocol
   readonly headers: IncomingHttpHeaders
@@ -227,7 +227,8 @@ export class CallControl extends JudgedCall implements Call, Abortable {
   decisionFor(outcome: Outcome | undefined): 'allow' | 'deny' {
     // An outcome that stays unknown is that of a call that was sent.
     const isRefused = outcome?.kind === 'denied' || (outcome?.kind === 'failed' && !this.#isDispatched)
-    return isRefused || this.judgedFindings().some(({ effect }) => effect === 'deny') ? 'deny' : 'allow'
+    if (isRefused || !this[hasFindings]) return isRefused ? 'deny' : 'allow'
+    return this.judgedFindings().some(({ effect }) => effect === 'deny') ? 'deny' : 'allow'
   }
 
   get sent(): Sent {
@@ -249,9 +250,10 @@ export class CallControl extends JudgedCall implements Call, Abortable {
       throw new Error('a hold is taken before the call is sent')
     }
     this.#holds ??= []
-    const firstLast = hold.isLast === true ? -1 : this.#holds.findIndex(({ isLast }) => isLast === true)
-    if (firstLast < 0) this.#holds.push(hold)
-    else this.#holds.splice(firstLast, 0, hold)
+    let place = this.#holds.length
+    if (hold.isLast !== true) while (place > 0 && this.#holds[place - 1]?.isLast === true) place--
+    if (place === this.#holds.length) this.#holds.push(hold)
+    else this.#holds.splice(place, 0, hold)
   }
 
   /**
@@ -274,10 +276,6 @@ export class CallControl extends JudgedCall implements Call, Abortable {
       if (!isPending(refused)) return refused
       return refused.then((found) => (found === undefined ? this.#commitFrom(i + 1) : found))
     }
-    return this.#committed()
-  }
-
-  #committed(): Denied | Failed | undefined {
     if (this.#reason !== undefined) return this.endedUnsent
     if (this.#phase !== 'committing') throw new Error('the call has ended')
     this.#phase = 'sending'

@@ -3,8 +3,7 @@ import { canonicalize } from '../json/canonical.js'
 import { membersLike } from '../json/members.js'
 import { isJsonObject } from '../json/parse-object.js'
 import type { JsonObject, JsonValue } from '../json/value.js'
-import { pathReadings } from '../match/readings.js'
-import { formatReference } from '../match/reference.js'
+import { formatReference, pathReadings, toolReference } from '../match/reference.js'
 
 export type CallProtocol = 'invoke' | 'a2a' | 'mcp'
 
@@ -157,9 +156,9 @@ function hasInputMembers(args: JsonValue): boolean {
 /** The canonical reference of a tool, prompt or resource; for kind `protocol` that of the server. */
 export function requestReference(request: Pick<CallRequest, 'kind' | 'server' | 'name' | 'version'>): string {
   const { kind, server, name, version } = request
+  if (kind === 'tool') return toolReference({ server, tool: name, version })
   if (kind === 'prompt') return formatReference({ server, prompt: name, version })
   if (kind === 'resource') return formatReference({ server, resource: name, version })
-  if (kind === 'tool') return formatReference({ server, tool: name, version })
   const ofAnyTool = formatReference({ server, tool: '*', version })
   return ofAnyTool.slice(0, ofAnyTool.lastIndexOf('/') + 1)
 }

@@ -29,7 +29,9 @@ export function runSettleHandlers(
     try {
       const ended = handler(failure === undefined ? settlement : withCodeOf(failure, settlement))
       if (ended !== undefined && isPending(ended)) {
-        return withinLimit('a settle handler', ended, limitMs).then(
+        const limited =
+          limitMs === Number.POSITIVE_INFINITY ? ended : withinLimit('a settle handler', ended, limitMs)
+        return limited.then(
           () => runSettleHandlers(handlers, settlement, failure),
           (error: unknown) => runSettleHandlers(handlers, settlement, failure ?? { error }),
         )

@@ -23,6 +23,9 @@ function sharedTable(): Map<string, number> {
 
 const table = sharedTable()
 
+/** The slots by name; a call has as many values. */
+export const slots: ReadonlyMap<string, number> = table
+
 /**
  * The slot of a name. One name is one slot: a plugin's private slots begin with its section (`quotas/usage`),
  * those without a prefix are the contract's. Call it at module level, so that the number of slots is fixed at load.
@@ -31,9 +34,4 @@ export function slot<T>(name: string, { isShared = false } = {}): Slot<T> {
   const index = table.get(name) ?? table.size
   table.set(name, index)
   return { name, index, isShared }
-}
-
-/** The number of slots, for the values of a call. */
-export function slotCount(): number {
-  return table.size
 }

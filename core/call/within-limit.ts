@@ -11,11 +11,7 @@ export class TimeoutError extends Error {
 }
 
 /** The result of `work`; rejects with `TimeoutError` if it has not ended after `ms` milliseconds, and then goes on without it. */
-export function withinLimit<T>(name: string, work: PromiseLike<T> | T, ms = ENDING_MS): Promise<T> {
-  return ms === Number.POSITIVE_INFINITY ? Promise.resolve(work) : raced(name, work, ms)
-}
-
-async function raced<T>(name: string, work: PromiseLike<T> | T, ms: number): Promise<T> {
+export async function withinLimit<T>(name: string, work: PromiseLike<T> | T, ms = ENDING_MS): Promise<T> {
   let timer: NodeJS.Timeout | undefined
   const limit = new Promise<never>((_, reject) => {
     timer = setTimeout(() => reject(new TimeoutError(`${name} had not ended after ${ms} ms`)), ms)

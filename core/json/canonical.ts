@@ -65,18 +65,19 @@ class Violation {
   }
 }
 
-/** Text that is ASCII, mostly short. */
-function writeShort(text: string): void {
-  const { length } = text
-  if (bytes.length - at < length) grow(length)
-  for (let i = 0; i < length; i++) bytes[at + i] = text.charCodeAt(i)
-  at += length
-}
-
 function writeText(text: string): void {
-  const room = text.length * BYTES_PER_UNIT
-  if (bytes.length - at < room) grow(room)
-  at += encoder.encodeInto(text, bytes.subarray(at)).written
+  const { length } = text
+  if (bytes.length - at < length * BYTES_PER_UNIT) grow(length * BYTES_PER_UNIT)
+  let i = 0
+  if (length < SHORT_TEXT) {
+    for (; i < length; i++) {
+      const unit = text.charCodeAt(i)
+      if (unit > 0x7f) break
+      bytes[at + i] = unit
+    }
+  }
+  if (i === length) at += length
+  else at += encoder.encodeInto(text, bytes.subarray(at)).written
 }
 
 function writeByte(byte: number): void {
@@ -121,14 +122,14 @@ function write(value: unknown, key: string | number, depth: number): boolean {
     case 'number':
       // ECMAScript's Number-to-String is the form of RFC 8785 §3.2.2.3; -0 becomes 0.
       if (!Number.isFinite(value)) throw new Violation('non_finite_number')
-      writeShort(`${value}`)
+      writeText(`${value}`)
       return true
     case 'boolean':
-      writeShort(value ? 'true' : 'false')
+      writeText(value ? 'true' : 'false')
       return true
     case 'object':
       if (value !== null) return writeObject(value, key, depth)
-      writeShort('null')
+      writeText('null')
       return true
     case 'undefined':
       return false

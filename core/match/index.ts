@@ -19,7 +19,6 @@ export {
 } from './names.js'
 export { hasPiledUpMarks, normalized } from './normalize.js'
 export { compilePattern, exactPattern, PatternError } from './pattern.js'
-export { foldReference, pathReadings } from './readings.js'
 export {
   formatNameSegment,
   formatReference,
@@ -28,7 +27,9 @@ export {
   parseNameSegment,
   parseReference,
   parseToolSegment,
+  pathReadings,
   ReferenceInputError,
   type ReferenceParts,
 } from './reference.js'
+export { foldReference } from './subject.js'
 export { wordsOf } from './words.js'

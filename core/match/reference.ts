@@ -79,7 +79,8 @@ const toolReferences = new Map<string, string>()
 const MAX_REFERENCES = 1000
 const MAX_REFERENCE_KEY = 256
 
-function toolReference({ server, tool, version }: ToolParts): string {
+/** The canonical reference of a tool; throws as `formatReference`. */
+export function toolReference({ server, tool, version }: ToolParts): string {
   // No valid name holds the separator.
   const key = `${server}\0${tool}\0${version}`
   const known = toolReferences.get(key)
@@ -101,7 +102,7 @@ function toolReference({ server, tool, version }: ToolParts): string {
  *
  * @throws {ReferenceInputError} for the names
  */
-export function referenceOfText({ server, tool, version }: ToolParts): string {
+function referenceOfText({ server, tool, version }: ToolParts): string {
   return canonicalText(
     encode(checkedName('server name', server)),
     encode(checkedName('tool name', tool)),
@@ -259,4 +260,37 @@ function checkText(what: string, text: string): void {
   // A composed name would not be the name that the server lists.
   if (text.normalize('NFC') !== text)
     throw new ReferenceInputError('not_composed', `the ${what} is not in Unicode NFC`)
+}
+
+// How programs may read a name that a URL path carries: they decode the segment `<tool>@<version>`, and split it where
+// they find an "@".
+
+/** All forms of "@" for a program that folds full-width forms. */
+const AT = /[@\uff20\ufe6b]/g
+const HAS_AT = /[@\uff20\ufe6b]/
+
+/** The number of readings grows with the square of it. */
+const MAX_AT = 4
+
+const NONE: readonly string[] = []
+
+/**
+ * The references that a program may read in the path segment of a tool beside the intended one: the name ends at any
+ * "@" after its first character, and the version is the rest or any of its parts.
+ *
+ * @throws {ReferenceInputError} for more than four "@" in the name, and if a part before one is not a name
+ */
+export function pathReadings({ server, tool, version }: ToolParts): readonly string[] {
+  if (!HAS_AT.test(tool)) return NONE
+  const ends = [...tool.matchAll(AT)].map(({ index }) => index)
+  if (ends.length > MAX_AT)
+    throw new ReferenceInputError('ambiguous_at', `the tool name holds "@" more than ${MAX_AT} times`)
+  const readings = new Set<string>()
+  for (const end of ends) {
+    if (end === 0) continue
+    const rest = `${tool.slice(end + 1)}@${version}`
+    for (const part of [rest, ...rest.split(AT)])
+      readings.add(referenceOfText({ server, tool: tool.slice(0, end), version: part }))
+  }
+  return [...readings]
 }

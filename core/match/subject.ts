@@ -122,3 +122,8 @@ function placeholderOfEscape(encoded: string): string {
     )
   return placeholdersFor(decodeURIComponent(encoded))
 }
+
+/** The canonical reference with its names folded. */
+export function foldReference(reference: string): string {
+  return referenceOf(subjectOf(reference).folded)
+}

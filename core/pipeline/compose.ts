@@ -12,9 +12,8 @@ import {
 } from '../call/control-operations.js'
 import { isErrorCode, isRefusal } from '../call/errors.js'
 import { isPending, type MaybePromise } from '../call/maybe-promise.js'
-import { failed, isStream, type Outcome, unsentOutcome } from '../call/outcome.js'
+import { failed, isStream, type Outcome, type ResponseHeaders, unsentOutcome } from '../call/outcome.js'
 import type { Next, Stage } from '../plugin/stage.js'
-import { outcomeIn } from './check-outcome.js'
 
 /** Sends the call upstream; commits the holds, and states to the call what was sent. */
 export type Dispatch = (call: CallControl) => MaybePromise<Outcome>
@@ -108,8 +107,9 @@ function concludeOf(name: string): Conclude {
       } else inside = passed
       const returned = value === inside ? inside : checked(name, value)
       outcome = call[hasFindings] ? call.underFindings(returned) : returned
-      if (outcome !== inside && isStreamed(inside) && !isStreamed(outcome))
-        call.abort('CANCELLED', 'The response is not read.')
+      const isUnread =
+        outcome !== inside && inside.kind === 'completed' && !(inside.body instanceof Uint8Array)
+      if (isUnread && !isStreamed(outcome)) call.abort('CANCELLED', 'The response is not read.')
     }
     if (ended !== undefined) {
       call[lastPromise] = ended
@@ -152,9 +152,12 @@ function whenEnded(call: Call, name: string, passed: Promise<Outcome>): Promise<
   return ended
 }
 
+/** The value, made immutable, if it is an outcome, since a stage in JavaScript may return anything. */
 function checked(name: string, value: unknown): Outcome {
   try {
-    return outcomeIn(value) ?? internal(new Error(`${name} returned what is not an outcome`))
+    if (!isOutcome(value)) return internal(new Error(`${name} returned what is not an outcome`))
+    if (value.headers !== undefined) Object.freeze(value.headers)
+    return Object.freeze(value)
   } catch (cause) {
     return internal(new Error(`${name} returned what cannot be read`, { cause }))
   }
@@ -201,4 +204,49 @@ export function outcomeOf(call: Call, name: string, thrown: unknown): Outcome {
     return internal(new Error(`${name} threw what cannot be read`, { cause }))
   }
   return internal(new Error(`stage ${name} failed`, { cause: thrown }))
+}
+
+/** Reading the value may throw. */
+function isOutcome(value: unknown): value is Outcome {
+  if (typeof value !== 'object' || value === null) return false
+  const { kind, headers, code, message, status, body, error, digest } = value as Partial<
+    Record<string, unknown>
+  >
+  return kind === 'denied' || kind === 'failed'
+    ? isErrorCode(code) && typeof message === 'string' && (headers === undefined || areHeaders(headers))
+    : kind === 'completed' &&
+        // The status codes of a final response (RFC 9110 §15).
+        typeof status === 'number' &&
+        Number.isInteger(status) &&
+        status >= 200 &&
+        status <= 999 &&
+        areHeaders(headers) &&
+        (body instanceof Uint8Array || isIterable(body)) &&
+        (error === undefined || isErrorCode(error)) &&
+        (digest === undefined || digest === null || typeof digest === 'string')
+}
+
+function isIterable(body: unknown): boolean {
+  return (
+    typeof body === 'object' && body !== null && typeof Reflect.get(body, Symbol.asyncIterator) === 'function'
+  )
+}
+
+const fieldName = /^[\w!#$%&'*+.^`|~-]+$/
+/** The header fields that node:http sends (RFC 9110 §5.5). */
+const fieldValue = /^[\t\x20-\x7e\x80-\xff]*$/
+
+function areHeaders(headers: unknown): headers is ResponseHeaders {
+  if (typeof headers !== 'object' || headers === null) return false
+  // Inherited headers too, as the sender reads them.
+  for (const name in headers) {
+    if (!fieldName.test(name)) return false
+    const value: unknown = (headers as Partial<Record<string, unknown>>)[name]
+    if (typeof value === 'string' ? !fieldValue.test(value) : !areFieldValues(value)) return false
+  }
+  return true
+}
+
+function areFieldValues(values: unknown): boolean {
+  return Array.isArray(values) && values.every((value) => typeof value === 'string' && fieldValue.test(value))
 }

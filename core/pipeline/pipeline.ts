@@ -135,7 +135,7 @@ class Ending implements Watcher {
     this.#resolve = resolve
     this.#reject = reject
     call[watchCall](this)
-    running.then((outcome) => this.#end(outcome))
+    running.then(this.#end)
   }
 
   aborted(reason: Refusal): void {
@@ -153,7 +153,7 @@ class Ending implements Watcher {
     }, LEFT_MS / 2)
   }
 
-  #end(outcome: Outcome): void {
+  readonly #end = (outcome: Outcome): void => {
     if (this.#isOver) return
     this.#isOver = true
     clearTimeout(this.#timer)

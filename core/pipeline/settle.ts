@@ -19,7 +19,7 @@ import { sha256Hex } from '../json/hash.js'
 
 /** Settles the call and returns the outcome, or the failure that replaces it. */
 export function settled(call: CallControl, outcome: Outcome): MaybePromise<Outcome> {
-  if (outcome.kind === 'completed' && isStream(outcome.body)) {
+  if (outcome.kind === 'completed' && !(outcome.body instanceof Uint8Array)) {
     const stream = new SettlingStream(call, outcome)
     const drainWhenAbandoned = outcome.body.drainWhenAbandoned === true
     return { ...outcome, body: { drainWhenAbandoned, [Symbol.asyncIterator]: () => stream.flow() } }

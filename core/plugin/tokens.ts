@@ -105,6 +105,8 @@ export interface Appender {
   close?(): Promise<void>
   /** False, with the reason, while the log cannot be written. */
   status?(): AppenderHealth
+  /** The `writable` of `status()`, which is asked before every call. */
+  readonly isWritable?: boolean
   /** `log_id` of its records, if they have one. */
   readonly logId?: string | undefined
 }

@@ -44,6 +44,7 @@ const appenderMembers: LateBoundMembers<Appender> = {
   flush: 'property',
   close: 'property',
   status: 'property',
+  isWritable: 'property',
   logId: 'property',
 }
 

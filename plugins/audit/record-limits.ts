@@ -10,7 +10,7 @@ const MAX_BYTES_PER_SECOND = 128 * 1024
 
 /** Whether the call ended before its caller was identified, or because of how the caller presented itself. */
 export function isUnidentified(call: Call, { sent, error }: Settlement): boolean {
-  if (sent !== 'no' || error === null) return false
+  if (sent !== 'no') return false
   const caller = call.get(identity)
   if (caller === undefined) return true
   return !caller.authenticated && (error === 'UNAUTHENTICATED' || error === 'UNAUTHORIZED_TENANT')

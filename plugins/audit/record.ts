@@ -2,6 +2,7 @@
 import {
   type Call,
   canonicalInput,
+  decidingPattern,
   escalation,
   type GatewayEvent,
   type Identity,
@@ -22,7 +23,6 @@ import {
 } from '@svc/core'
 import { readDigest, sha256Hex } from '@svc/core/json'
 import type { AuditConfig } from './config.js'
-import { decidedBy } from './decided-by.js'
 import { OUTCOME_UNKNOWN } from './intent/entry.js'
 import type { AuditEnvelope, EnvelopePrincipal } from './log/format/envelope.js'
 import { redactEnvelope } from './redact-envelope.js'
@@ -112,7 +112,7 @@ export function unknownRecordOf(context: RecordContext, call: Call, latencyMs: n
 function envelopeOf(context: RecordContext, call: Call, result: Result): AuditEnvelope {
   const caller = call.get(identity)
   const { trace, agent, target, parsedRequest } = call
-  const findings = recordedFindings(call)
+  const findings = call.findings.length === 0 ? [] : recordedFindings(call)
   const output = result.digest === null ? undefined : readDigest(result.digest)
   const { outcome } = result
   const envelope: AuditEnvelope = {
@@ -272,9 +272,11 @@ function commonFields(context: RecordContext) {
 }
 
 function recordedFindings(call: Call): RecordedFinding[] {
-  return call.judgedFindings().map(({ reason, stage, effect, detail }) => {
-    return { reason, stage, effect, ...(detail === undefined ? {} : { detail }) }
-  })
+  return call
+    .judgedFindings()
+    .map(({ reason, stage, effect, detail }) =>
+      detail === undefined ? { reason, stage, effect } : { reason, stage, effect, detail },
+    )
 }
 
 /** The caller's metadata and the verified mandates, which replace an `ap2` of the caller's own. */
@@ -297,4 +299,31 @@ function principalOf(caller: Identity | undefined): EnvelopePrincipal {
   if (caller?.scopes !== undefined && caller.scopes.length > 0) principal.scopes = [...caller.scopes]
   if (caller?.nodeId !== undefined) principal.node_id = caller.nodeId
   return principal
+}
+
+type DecidedBy = NonNullable<AuditEnvelope['decided_by']>
+
+/** A call that was sent, or would have been, was decided by its approval, or by what allows its tool. */
+export function decidedBy(
+  call: Call,
+  outcome: Outcome | undefined,
+  findings: readonly RecordedFinding[],
+): DecidedBy {
+  const pattern = call.get(decidingPattern)
+  const denying = findings.find(({ effect }) => effect === 'deny')
+  if (denying !== undefined) return refusedBy(denying.stage, denying.reason, pattern)
+  if (outcome === undefined || outcome.kind === 'completed' || call.sent !== 'no') {
+    const escalated = call.get(escalation)
+    if (escalated !== undefined) return { stage: 'enforcement', approval: escalated.id }
+    const stage = 'entitlements'
+    return pattern === undefined ? { stage } : { stage, pattern }
+  }
+  const { type, reason, limit } = outcome.kind === 'denied' ? (outcome.denial ?? {}) : {}
+  const stage = type ?? call.endedBy ?? 'gateway'
+  if (limit !== undefined) return { stage, limit }
+  return reason === undefined ? { stage } : refusedBy(stage, reason, pattern)
+}
+
+function refusedBy(stage: string, rule: string, pattern: string | undefined): DecidedBy {
+  return rule === 'tool_in_denylist' && pattern !== undefined ? { stage, rule, pattern } : { stage, rule }
 }

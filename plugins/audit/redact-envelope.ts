@@ -4,8 +4,8 @@ import type { JsonObject } from '@svc/core/json'
 import type { AuditEnvelope, EnvelopePrincipal } from './log/format/envelope.js'
 
 /**
- * The caller's identity becomes pseudonyms; free text from the caller or a rule is searched for personal data.
- * Names of the gateway and tools stay; a resource's URI is free text, and so is each name in a call that could not be
+ * Redacts the envelope, which is still its maker's own, and returns it: a copy would cost as much as the record. The
+ * caller's identity becomes pseudonyms; free text from the caller or a rule is searched for personal data. Names of the gateway and tools stay; a resource's URI is free text, and so is each name in a call that could not be
  * parsed, and the method of a protocol request, which may be unknown.
  */
 export function redactEnvelope(
@@ -13,28 +13,29 @@ export function redactEnvelope(
   redactor: Redactor,
   kind: RequestKind | 'event' | undefined,
 ): AuditEnvelope {
-  const text = (value: string | null | undefined) =>
-    typeof value === 'string' ? redactor.text(value) : value
-  return {
-    ...envelope,
-    ...redactNames(envelope, redactor, kind),
-    ...(typeof envelope.rpc_id === 'string' ? { rpc_id: redactor.text(envelope.rpc_id) } : {}),
-    idempotency_key: text(envelope.idempotency_key) ?? null,
-    nodeId: text(envelope.nodeId) ?? null,
-    agentRef: text(envelope.agentRef) ?? null,
-    agentVariables: redactedValue(envelope.agentVariables ?? null, redactor),
-    agentMetadata: redactedValue(envelope.agentMetadata ?? null, redactor),
-    findings: (envelope.findings ?? []).map((finding) =>
+  const isFree = kind === undefined || kind === 'protocol'
+  const { server, tool, mcp_method, rpc_id, idempotency_key, nodeId, agentRef } = envelope
+  if (kind === undefined) envelope.server = redactor.text(server)
+  if (isFree || kind === 'resource') envelope.tool = redactor.text(tool)
+  if (isFree && mcp_method !== undefined) envelope.mcp_method = redactor.text(mcp_method)
+  if (typeof rpc_id === 'string') envelope.rpc_id = redactor.text(rpc_id)
+  if (typeof idempotency_key === 'string') envelope.idempotency_key = redactor.text(idempotency_key)
+  if (typeof nodeId === 'string') envelope.nodeId = redactor.text(nodeId)
+  if (typeof agentRef === 'string') envelope.agentRef = redactor.text(agentRef)
+  const { agentVariables, agentMetadata, findings, decided_by, event, kept, principal } = envelope
+  if (agentVariables) envelope.agentVariables = redactedValue(agentVariables, redactor)
+  if (agentMetadata) envelope.agentMetadata = redactedValue(agentMetadata, redactor)
+  if (findings !== undefined && findings.length > 0)
+    envelope.findings = findings.map((finding) =>
       finding.detail === undefined ? finding : { ...finding, detail: redactor.text(finding.detail) },
-    ),
-    // The key of a counter may name a user.
-    ...(envelope.decided_by?.limit === undefined
-      ? {}
-      : { decided_by: { ...envelope.decided_by, limit: redactor.text(envelope.decided_by.limit) } }),
-    ...(envelope.event === undefined ? {} : { event: redactFacts(envelope.event, redactor) }),
-    ...(envelope.kept === undefined ? {} : { kept: redactKept(envelope.kept, redactor) }),
-    principal: redactPrincipal(envelope.principal ?? {}, redactor),
-  }
+    )
+  // The key of a counter may name a user.
+  if (decided_by?.limit !== undefined)
+    envelope.decided_by = { ...decided_by, limit: redactor.text(decided_by.limit) }
+  if (event !== undefined) envelope.event = redactFacts(event, redactor)
+  if (kept !== undefined) envelope.kept = redactKept(kept, redactor)
+  if (principal !== undefined) envelope.principal = redactPrincipal(principal, redactor)
+  return envelope
 }
 
 /** The hash of a policy stays: it is looked up. So do passkeys and their signatures, which name people by pseudonyms. */
@@ -57,26 +58,12 @@ function redactKept(kept: KeptValues, redactor: Redactor): KeptValues {
   return { ...kept, values: Object.fromEntries(entries) }
 }
 
-function redactNames(
-  { server, tool, mcp_method }: AuditEnvelope,
-  redactor: Redactor,
-  kind: RequestKind | 'event' | undefined,
-): Pick<AuditEnvelope, 'server' | 'tool' | 'mcp_method'> {
-  const isFree = kind === undefined || kind === 'protocol'
-  return {
-    server: kind === undefined ? redactor.text(server) : server,
-    tool: isFree || kind === 'resource' ? redactor.text(tool) : tool,
-    ...(mcp_method === undefined ? {} : { mcp_method: isFree ? redactor.text(mcp_method) : mcp_method }),
-  }
-}
-
 /** Roles stay, because they do not identify a person. */
 function redactPrincipal(principal: EnvelopePrincipal, redactor: Redactor): EnvelopePrincipal {
   const { user, user_id, client_id } = principal
-  return {
-    ...principal,
-    ...(user === undefined ? {} : { user: redactor.pseudonym(user) }),
-    ...(user_id === undefined ? {} : { user_id: redactor.pseudonym(user_id) }),
-    ...(client_id === undefined ? {} : { client_id: redactor.pseudonym(client_id) }),
-  }
+  const redacted = { ...principal }
+  if (user !== undefined) redacted.user = redactor.pseudonym(user)
+  if (user_id !== undefined) redacted.user_id = redactor.pseudonym(user_id)
+  if (client_id !== undefined) redacted.client_id = redactor.pseudonym(client_id)
+  return redacted
 }

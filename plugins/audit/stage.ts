@@ -2,7 +2,6 @@
 import {
   type Appender,
   after,
-  attempt,
   type Call,
   type Clock,
   denied,
@@ -152,8 +151,10 @@ export class AuditStage implements Stage {
     if (this.#log === undefined) throw new Error('the audit stage has not started')
     const { appender } = this.#log
     const arrived = this.#parts.clock.monotonic()
-    const intent = this.#intentOf(call, arrived)
-    const isForwarded = this.#parts.failureMode !== 'block' || appender.status?.().writable !== false
+    const rule = this.#intentRule
+    const intent = rule === undefined ? undefined : new CallIntent(rule, call, arrived)
+    const isForwarded =
+      this.#parts.failureMode !== 'block' || (appender.isWritable ?? appender.status?.().writable) !== false
     const admitted: AdmittedCall = { call, arrived, firstByte: undefined, intent, isForwarded }
     call.onFirstByte(() => {
       admitted.firstByte = this.#parts.clock.monotonic()
@@ -176,6 +177,8 @@ export class AuditStage implements Stage {
       intents,
       which,
       failureMode,
+      recordOf: (call, arrived) =>
+        unknownRecordOf(this.#recordContext, call, this.#parts.clock.monotonic() - arrived),
       onFailure: (call, error) => {
         this.#parts.meter.count('svc_audit_intent_failures_total')
         this.#parts.logger.error(errorFields(call, error), 'the intent of a call could not be written')
@@ -183,16 +186,9 @@ export class AuditStage implements Stage {
     }
   }
 
-  #intentOf(call: Call, arrived: number): CallIntent | undefined {
-    if (this.#intentRule === undefined) return undefined
-    return new CallIntent(this.#intentRule, call, () =>
-      unknownRecordOf(this.#recordContext, call, this.#parts.clock.monotonic() - arrived),
-    )
-  }
-
   #record(appender: Appender, admitted: AdmittedCall, settlement: Settlement): MaybePromise<void> {
     const { call, arrived, firstByte, intent, isForwarded } = admitted
-    const unidentified = isUnidentified(call, settlement)
+    const unidentified = settlement.error !== null && isUnidentified(call, settlement)
     if (unidentified && !this.#flood.admit(this.#parts.clock.now(), sizeOf(call))) {
       this.#floodTimer ??= this.#scheduleFlood(appender)
       return
@@ -210,19 +206,28 @@ export class AuditStage implements Stage {
     // A caller can claim to be any agent, and each agent has a file of its own.
     if (unidentified) Object.assign(envelope, UNCLAIMED)
     else {
-      this.#limitAgentRuns(envelope)
+      if (envelope.agentRef !== null) this.#limitAgentRuns(envelope)
       this.#payloads?.record(call, settlement, envelope.tenant)
     }
-    return attempt(
-      () =>
-        after(appender.append(envelope), () => {
-          const ms = this.#parts.clock.monotonic() - arrived - latencyMs
-          this.#parts.meter.observe?.('svc_audit_append_duration_seconds', ms / 1000)
-          intent?.settle(true)
-          this.#parts.onRecord?.(envelope)
-        }),
-      (error) => this.#unrecorded(admitted, settlement, error),
-    )
+    return this.#append(appender, envelope, admitted, settlement)
+  }
+
+  async #append(
+    appender: Appender,
+    envelope: AuditEnvelope,
+    admitted: AdmittedCall,
+    settlement: Settlement,
+  ): Promise<void> {
+    const began = this.#parts.clock.monotonic()
+    try {
+      await appender.append(envelope)
+    } catch (error) {
+      return this.#unrecorded(admitted, settlement, error)
+    }
+    const ms = this.#parts.clock.monotonic() - began
+    this.#parts.meter.observe?.('svc_audit_append_duration_seconds', ms / 1000)
+    admitted.intent?.settle(true)
+    this.#parts.onRecord?.(envelope)
   }
 
   /** Throws if the response must be withheld. */

@@ -50,7 +50,8 @@ export class AccessCheck {
   /** The identity of a call without a token, if the policy allows such calls. */
   checkAnonymous(call: Call, caller: Identity, next: Next): MaybePromise<Outcome> {
     call.set(identity, caller)
-    const error = tenantMismatch(call.headers['x-tenant'], caller)
+    const claimed = call.headers['x-tenant']
+    const error = claimed === undefined ? undefined : tenantMismatch(claimed, caller)
     if (error !== undefined) return this.invalidToken(call, error)
     return this.#scopes === undefined ? next() : this.#checkScopesOfAnonymous(call, this.#scopes, next)
   }

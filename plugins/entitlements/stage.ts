@@ -1,10 +1,10 @@
 // Adds a finding if the caller may not use the tool, and sets the limits of the call.
 import {
-  after,
   type Call,
   type CallRequest,
   decidingPattern,
   identity,
+  isPending,
   type Limit,
   limits,
   type MaybePromise,
@@ -31,16 +31,23 @@ export class EntitlementsStage implements Stage {
   }
 
   handle(call: Call, next: Next): MaybePromise<Outcome> {
-    return after(call.request(), (request) => {
-      const entitlement = this.#entitlementOf(call)
-      const { finding, limits: applied, pattern } = entitlement.decisionOn(request)
-      call.addReferenceRule(entitlement.rule)
-      if (finding !== undefined) call.addFinding(finding)
-      call.set(limits, applied)
-      if (pattern !== undefined) call.set(decidingPattern, pattern)
-      if (call.isNoted) this.#explain(call, request, entitlement)
-      return next()
-    })
+    const request = call.request()
+    return isPending(request)
+      ? request.then((known) => this.#judge(call, known, next))
+      : this.#judge(call, request, next)
+  }
+
+  #judge(call: Call, request: CallRequest, next: Next): MaybePromise<Outcome> {
+    const caller = call.get(identity)
+    const tenant = caller?.tenant ?? this.#tenant
+    const entitlement = this.#tenants.entitlementOf(tenant, caller ?? ANONYMOUS, call.agent.nodeId)
+    const { finding, limits: applied, pattern } = entitlement.decisionOn(request)
+    call.addReferenceRule(entitlement.rule)
+    if (finding !== undefined) call.addFinding(finding)
+    call.set(limits, applied)
+    if (pattern !== undefined) call.set(decidingPattern, pattern)
+    if (call.isNoted) this.#explain(call, request, entitlement)
+    return next()
   }
 
   #explain(call: Call, request: CallRequest, entitlement: Entitlement): void {
@@ -51,11 +58,6 @@ export class EntitlementsStage implements Stage {
     }
     explainEntitlement(entitlement, request, (line) => call.note(line))
     for (const entry of entriesFor(entitlement, request)) call.note('', entry)
-  }
-
-  #entitlementOf(call: Call): Entitlement {
-    const caller = call.get(identity)
-    return this.#tenants.entitlementOf(caller?.tenant ?? this.#tenant, caller ?? ANONYMOUS, call.agent.nodeId)
   }
 }
 

@@ -1,22 +1,9 @@
 // The `privacy` section: pseudonyms in place of identities in records, logs and spans.
-import {
-  bindDefault,
-  type Call,
-  checkUsable,
-  definePlugin,
-  hostOf,
-  type MaybePromise,
-  type Next,
-  type Outcome,
-  type Redactor,
-  redactor,
-  type Stage,
-  services,
-} from '@svc/core'
+import { bindDefault, checkUsable, definePlugin, hostOf, redactor, services } from '@svc/core'
 import { keyRefSchema } from '@svc/core/policy'
 import { KeyReader, loadOrCreateKey } from '@svc/core/secret'
 import { z } from 'zod'
-import { CallRedactor, Pseudonyms } from './call-redactor.js'
+import { PrivacyStage } from './stage.js'
 
 const privacySchema = z
   .strictObject({
@@ -31,47 +18,6 @@ const privacySchema = z
       ),
   })
   .describe('Redaction of identities in records, logs and spans.')
-
-interface PrivacyStageOptions {
-  readonly isEnabled: boolean
-  /** Called at start if redaction is enabled. */
-  key(): Promise<string>
-}
-
-class PrivacyStage implements Stage {
-  #options: PrivacyStageOptions
-  #pseudonyms: Pseudonyms | undefined
-
-  constructor(options: PrivacyStageOptions) {
-    this.#options = options
-  }
-
-  async start(): Promise<void> {
-    if (this.#options.isEnabled) this.#pseudonyms ??= new Pseudonyms(await this.#options.key())
-  }
-
-  async stop(): Promise<void> {
-    this.#pseudonyms = undefined
-  }
-
-  /** Redacts personal data outside calls. Throws before the start. */
-  get redactor(): Redactor {
-    const pseudonyms = this.#pseudonyms
-    if (pseudonyms === undefined) throw new Error('the privacy stage has not started')
-    return {
-      pseudonym: (name) => pseudonyms.of(name),
-      text: (text) => pseudonyms.replaceAddresses(text),
-    }
-  }
-
-  handle(call: Call, next: Next): MaybePromise<Outcome> {
-    if (!this.#options.isEnabled) return next()
-    // Fails rather than records an identity that must be redacted.
-    if (this.#pseudonyms === undefined) throw new Error('the privacy stage has not started')
-    call.set(redactor, new CallRedactor(call, this.#pseudonyms))
-    return next()
-  }
-}
 
 export const privacyPlugin = definePlugin({
   name: 'privacy',

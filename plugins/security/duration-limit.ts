@@ -1,6 +1,6 @@
 // Limits the duration of a call, from this stage to the last byte of the response. The timer restarts after a pause for
 // human approval.
-import { type Call, effectOf, type Finding, responseTimeLeft, token, verdict } from '@svc/core'
+import { type Call, effectOf, type Finding, responseTimeLeft, token, type Verdict, verdict } from '@svc/core'
 import { lateFinding } from './findings.js'
 
 /** The timer of the stage, which tests replace. */
@@ -26,12 +26,23 @@ export class DurationLimit {
   readonly ms: number
   readonly timer: Timer
   readonly tooLong: Finding
+  #rule: Verdict | undefined
+  #isDenied = false
 
   constructor(ms: number, timer: Timer) {
     this.ms = ms
     this.timer = timer
     const detail = `the call took longer than ${ms} ms (security.limits.max_duration_ms)`
     this.tooLong = lateFinding('duration_too_long', detail)
+  }
+
+  /** Whether a longer call is denied under the rule. Nearly all calls of a policy share theirs, so the last is remembered. */
+  isDeniedBy(rule: Verdict): boolean {
+    if (rule !== this.#rule) {
+      this.#rule = rule
+      this.#isDenied = effectOf(this.tooLong, rule) === 'deny'
+    }
+    return this.#isDenied
   }
 }
 
@@ -46,8 +57,8 @@ export class CallTimer {
     this.#call = call
     this.#limit = limit
     this.#start()
-    call.set(responseTimeLeft, () => this.#timeLeft())
-    call.onSettle(() => this.stop())
+    call.set(responseTimeLeft, this.#timeLeft)
+    call.onSettle(this.stop)
     call.onTimeoutPause((isPaused) => {
       this.stop()
       if (!isPaused) this.#start()
@@ -60,16 +71,15 @@ export class CallTimer {
     this.#cancel = timer.after(ms, this.#expire)
   }
 
-  stop(): void {
+  readonly stop = (): void => {
     this.#cancel?.()
     this.#cancel = undefined
   }
 
   /** The remaining time; undefined if a longer call is not denied. */
-  #timeLeft(): number | undefined {
-    const { ms, timer, tooLong } = this.#limit
+  readonly #timeLeft = (): number | undefined => {
     const rule = this.#call.get(verdict)
-    if (rule === undefined || effectOf(tooLong, rule) !== 'deny') return undefined
-    return this.#startedAt + ms - timer.now()
+    if (rule === undefined || !this.#limit.isDeniedBy(rule)) return undefined
+    return this.#startedAt + this.#limit.ms - this.#limit.timer.now()
   }
 }

@@ -6,7 +6,7 @@ import {
   type CallRequest,
   type Completed,
   type Finding,
-  isStream,
+  isPending,
   isUnrecorded,
   type MaybePromise,
   type Next,
@@ -65,7 +65,10 @@ export class SecurityStage implements Stage {
   handle(call: Call, next: Next): MaybePromise<Outcome> {
     const limit = this.#durationLimit
     const duration = limit === undefined ? undefined : new CallTimer(call, limit)
-    return after(call.request(), (request) => this.#handleRequest(call, request, duration, next))
+    const request = call.request()
+    return isPending(request)
+      ? request.then((known) => this.#handleRequest(call, known, duration, next))
+      : this.#handleRequest(call, request, duration, next)
   }
 
   #explain(call: Call, request: CallRequest): void {
@@ -94,7 +97,9 @@ export class SecurityStage implements Stage {
     // Without limits the outcome is returned unchanged, which adds no promise.
     if (duration === undefined && maxBytes === undefined) return outcome
     const limit = (settled: Outcome): Outcome => {
-      if (settled.kind !== 'completed' || endsTimer(settled.body, request)) duration?.stop()
+      // A stream ends its timer when it has settled. That of an MCP session may stay open for the session, so it has none.
+      if (settled.kind !== 'completed' || settled.body instanceof Uint8Array || request.kind === 'protocol')
+        duration?.stop()
       if (settled.kind !== 'completed' || maxBytes === undefined) return settled
       return limitResponseSize(call, request.kind, settled, maxBytes)
     }
@@ -134,28 +139,24 @@ function requestChecks({ content, sideEffects: effects, maxBytes }: SecurityRule
   }))
   if (effects !== undefined) checks.push({ reason: MISSING_KEY, find: (request) => effects.check(request) })
   if (maxBytes !== undefined)
-    checks.push({ reason: TOO_LARGE, find: (request) => sizeFindings(request, maxBytes) })
+    checks.push({
+      reason: TOO_LARGE,
+      find: ({ bytes }) =>
+        bytes <= maxBytes
+          ? none
+          : [finding(TOO_LARGE, `the request has ${bytes} bytes, more than ${maxBytes}`)],
+    })
   return checks
-}
-
-function sizeFindings({ bytes }: CallRequest, maxBytes: number): readonly Finding[] {
-  if (bytes <= maxBytes) return none
-  return [finding(TOO_LARGE, `the request has ${bytes} bytes, more than ${maxBytes}`)]
-}
-
-/** True for a whole response. An MCP session's own stream may stay open for the whole session, so it is not timed. */
-function endsTimer(body: Uint8Array | object, { kind }: CallRequest): boolean {
-  return body instanceof Uint8Array || kind === 'protocol'
 }
 
 /** The response; from a denying finding on, the pipeline withholds it. */
 function limitResponseSize(call: Call, kind: RequestKind, response: Completed, maxBytes: number): Completed {
   const { body } = response
-  if (isStream(body)) {
+  if (body instanceof Uint8Array) {
+    if (body.byteLength <= maxBytes) return response
     // With a content-length over the limit, the stream need not start.
-    if (!(Number(response.headers['content-length']) > maxBytes))
-      return { ...response, body: limitStream(call, kind, body, maxBytes) }
-  } else if (body.byteLength <= maxBytes) return response
+  } else if (!(Number(response.headers['content-length']) > maxBytes))
+    return { ...response, body: limitStream(call, kind, body, maxBytes) }
   call.addFinding(tooLarge(maxBytes))
   return response
 }

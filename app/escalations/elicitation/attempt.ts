@@ -3,8 +3,8 @@ import { type Call, type Denied, type Failed, isStream, type MaybePromise, type 
 import { eventOf } from '@svc/core/http'
 import type { CallControl } from '@svc/core/pipeline'
 import type { ClientExchange } from '../../http/client-exchange.js'
+import { writeOutcome } from '../../http/client-exchange.js'
 import type { BufferedResponse } from '../../http/response.js'
-import { writeOutcome } from '../../http/write-outcome.js'
 import { mcpExchange } from '../../mcp/exchange.js'
 import type { MessageOutcome } from '../../mcp/message-outcome.js'
 

@@ -19,9 +19,8 @@ import {
 import type { ElicitationResponse } from '../../mcp/elicitation-modes.js'
 import { isClientStateless, mcpExchange, takesEvents } from '../../mcp/exchange.js'
 import type { GatewayRounds } from '../../mcp/gateway-rounds.js'
-import type { ActivePolicy } from '../../policy/active-policy.js'
-import { traceparentOf } from '../../upstream/headers.js'
-import { callerKey } from '../../upstream/send.js'
+import type { PoliciesInForce } from '../../policy/active-policy.js'
+import { callerKey, traceparentOf } from '../../upstream/send.js'
 import type { Attempt } from './attempt.js'
 
 /** Calls of one caller, and of all, that are held at a time; the response to another does not wait. */
@@ -39,8 +38,7 @@ interface HeldCallsParts {
   /** The longest time that a call is held, in milliseconds; 0 if nobody is asked. */
   readonly maxHoldMs: number
   readonly keepAliveMs: number
-  activePolicy(): ActivePolicy
-  draining(): boolean
+  readonly policies: PoliciesInForce
 }
 
 /** Runs the call again. Resolves to it if its response is not written because it needs another question. */
@@ -104,7 +102,7 @@ export class HeldCalls {
 
   #elicitationOf(call: Call, outcome: Outcome): Elicitation | undefined {
     if (this.#parts.maxHoldMs === 0) return undefined
-    const pageOf = resolveOptional(this.#parts.activePolicy().container, services.approvalPage)
+    const pageOf = resolveOptional(this.#parts.policies.current.container, services.approvalPage)
     return elicitationOf(call, outcome, pageOf)
   }
 
@@ -222,10 +220,10 @@ export class HeldCalls {
 
   /** Whether the repeated call will have another response: the escalation is decided, or it is not readable. */
   async #isDecided(escalationId: string, signal: AbortSignal): Promise<boolean> {
-    const { activePolicy, draining } = this.#parts
-    while (!signal.aborted && !draining()) {
+    const { policies } = this.#parts
+    while (!signal.aborted && !policies.isDraining) {
       try {
-        const policy = activePolicy()
+        const policy = policies.current
         const found = await policy.wait((ended) => {
           const escalations = resolveOptional(policy.container, services.escalations)
           return escalations?.wait(escalationId, this.#parts.maxHoldMs, AbortSignal.any([signal, ended]))

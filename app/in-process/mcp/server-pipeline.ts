@@ -46,8 +46,14 @@ export function serverPipeline(pipeline: InProcessPipeline, recordsOnly: boolean
     rounds: proxy.rounds,
     maxHoldMs,
     keepAliveMs: server.mcp.keep_alive_ms,
-    activePolicy: () => pipeline.current,
-    draining: () => pipeline.isClosing,
+    policies: {
+      get current() {
+        return pipeline.current
+      },
+      get isDraining() {
+        return pipeline.isClosing
+      },
+    },
   })
   pipeline.onClose = () => heldCalls.close(server.drainMs)
   const parts = { proxy, heldCalls, asksClients: maxHoldMs > 0, deliveries }

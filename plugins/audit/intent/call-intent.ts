@@ -1,12 +1,12 @@
 // The intent of one call, as a hold: committed after all others, directly before the first byte goes upstream.
 
 import {
-  after,
   type Call,
   type CallRequest,
   type Denied,
   denied,
   type Hold,
+  isPending,
   isSideEffecting,
   type MaybePromise,
   sideEffects,
@@ -20,6 +20,8 @@ export interface IntentRule {
   /** The calls that have an intent. */
   readonly which: 'side_effects' | 'all'
   readonly failureMode: 'block' | 'continue'
+  /** The record that is written if the outcome of the call, which `arrived` at a monotonic time, stays unknown. */
+  recordOf(call: Call, arrived: number): AuditEnvelope
   /** Called for intents that could not be written. */
   onFailure(call: Call, error: unknown): void
 }
@@ -28,26 +30,30 @@ export class CallIntent implements Hold {
   readonly isLast = true
   readonly #rule: IntentRule
   readonly #call: Call
-  readonly #record: () => AuditEnvelope
+  readonly #arrived: number
   #intent: Intent | undefined
 
-  /** @param record makes the record that is written if the outcome of the call stays unknown. */
-  constructor(rule: IntentRule, call: Call, record: () => AuditEnvelope) {
+  constructor(rule: IntentRule, call: Call, arrived: number) {
     this.#rule = rule
     this.#call = call
-    this.#record = record
+    this.#arrived = arrived
   }
 
   commit(): MaybePromise<Denied | undefined> {
-    return after(this.#call.request(), (request) =>
-      hasIntent(this.#rule.which, request, this.#call) ? this.#begin() : undefined,
-    )
+    const request = this.#call.request()
+    return isPending(request) ? request.then((known) => this.#commit(known)) : this.#commit(request)
+  }
+
+  #commit(request: CallRequest): MaybePromise<Denied | undefined> {
+    const { which } = this.#rule
+    const hasIntent = which === 'all' || isSideEffecting(request, this.#call.get(sideEffects))
+    return hasIntent ? this.#begin() : undefined
   }
 
   async #begin(): Promise<Denied | undefined> {
     const { intents, failureMode, onFailure } = this.#rule
     try {
-      this.#intent ??= await intents.begin(this.#record())
+      this.#intent ??= await intents.begin(this.#rule.recordOf(this.#call, this.#arrived))
       return undefined
     } catch (error) {
       onFailure(this.#call, error)
@@ -76,8 +82,4 @@ export class CallIntent implements Hold {
     if (isRecorded) this.#rule.intents.end(intent)
     else this.#rule.intents.abandon(intent)
   }
-}
-
-function hasIntent(which: IntentRule['which'], request: CallRequest, call: Call): boolean {
-  return which === 'all' || isSideEffecting(request, call.get(sideEffects))
 }

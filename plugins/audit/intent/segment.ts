@@ -3,6 +3,7 @@
 
 import { randomBytes } from 'node:crypto'
 import { basename, join } from 'node:path'
+import { tryLock } from '../log/files/directory-lock.js'
 import {
   CREATE_APPEND_NEW,
   DIRECTORY_MODE,
@@ -13,7 +14,6 @@ import {
   READ_WRITE,
   writeFully,
 } from '../log/files/file-system.js'
-import { tryLock } from '../log/files/kernel-lock.js'
 
 const SUFFIX = '.journal'
 

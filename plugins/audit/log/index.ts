@@ -1,8 +1,8 @@
 // The audit log as a library: writing, sealing and uploading it. Loads no policy schema, and none of the tools.
 
 export type { WitnessConfig } from './cosigning/config.js'
+export { tryLock } from './files/directory-lock.js'
 export type { FileSystem } from './files/file-system.js'
-export { tryLock } from './files/kernel-lock.js'
 export { callerNameIn } from './format/caller-name.js'
 export type { LegalHold } from './format/day.js'
 export type { AuditEnvelope, RawPayloadRecord, SignedEnvelope } from './format/envelope.js'

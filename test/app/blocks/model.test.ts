@@ -48,6 +48,7 @@ class Deployment {
         },
       } as unknown as BlocksFile,
       open: async () => this.#boardOf(index),
+      allowsUnknown: () => false,
       changed: () => undefined,
       ended: ({ id }: Block) => this.ended.push(id),
     })

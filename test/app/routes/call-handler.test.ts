@@ -3,12 +3,12 @@ import type { AddressInfo } from 'node:net'
 import { type Call, callRequest, isRefusal } from '@svc/core'
 import { Pipeline } from '@svc/core/pipeline'
 import { expect } from 'chai'
+import { TenantCallLimit, TenantConnections } from 'svc-sdk/internal/budget/use-limit'
 import { HttpClientExchange } from 'svc-sdk/internal/http/client-exchange'
 import { ActivePolicy } from 'svc-sdk/internal/policy/active-policy'
 import { hostSchema } from 'svc-sdk/internal/policy/config'
 import { CallHandler } from 'svc-sdk/internal/routes/call-handler'
 import type { CallEndpoint } from 'svc-sdk/internal/routes/endpoints'
-import { TenantCallLimit, TenantConnections } from 'svc-sdk/internal/routes/tenant-limits'
 import { container as root } from 'tsyringe'
 import { keepingLogger } from '../../support/logger.js'
 
@@ -50,7 +50,12 @@ describe('a call whose response has begun', () => {
       tenantStreamLimit: limit,
       tenantConnections: new TenantConnections(0),
       maxBodyBytes: 1_048_576,
-      draining: () => false,
+      policies: {
+        get current() {
+          return policy
+        },
+        isDraining: false,
+      },
     })
     const errors: unknown[] = []
     const stage = {

@@ -1,6 +1,6 @@
 import { decidingPattern, denied, escalation, type Finding, failed, type Outcome, verdict } from '@svc/core'
 import { endAt } from '@svc/core/pipeline'
-import { decidedBy } from '@svc/plugin-audit/internal/decided-by'
+import { decidedBy } from '@svc/plugin-audit/internal/record'
 import { expect } from 'chai'
 import { controlOf, makeCall } from '../../support/call.js'
 import { served } from '../../support/stage-rig.js'

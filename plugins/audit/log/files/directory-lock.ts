@@ -2,14 +2,13 @@
 // so the kernel releases it when its holder dies. The file names its owner: if its path leads to another file, or the
 // directory was copied, the lock is not the one that the other writers hold.
 
+import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import type { Clock, Logger } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import { AuditError } from '../format/errors.js'
 import { LOCK_FILE } from '../format/paths.js'
 import { FILE_MODE, type FileSystem, READ_WRITE_CREATE, writeFully } from './file-system.js'
-import { tryLock, unlock, waitForLock } from './kernel-lock.js'
-import { encodeLock, type LockOwner, parseLockOwner } from './lock-content.js'
 
 /** The directory of a log, and what work on its files needs. */
 export interface LockedDirectory {
@@ -121,5 +120,122 @@ export class DirectoryLock {
     } finally {
       unlock(this.fd)
     }
+  }
+}
+
+// The content of the lock's file: the writers' mark, then the file's own inode and the id of the log. A copy has another
+// inode, so a copied or restored directory is recognised.
+
+const MARK_BYTES = 16
+const CLEAR = markOf('-')
+
+function markOf(text: string): Buffer {
+  return Buffer.from(text.padEnd(MARK_BYTES - 1).concat('\n'))
+}
+
+export interface LockOwner {
+  /** Inode of the lock file when it was written. */
+  readonly inode: string
+  readonly logId: string
+}
+
+/** A cleared mark, and the owner if there is one. */
+export function encodeLock(owner: LockOwner | undefined): Buffer {
+  return owner === undefined ? CLEAR : Buffer.concat([CLEAR, Buffer.from(`${owner.inode} ${owner.logId}\n`)])
+}
+
+/** Undefined if the file has no complete owner's line. `bytes` is the whole file. */
+export function parseLockOwner(bytes: Uint8Array): LockOwner | undefined {
+  const text = Buffer.from(bytes).toString('latin1', MARK_BYTES)
+  const [, inode, logId] = /^(\d{1,20}) ([0-9a-f]{32})\n$/.exec(text) ?? []
+  return inode === undefined || logId === undefined ? undefined : { inode, logId }
+}
+
+/**
+ * Says that the holder of the lock is writing the daily log and the agent files of a day. A process that takes the lock and
+ * finds the mark knows that the last holder died between the two. Call under the lock.
+ */
+export class DirtyMark {
+  readonly #port: FileSystem
+  readonly #fd: number
+  readonly #read = Buffer.alloc(MARK_BYTES)
+
+  constructor(fd: number, port: FileSystem) {
+    this.#port = port
+    this.#fd = fd
+  }
+
+  set(day: string): void {
+    writeFully(this.#port, this.#fd, markOf(day), 0, MARK_BYTES, 0)
+  }
+
+  clear(): void {
+    writeFully(this.#port, this.#fd, CLEAR, 0, MARK_BYTES, 0)
+  }
+
+  /** The day that a holder left marked when it died. */
+  day(): string | undefined {
+    const got = this.#port.readSync(this.#fd, this.#read, 0, MARK_BYTES, 0)
+    if (got === 0 || this.#read[0] === CLEAR[0]) return undefined
+    return /^\d{4}-\d\d-\d\d/.exec(this.#read.toString('latin1', 0, got))?.[0]
+  }
+}
+
+// The kernel's locks on open files, through fs-native-extensions. The first lock loads the native binding, so that an
+// import of the library does not pay for it.
+
+let loaded: typeof import('fs-native-extensions') | undefined
+
+function binding(): typeof import('fs-native-extensions') {
+  loaded ??= createRequire(import.meta.url)('fs-native-extensions') as typeof import('fs-native-extensions')
+  return loaded
+}
+
+/** Takes the exclusive lock; false if another open file description holds it. */
+export function tryLock(fd: number): boolean {
+  return binding().tryLock(fd)
+}
+
+/** Resolves when the exclusive lock is taken. Waits on a thread of the process's pool. */
+export function waitForLock(fd: number): Promise<void> {
+  return binding().waitForLock(fd)
+}
+
+export function unlock(fd: number): void {
+  binding().unlock(fd)
+}
+
+/** A file whose lock one process holds until it is released, or its holder dies. */
+export class HeldLock {
+  readonly #path: string
+  readonly #port: FileSystem
+  #fd: number | undefined
+
+  constructor(path: string, port: FileSystem) {
+    this.#path = path
+    this.#port = port
+  }
+
+  get isHeld(): boolean {
+    return this.#fd !== undefined
+  }
+
+  /** Takes the lock if it is free. Never waits, because a wait would occupy a thread. */
+  acquire(): boolean {
+    if (this.#fd !== undefined) return true
+    const fd = this.#port.openSync(this.#path, READ_WRITE_CREATE, FILE_MODE)
+    let isLocked = false
+    try {
+      isLocked = tryLock(fd)
+    } finally {
+      if (!isLocked) this.#port.closeSync(fd)
+    }
+    if (isLocked) this.#fd = fd
+    return isLocked
+  }
+
+  release(): void {
+    if (this.#fd !== undefined) this.#port.closeSync(this.#fd)
+    this.#fd = undefined
   }
 }

@@ -126,8 +126,13 @@ export class LineBlocks {
     const lines: Line[] = []
     const read = buffer.subarray(0, filled)
     const each = (start: number, end: number) => {
-      const place = { number: ++this.#number, start: offset + start, end: offset + end + 1 }
-      lines.push({ ...place, bytes: read.subarray(start, end), complete: true })
+      lines.push({
+        number: ++this.#number,
+        start: offset + start,
+        end: offset + end + 1,
+        bytes: read.subarray(start, end),
+        complete: true,
+      })
     }
     const taken = eachLine(read, 0, each, scanned)
     this.#kept = filled - taken

@@ -5,7 +5,7 @@
 
 import { join } from 'node:path'
 import type { Meter } from '@svc/core'
-import { HeldLock } from '../files/kernel-lock.js'
+import { HeldLock } from '../files/directory-lock.js'
 import { AuditError } from '../format/errors.js'
 import { SEAL_LOCK_FILE } from '../format/paths.js'
 import { type NoteVerifier, publicKeyLine } from '../format/verifier.js'

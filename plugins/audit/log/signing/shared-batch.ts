@@ -49,6 +49,8 @@ function roundUp(bytes: number): number {
 export class SharedBatch {
   readonly bytes: Buffer
   readonly messages: number
+  /** Whether the memory is shared with the signing thread. */
+  readonly isThreadShared: boolean
   readonly #words: Int32Array
   readonly #signatures: Uint8Array
   /** Messages added since the batch was emptied. */
@@ -62,6 +64,7 @@ export class SharedBatch {
   /** @param memory has `sharedBatchBytes(size)` bytes at `offset`, all zero at first. */
   constructor(memory: ArrayBufferLike, offset: number, size: BatchSize) {
     this.messages = size.messages
+    this.isThreadShared = memory instanceof SharedArrayBuffer
     this.#words = new Int32Array(memory, offset, FIRST + size.messages * WORDS)
     const signatures = offset + this.#words.byteLength
     this.#signatures = new Uint8Array(memory, signatures, size.messages * SIGNATURE_BYTES)
@@ -71,11 +74,6 @@ export class SharedBatch {
   /** Memory that no other thread shares. */
   static local(size: BatchSize): SharedBatch {
     return new SharedBatch(new ArrayBuffer(sharedBatchBytes(size)), 0, size)
-  }
-
-  /** Whether the memory is shared with the signing thread. */
-  get isThreadShared(): boolean {
-    return this.#words.buffer instanceof SharedArrayBuffer
   }
 
   /**

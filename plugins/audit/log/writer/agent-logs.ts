@@ -3,7 +3,7 @@
 
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { LockedDirectory } from '../files/directory-lock.js'
-import { DirtyMark } from '../files/lock-content.js'
+import { DirtyMark } from '../files/directory-lock.js'
 import { AgentFiles } from './agent-files.js'
 import { AgentRepair } from './agent-repair.js'
 import type { WriteBatch } from './batch.js'
@@ -37,14 +37,10 @@ export class AgentLogs {
   }
 
   /**
-   * Runs `writeLog`, which writes `batch` to the daily log, and then writes the agents' lines. Throws only what
-   * `writeLog` throws. Call under the lock.
+   * Runs `writeLog`, which writes `batch` to the daily log, and then writes the lines of the agents that it has. Throws
+   * only what `writeLog` throws. Call under the lock.
    */
   writeBatch(day: string, batch: WriteBatch, writeLog: () => void): void {
-    if (batch.agents.length === 0) {
-      writeLog()
-      return
-    }
     this.#mark.set(day)
     try {
       writeLog()

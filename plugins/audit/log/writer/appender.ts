@@ -119,7 +119,7 @@ export class SvcAppender {
     const commit = new GroupCommit({
       ...parts,
       monotonic: clock.monotonic.bind(clock),
-      sign: (message) => signer.sign(message),
+      sign: signer.sign.bind(signer),
     })
     this.#intake = new RecordIntake({
       ...parts,
@@ -204,7 +204,13 @@ export class SvcAppender {
     return this.#closing
   }
 
-  /** Whether the log can be written now, and counters; cheap enough to call before every request. */
+  /** The `writable` of `status()`. */
+  get isWritable(): boolean {
+    const waited = this.#directory.opened?.lock.waitedMs ?? 0
+    return this.#closing === undefined && !this.#status.hasFailed && waited < this.#limits.lockWaitMs
+  }
+
+  /** Whether the log can be written now, and counters. */
   status(): AppenderStatus {
     const status = this.#logStatus()
     const { freeBytes, warning: disk } = this.#disk.status

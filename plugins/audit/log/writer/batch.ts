@@ -56,7 +56,7 @@ export class WriteBatch {
   /** Numbers of the session that are lost if the batch cannot be written. */
   readonly numbers: number[] = []
   /** Called when they are lost. */
-  onLost: () => void = () => undefined
+  onLost: (() => void) | undefined
   isLost = false
   #resolve: () => void = unset
   #reject: (error: Error) => void = unset
@@ -78,15 +78,10 @@ export class WriteBatch {
     return this.buffer.length - this.length >= room && this.memory.count < this.memory.messages
   }
 
-  /** Records that are not signed yet. */
-  get unsigned(): number {
-    return this.memory.count
-  }
-
   /** Marks its numbers as lost. */
   markLost(): void {
     this.isLost = true
-    this.onLost()
+    this.onLost?.()
   }
 
   resolve(): void {
@@ -107,22 +102,21 @@ export class WriteBatch {
 
   /** Signs the object in place and adds its line. Nothing is added when signing throws. */
   addSigned(cut: UnsignedLine, sign: Sign): number {
-    const { length: start } = this
-    const { end, headEnd } = this.#encode(cut)
+    const { start, end, headEnd } = this.#copy(cut)
     return this.#grow(this.#splice(start, end, headEnd, sign(this.buffer.subarray(start, end))))
   }
 
   /** Adds the line of an object with a given signature. */
   addWithSignature(cut: UnsignedLine, sig: Uint8Array): number {
-    const { length: start } = this
-    const { end, headEnd } = this.#encode(cut)
+    const { start, end, headEnd } = this.#copy(cut)
     return this.#grow(this.#splice(start, end, headEnd, sig))
   }
 
   /** Adds the line of an object that `sign` signs later. */
-  addUnsigned(cut: UnsignedLine): number {
+  addUnsigned(bytes: Uint8Array, head: number): number {
     const { length: start } = this
-    const { end, headEnd } = this.#encode(cut)
+    const [end, headEnd] = [start + bytes.length, start + head]
+    this.buffer.set(bytes, start)
     this.memory.put(start, end, headEnd)
     return this.#grow(end + signatureMemberBytes(start, end, headEnd) + 1)
   }
@@ -157,10 +151,10 @@ export class WriteBatch {
   }
 
   /** Copies the message to sign to the end of the batch. */
-  #encode({ bytes, headEnd }: UnsignedLine): { end: number; headEnd: number } {
+  #copy({ bytes, headEnd }: UnsignedLine): { start: number; end: number; headEnd: number } {
     const { length: start } = this
     this.buffer.set(bytes, start)
-    return { end: start + bytes.length, headEnd: start + headEnd }
+    return { start, end: start + bytes.length, headEnd: start + headEnd }
   }
 
   #spliceAt(index: number, sig: Uint8Array): void {

@@ -3,6 +3,7 @@
 
 import { join } from 'node:path'
 import { canonicalize, parseJsonObject } from '@svc/core/json'
+import { encodeLock, tryLock, unlock } from '../files/directory-lock.js'
 import {
   DIRECTORY_MODE,
   type FileSystem,
@@ -13,8 +14,6 @@ import {
   replaceFile,
   syncDirectorySync,
 } from '../files/file-system.js'
-import { tryLock, unlock } from '../files/kernel-lock.js'
-import { encodeLock } from '../files/lock-content.js'
 import { digestToBase64 } from '../format/digest.js'
 import { AuditError } from '../format/errors.js'
 import { isParent, type ParentHead } from '../format/journal-line.js'

@@ -102,40 +102,47 @@ export class GroupCommit {
   /** Signs the waiting batches, then writes them under the lock. */
   #next(open: OpenDirectory): QueuedBatch[] | Promise<QueuedBatch[]> {
     const signed = this.#takeSigned()
-    const failed = (error: unknown) => {
-      for (const one of signed) this.#settle(one, asAuditError(error))
-      throw error
-    }
     try {
       const written = open.lock.run(() => this.#write(open, signed))
-      return written instanceof Promise ? written.catch(failed) : written
+      return written instanceof Promise
+        ? written.catch((error: unknown) => this.#failAll(signed, error))
+        : written
     } catch (error) {
-      return failed(error)
+      return this.#failAll(signed, error)
     }
+  }
+
+  #failAll(batches: readonly QueuedBatch[], error: unknown): never {
+    for (const one of batches) this.#settle(one, asAuditError(error))
+    throw error
   }
 
   /** Runs before the lock is taken, because other processes should not wait for signatures. */
   #takeSigned(): QueuedBatch[] {
-    return this.#parts.queues.take().filter(([queue, batch]) => {
+    const { status, queues, sign } = this.#parts
+    const signed: QueuedBatch[] = []
+    for (const one of queues.take()) {
+      const [queue, batch] = one
       // Its records do not name the numbers lost with an earlier batch, and would be written after the gap.
       if (batch.numbers.length > 0 && batch.failuresBefore !== queue.failures) {
-        this.#settle([queue, batch], new AuditError('write_failed', 'records before it could not be written'))
-        return false
+        this.#settle(one, new AuditError('write_failed', 'records before it could not be written'))
+        continue
       }
-      if (batch.unsigned === 0) return true
       try {
-        this.#parts.status.signedByThread += batch.sign(this.#parts.sign)
-        this.#parts.status.signerSucceeded()
-        return true
+        if (batch.memory.count > 0) {
+          status.signedByThread += batch.sign(sign)
+          status.signerSucceeded()
+        }
+        signed.push(one)
       } catch (error) {
         const failure = signerFailure(error)
-        markLost([queue, batch])
-        this.#parts.status.batchUnsigned(batch.records, batch.length, failure)
+        markLost(one)
+        status.batchUnsigned(batch.records, batch.length, failure)
         batch.reject(failure)
-        this.#parts.queues.release(batch)
-        return false
+        queues.release(batch)
       }
-    })
+    }
+    return signed
   }
 
   #write(open: OpenDirectory, signed: QueuedBatch[]): QueuedBatch[] {
@@ -143,7 +150,8 @@ export class GroupCommit {
     open.agentLogs.checkMarker()
     for (const [queue, batch] of signed) {
       try {
-        open.agentLogs.writeBatch(queue.day, batch, () => queue.file.write(batch.buffer, batch.length))
+        if (batch.agents.length === 0) queue.file.write(batch.buffer, batch.length)
+        else open.agentLogs.writeBatch(queue.day, batch, () => queue.file.write(batch.buffer, batch.length))
         written.push([queue, batch])
       } catch (error) {
         const failure = asAuditError(error)

@@ -63,17 +63,14 @@ export class LogDirectory {
   readonly #dir: string
   readonly #parts: DirectoryParts
   #opening: Promise<OpenDirectory> | undefined
-  #open: OpenDirectory | undefined
+  /** Its parts once it is open. */
+  opened: OpenDirectory | undefined
   readonly #retention: LogRetention
 
   constructor(dir: string, parts: DirectoryParts) {
     this.#dir = dir
     this.#parts = parts
     this.#retention = new LogRetention(dir, parts, this.#signers)
-  }
-
-  get opened(): OpenDirectory | undefined {
-    return this.#open
   }
 
   /** Opens the directory once; after a failure the next call retries. */
@@ -124,11 +121,11 @@ export class LogDirectory {
     // An opening in progress would leave its handles open.
     if (this.#opening !== undefined) await Promise.allSettled([this.#opening])
     await this.#retention.close()
-    await this.#open?.sealer?.close()
-    await this.#open?.cosigning?.close()
+    await this.opened?.sealer?.close()
+    await this.opened?.cosigning?.close()
     await last()
-    await this.#open?.agentLogs.close()
-    this.#open?.lock.close()
+    await this.opened?.agentLogs.close()
+    this.opened?.lock.close()
   }
 
   async #prepare(): Promise<OpenDirectory> {
@@ -157,9 +154,9 @@ export class LogDirectory {
       throw error
     }
     sealer?.start()
-    this.#open = { lock, agentLogs, sealer, cosigning, logId: genesis?.log_id, isNew }
+    this.opened = { lock, agentLogs, sealer, cosigning, logId: genesis?.log_id, isNew }
     this.#parts.onOpen()
-    return this.#open
+    return this.opened
   }
 
   #firstSection(agentLogs: AgentLogs): void {

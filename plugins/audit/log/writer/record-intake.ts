@@ -1,7 +1,7 @@
 // Accepts records: numbers them, adds them to a batch, and has them signed, with their batch or one by one.
 
 import type { Signer } from '@svc/core'
-import { canonicalize, canonicalizeAround, type WrittenMember } from '@svc/core/json'
+import { canonicalize, canonicalizeAround } from '@svc/core/json'
 import { agentLog } from '../files/daily-files.js'
 import type { AuditEnvelope } from '../format/envelope.js'
 import { AuditBackpressureError, AuditError, signerFailure } from '../format/errors.js'
@@ -11,7 +11,7 @@ import { canUseThread, type SigningThread } from '../signing/signing-thread.js'
 import { maxLineBytes, SIGNATURE_MEMBER, type UnsignedLine, type WriteBatch } from './batch.js'
 import type { GroupCommit } from './group-commit.js'
 import type { LogDirectory } from './log-directory.js'
-import { RecordSequence, rangesOf } from './record-sequence.js'
+import { type RecordPosition, RecordSequence, rangesOf } from './record-sequence.js'
 import type { StatusTracker } from './status.js'
 import type { WriteQueues } from './write-queues.js'
 
@@ -84,7 +84,7 @@ export class RecordIntake {
 
   #add(envelope: AuditEnvelope, day: string): WriteBatch | Promise<WriteBatch> {
     if (!this.#parts.isSealed) return this.#place(envelope, day)
-    const sequence = this.#sequenceOfLog()
+    const sequence = this.#sequence ?? this.#sequenceOfLog()
     if (sequence !== undefined) return this.#addNumbered(sequence, envelope, day)
     const text = canonicalize(envelope)
     this.#requireRoom(maxLineBytes(text.length))
@@ -117,35 +117,49 @@ export class RecordIntake {
     envelope: AuditEnvelope,
     day: string,
   ): WriteBatch | Promise<WriteBatch> {
-    const number = sequence.next(day)
     // With `signAsync`, the line that is written next names them, which need not be this one.
-    const lost = this.#parts.signer.signAsync === undefined ? sequence.takeLost(day) : []
+    const position = sequence.next(day, this.#parts.signer.signAsync === undefined)
     try {
-      return this.#place(envelope, day, { number, lost, text: sequence.members(number, lost) })
+      return this.#place(envelope, day, position)
     } catch (error) {
-      sequence.markLost(day, [...lost, number])
+      sequence.markLost(day, [...position.lost, position.number])
       throw error
     }
   }
 
-  #place(envelope: AuditEnvelope, day: string, position?: Position): WriteBatch | Promise<WriteBatch> {
-    const { signer, thread } = this.#parts
-    const cut = canonicalizeAround(envelope, SIGNATURE_MEMBER, position?.text ?? [], copied)
+  #place(envelope: AuditEnvelope, day: string, position?: RecordPosition): WriteBatch | Promise<WriteBatch> {
     const agent = agentPathOf(envelope, day)
-    const room = roomOf(cut)
-    if (signer.signAsync !== undefined) {
-      this.#requireRoom(room)
+    const members = position?.text ?? []
+    if (this.#parts.signer.signAsync !== undefined) {
+      const cut = canonicalizeAround(envelope, SIGNATURE_MEMBER, members, copied)
+      this.#requireRoom(maxLineBytes(cut.bytes.length))
       return this.#signLater({ cut, day, agent, number: position?.number })
     }
-    const batch = this.#batch(dailyLog(day), day, room)
+    // The batch copies the bytes while they are valid.
+    return canonicalizeAround(envelope, SIGNATURE_MEMBER, members, (bytes, headEnd) =>
+      this.#addToBatch(bytes, headEnd, day, agent, position),
+    )
+  }
+
+  #addToBatch(
+    bytes: Uint8Array,
+    headEnd: number,
+    day: string,
+    agent: string | undefined,
+    position: RecordPosition | undefined,
+  ): WriteBatch {
+    const batch = this.#batch(dailyLog(day), day, maxLineBytes(bytes.length))
     const start = batch.length
     if (this.#signsBatches) {
-      batch.addUnsigned(cut)
-      thread?.offer(batch.unsigned)
+      batch.addUnsigned(bytes, headEnd)
+      this.#parts.thread?.offer(batch.memory.count)
     } else {
-      this.#signed(() => batch.addSigned(cut, this.#sign))
+      this.#signed(() => batch.addSigned({ bytes, headEnd }, this.#sign))
     }
-    if (position !== undefined) this.#number(batch, day, [...position.lost, position.number])
+    if (position !== undefined) {
+      batch.numbers.push(...position.lost, position.number)
+      batch.onLost ??= this.#onLost(batch, day)
+    }
     return this.#enqueue(batch, start, agent)
   }
 
@@ -153,7 +167,7 @@ export class RecordIntake {
   #signLater(record: UnsignedRecord): Promise<WriteBatch> {
     const { day, cut } = record
     const before = this.#turns.get(day)
-    const turn = this.#reserve(roomOf(cut), () => this.#writeInTurn(record, before))
+    const turn = this.#reserve(maxLineBytes(cut.bytes.length), () => this.#writeInTurn(record, before))
     // `turn` reports the error to the caller.
     const ended = Promise.allSettled([turn])
     this.#turns.set(day, ended)
@@ -180,10 +194,11 @@ export class RecordIntake {
         own = naming(cut, numbers.slice(0, -1))
         sig = await this.#signature(own)
       }
-      const batch = queues.batch(queues.queue(dailyLog(day), day), roomOf(own))
+      const batch = queues.batch(queues.queue(dailyLog(day), day), maxLineBytes(own.bytes.length))
       const start = batch.length
       this.#signed(() => batch.addWithSignature(own, sig))
-      this.#number(batch, day, numbers)
+      batch.numbers.push(...numbers)
+      batch.onLost ??= this.#onLost(batch, day)
       return this.#enqueue(batch, start, agent)
     } catch (error) {
       this.#sequence?.markLost(day, numbers)
@@ -202,11 +217,11 @@ export class RecordIntake {
   /** Runs `work` while the upper bound of a line counts as pending. */
   async #reserve<T>(room: number, work: () => Promise<T>): Promise<T> {
     const { status } = this.#parts
-    status.addPending(room)
+    status.pendingBytes += room
     try {
       return await work()
     } finally {
-      status.addPending(-room)
+      status.pendingBytes -= room
     }
   }
 
@@ -225,16 +240,14 @@ export class RecordIntake {
 
   #enqueue(batch: WriteBatch, start: number, agent: string | undefined): WriteBatch {
     if (agent !== undefined) batch.agents.push({ path: agent, start, end: batch.length })
-    this.#parts.status.addPending(batch.length - start)
+    this.#parts.status.pendingBytes += batch.length - start
     this.#parts.commit.schedule(batch)
     return batch
   }
 
   /** If the batch fails, the session's next record of the day names its numbers. */
-  #number(batch: WriteBatch, day: string, numbers: readonly number[]): void {
-    if (numbers.length === 0) return
-    for (const number of numbers) batch.numbers.push(number)
-    batch.onLost = () => this.#sequence?.markLost(day, batch.numbers)
+  #onLost(batch: WriteBatch, day: string): () => void {
+    return () => this.#sequence?.markLost(day, batch.numbers)
   }
 
   #signed(add: () => unknown): void {
@@ -253,20 +266,8 @@ export class RecordIntake {
   }
 }
 
-/** The place of a record in its log. */
-interface Position {
-  readonly number: number
-  readonly lost: readonly number[]
-  readonly text: readonly WrittenMember[]
-}
-
 function copied(bytes: Uint8Array, headEnd: number): UnsignedLine {
   return { bytes: Buffer.from(bytes), headEnd }
-}
-
-/** Upper bound of the bytes of its line. */
-function roomOf(cut: UnsignedLine): number {
-  return maxLineBytes(cut.bytes.length)
 }
 
 /** The record with the numbers that are lost. */

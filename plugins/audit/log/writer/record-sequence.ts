@@ -10,6 +10,17 @@ interface DayNumbers {
   readonly lost: number[]
 }
 
+/** The place of a record in its log. */
+export interface RecordPosition {
+  readonly number: number
+  /** The lost numbers that it names. */
+  readonly lost: readonly number[]
+  /** The members that state these. */
+  readonly text: readonly WrittenMember[]
+}
+
+const none: readonly never[] = []
+
 export class RecordSequence {
   readonly #session = randomBytes(8).toString('hex')
   readonly #logId: WrittenMember
@@ -19,24 +30,27 @@ export class RecordSequence {
     this.#logId = { name: 'log_id', text: `"log_id":"${shortLogId(logId)}"` }
   }
 
-  /** The day's next number. */
-  next(day: string): number {
-    const known = this.#days.get(day) ?? { next: 0, lost: [] }
-    this.#days.set(day, known)
-    return known.next++
+  /**
+   * The place of the day's next record. If it `namesLost`, it has the numbers that the day's next line has to name, which
+   * are then its own to lose.
+   */
+  next(day: string, namesLost: boolean): RecordPosition {
+    let known = this.#days.get(day)
+    if (known === undefined) {
+      known = { next: 0, lost: [] }
+      this.#days.set(day, known)
+    }
+    const number = known.next++
+    const lost = namesLost && known.lost.length > 0 ? known.lost.splice(0) : none
+    const text = [this.#logId, { name: 'seq', text: `"seq":"${this.#session}:${number}"` }]
+    // In canonical order.
+    if (lost.length > 0) text.splice(1, 0, { name: 'lost', text: `"lost":${canonicalize(rangesOf(lost))}` })
+    return { number, lost, text }
   }
 
   /** The numbers that the day's next line has to name, which are then its own to lose. */
   takeLost(day: string): readonly number[] {
     return this.#days.get(day)?.lost.splice(0) ?? []
-  }
-
-  /** The members of the record that has the number, and names what is `lost`, in canonical order. */
-  members(number: number, lost: readonly number[]): readonly WrittenMember[] {
-    const members = [this.#logId, { name: 'seq', text: `"seq":"${this.#session}:${number}"` }]
-    if (lost.length > 0)
-      members.splice(1, 0, { name: 'lost', text: `"lost":${canonicalize(rangesOf(lost))}` })
-    return members
   }
 
   /** The next record of the day names these numbers. */

@@ -47,8 +47,9 @@ export class StatusTracker {
   #failure: AuditError | undefined
   #signerFailure: AuditError | undefined
 
-  addPending(bytes: number): void {
-    this.pendingBytes += bytes
+  /** Whether the last attempt to sign or to write has failed. */
+  get hasFailed(): boolean {
+    return this.#failure !== undefined || this.#signerFailure !== undefined
   }
 
   batchWritten(records: number, bytes: number, day: string): void {

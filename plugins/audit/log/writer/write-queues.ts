@@ -122,9 +122,12 @@ export class BatchPool {
   /** Empty memory with at least `room` bytes for lines. */
   acquire(room: number): SharedBatch {
     if (room > this.#size.bytes) return SharedBatch.local(batchSize(room))
-    const idle = this.#shared.findIndex((memory) => memory.isIdle)
-    const memory = idle < 0 ? this.#spare.pop() : this.#shared.splice(idle, 1)[0]
-    return memory ?? SharedBatch.local(this.#size)
+    for (const [index, memory] of this.#shared.entries()) {
+      if (!memory.isIdle) continue
+      this.#shared.splice(index, 1)
+      return memory
+    }
+    return this.#spare.pop() ?? SharedBatch.local(this.#size)
   }
 
   /** Returns the memory to the pool; nothing may read its bytes any more. */

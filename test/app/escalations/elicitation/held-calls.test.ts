@@ -87,8 +87,7 @@ function heldCalls(maxHoldMs: number): HeldCalls {
     rounds: {} as never,
     maxHoldMs,
     keepAliveMs: 15_000,
-    activePolicy: () => policy,
-    draining: () => false,
+    policies: { current: policy, isDraining: false },
   })
 }
 

@@ -1,8 +1,8 @@
 // A gauge may not state what was true of a part of the gateway that is gone. Every gauge of the tables is raised; then the part
 // is removed, replaced, or done by another process.
 import { join } from 'node:path'
+import { HeldLock } from '@svc/plugin-audit/internal/log/files/directory-lock'
 import { nodeFileSystem } from '@svc/plugin-audit/internal/log/files/file-system'
-import { HeldLock } from '@svc/plugin-audit/internal/log/files/kernel-lock'
 import { expect } from 'chai'
 import { type SinonFakeTimers, useFakeTimers } from 'sinon'
 import { builtinPlugins } from 'svc-sdk/internal/policy/plugins'

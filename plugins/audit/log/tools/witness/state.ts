@@ -4,6 +4,7 @@
 
 import { hash } from 'node:crypto'
 import { join } from 'node:path'
+import { tryLock } from '../../files/directory-lock.js'
 import {
   APPEND_CREATE,
   DIRECTORY_MODE,
@@ -16,7 +17,6 @@ import {
   withFile,
   writeFully,
 } from '../../files/file-system.js'
-import { tryLock } from '../../files/kernel-lock.js'
 import { requireLocal } from '../../files/local-file-system.js'
 import { checkpointText, type Head, parseAnyCheckpoint } from '../../format/checkpoint.js'
 import { judgeCosignature } from '../../format/cosignature.js'

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { canonicalize } from '@svc/core/json'
-import { encodeLock, parseLockOwner } from '@svc/plugin-audit/internal/log/files/lock-content'
+import { encodeLock, parseLockOwner } from '@svc/plugin-audit/internal/log/files/directory-lock'
 import { checkpointText, parseCheckpoint } from '@svc/plugin-audit/internal/log/format/checkpoint'
 import { digestToBase64 } from '@svc/plugin-audit/internal/log/format/digest'
 import { encodeJournalLine, parseJournalLine } from '@svc/plugin-audit/internal/log/format/journal-codec'

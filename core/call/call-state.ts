@@ -1,6 +1,8 @@
-// The slots of a call, its findings and its rules on references, under the verdict.
+// The state of a call that its stages use: slots, findings and rules on references, under the verdict; and interruptions
+// from outside, which are a caller that leaves, a drain, and the pauses while a person decides.
 import type { ReferenceRule } from './call.js'
 import { hasFindings, takeReferenceRules } from './control-operations.js'
+import type { ErrorCode } from './errors.js'
 import {
   denialBy,
   type Effect,
@@ -9,11 +11,10 @@ import {
   type Finding,
   type RecordedFinding,
 } from './finding.js'
-import { InterruptibleCall } from './interruptions.js'
 import { judgedOnly, notes, type SectionEntry } from './notes.js'
 import { type Denied, type Failed, failed, type Outcome, type Sent } from './outcome.js'
 import type { RequestKind } from './request.js'
-import { type Slot, slotCount } from './slot.js'
+import { type Slot, slots } from './slot.js'
 import { verdict } from './slots.js'
 
 const none: readonly never[] = []
@@ -21,19 +22,27 @@ const refusing: readonly Effect[] = ['deny', 'escalate', 'confirm']
 const denying: readonly Effect[] = ['deny']
 
 /** The base of `CallControl`. */
-export abstract class JudgedCall extends InterruptibleCall {
-  #slots: unknown[] = new Array(slotCount())
+export abstract class CallState {
+  #slots: unknown[] = new Array(slots.size)
   #findings: Finding[] | undefined
   #lateFindings: Set<Finding> | undefined
   /** Findings about a stream that is still sent after the call has been recorded. */
   #unrecorded: Finding[] | undefined
   #possible: Finding[] | undefined
-  #rules: ReferenceRule[] | undefined;
+  #rules: ReferenceRule[] | undefined
+  #isDisconnected = false
+  #disconnectListeners: Set<() => void> | undefined
+  #pauses = 0
+  #pauseListeners: Several<(isPaused: boolean) => void>
+  #isDraining = false
+  #firstByteListener: (() => void) | undefined;
 
   [hasFindings] = false
   isNoted = false
   abstract readonly sent: Sent
   abstract readonly isSettled: boolean
+
+  abstract abort(code: ErrorCode, message: string): void
 
   get<T>(slot: Slot<T>): T | undefined {
     return this.#slots[slot.index] as T | undefined
@@ -115,7 +124,7 @@ export abstract class JudgedCall extends InterruptibleCall {
     this.#rules.push(rule)
   }
 
-  [takeReferenceRules](from: JudgedCall): void {
+  [takeReferenceRules](from: CallState): void {
     for (const rule of from.#rules ?? none) this.addReferenceRule(rule)
   }
 
@@ -152,4 +161,85 @@ export abstract class JudgedCall extends InterruptibleCall {
     if (refusal === undefined || (outcome.kind === 'failed' && outcome.code !== refusal.code)) return outcome
     return refusal
   }
+
+  /** The caller has disconnected. That alone does not stop a call that makes progress. */
+  disconnect(): void {
+    this.#isDisconnected = true
+    const listeners = this.#disconnectListeners
+    this.#disconnectListeners = undefined
+    if (listeners !== undefined) for (const listener of listeners) listener()
+  }
+
+  get isDisconnected(): boolean {
+    return this.#isDisconnected
+  }
+
+  onDisconnect(listener: () => void): () => void {
+    if (this.#isDisconnected) listener()
+    else {
+      this.#disconnectListeners ??= new Set()
+      this.#disconnectListeners.add(listener)
+    }
+    return () => this.#disconnectListeners?.delete(listener)
+  }
+
+  get isPaused(): boolean {
+    return this.#pauses > 0
+  }
+
+  /** Pauses are counted: time limits resume when every pause has ended. */
+  pauseTimeout(): () => void {
+    this.#pauses++
+    if (this.#pauses === 1) this.#reportPause(true)
+    if (this.#isDraining) this.drain()
+    let hasEnded = false
+    return () => {
+      if (hasEnded) return
+      hasEnded = true
+      this.#pauses--
+      if (this.#pauses === 0) this.#reportPause(false)
+    }
+  }
+
+  onTimeoutPause(listener: (isPaused: boolean) => void): void {
+    if (this.#pauseListeners === undefined) this.#pauseListeners = listener
+    else this.#pauseListeners = withOne(this.#pauseListeners, listener)
+  }
+
+  #reportPause(isPaused: boolean): void {
+    for (const listener of listOf(this.#pauseListeners)) listener(isPaused)
+  }
+
+  /** Aborts the call if it waits for a person, now or later, because the gateway shuts down. */
+  drain(): void {
+    this.#isDraining = true
+    if (this.#pauses > 0) this.abort('DRAINING', 'The gateway is shutting down; ask again later.')
+  }
+
+  onFirstByte(listener: () => void): void {
+    this.#firstByteListener = listener
+  }
+
+  /** The upstream has begun to respond. */
+  firstByte(): void {
+    const listener = this.#firstByteListener
+    this.#firstByteListener = undefined
+    listener?.()
+  }
+}
+
+/** None, one, or a list: most calls have one listener of a kind. */
+export type Several<T> = T | T[] | undefined
+
+/** Adds an item, to the list itself if there is one. */
+export function withOne<T extends object>(items: Several<T>, item: T): Several<T> {
+  if (items === undefined) return item
+  if (!Array.isArray(items)) return [items, item]
+  items.push(item)
+  return items
+}
+
+export function listOf<T extends object>(items: Several<T>): readonly T[] {
+  if (items === undefined) return none
+  return Array.isArray(items) ? items : [items]
 }

@@ -1,7 +1,17 @@
 // Pseudonyms of people: HMAC-SHA-256 (RFC 2104), so that one person has the same pseudonym in all records of a deployment
 // and the name cannot be guessed without the key. The redactor of one call knows its caller once authn has set the identity.
 import { createHmac } from 'node:crypto'
-import { type Call, type Identity, identity, type Redactor } from '@svc/core'
+import {
+  type Call,
+  type Identity,
+  identity,
+  type MaybePromise,
+  type Next,
+  type Outcome,
+  type Redactor,
+  redactor,
+  type Stage,
+} from '@svc/core'
 import { normalized } from '@svc/core/match'
 
 /** `name@host.tld`, also with `@` percent-encoded. Linear, because a match starts only at the start of a run. */
@@ -51,7 +61,7 @@ interface NamePatterns {
 /** The authn stage caches identities, so calls with one token share the object. */
 const cache = new WeakMap<Identity, NamePatterns>()
 
-export class CallRedactor implements Redactor {
+class CallRedactor implements Redactor {
   #call: Call
   #pseudonyms: Pseudonyms
 
@@ -119,4 +129,45 @@ function patternOf(names: readonly string[]): RegExp | undefined {
   const escaped = all.map((name) => name.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&'))
   const start = '(?:(?<![\\p{L}\\p{N}_])|(?<=%[0-9A-Fa-f]{2}))'
   return new RegExp(`${start}(?:${escaped.join('|')})(?![\\p{L}\\p{N}_])`, 'giu')
+}
+
+interface PrivacyStageOptions {
+  readonly isEnabled: boolean
+  /** Called at start if redaction is enabled. */
+  key(): Promise<string>
+}
+
+export class PrivacyStage implements Stage {
+  #options: PrivacyStageOptions
+  #pseudonyms: Pseudonyms | undefined
+
+  constructor(options: PrivacyStageOptions) {
+    this.#options = options
+  }
+
+  async start(): Promise<void> {
+    if (this.#options.isEnabled) this.#pseudonyms ??= new Pseudonyms(await this.#options.key())
+  }
+
+  async stop(): Promise<void> {
+    this.#pseudonyms = undefined
+  }
+
+  /** Redacts personal data outside calls. Throws before the start. */
+  get redactor(): Redactor {
+    const pseudonyms = this.#pseudonyms
+    if (pseudonyms === undefined) throw new Error('the privacy stage has not started')
+    return {
+      pseudonym: (name) => pseudonyms.of(name),
+      text: (text) => pseudonyms.replaceAddresses(text),
+    }
+  }
+
+  handle(call: Call, next: Next): MaybePromise<Outcome> {
+    if (!this.#options.isEnabled) return next()
+    // Fails rather than records an identity that must be redacted.
+    if (this.#pseudonyms === undefined) throw new Error('the privacy stage has not started')
+    call.set(redactor, new CallRedactor(call, this.#pseudonyms))
+    return next()
+  }
 }
