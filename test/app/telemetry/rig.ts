@@ -9,8 +9,8 @@ import { startUpstream, type TestUpstream } from '../../support/upstream.js'
 export class TelemetryRig implements AsyncDisposable {
   readonly home = mkdtempSync(join(tmpdir(), 'svc-test-'))
   readonly upstream: TestUpstream
-  /** The target of the gateway in place of the upstream. */
-  target: object | undefined
+  /** Targets of the gateway beside the upstream. */
+  readonly targets: Record<string, object> = {}
   /** The status and the message with which the upstream responds. */
   response: readonly [status: number, message: object] = [
     200,
@@ -40,11 +40,11 @@ export class TelemetryRig implements AsyncDisposable {
       policy,
       `tenant: acme
 port: 0
-targets: { files: ${JSON.stringify(this.target ?? this.upstream.url)} }
+targets: ${JSON.stringify({ files: this.upstream.url, ...this.targets })}
 audit: { gatewayName: gw, gatewayVersion: 1.0.0, signer: { keyRef: file://./key } }
 entitlements:
   default_plan: free
-  plans: { free: { allowlist: ['files/*'], denylist: ['files/erase'], rate_per_sec: 1000 } }
+  plans: { free: { allowlist: ['*/*'], denylist: ['files/erase'], rate_per_sec: 1000 } }
   tenants: {}
 authn: { allowUnauthenticated: true }
 ${quotas}${more}`,
