@@ -114,7 +114,7 @@ ${sections}`,
   }
 
   for (const major of ['22', '24', '26']) {
-    it(`serves with two processes on one port, with one log and the sum of their metrics: Node ${major}`, async () => {
+    it(`serves with two processes on one port, with one log and the sum of their metrics, until calls have ended: Node ${major}`, async () => {
       const held = heldUpstream()
       await using tools = await startUpstream((asked, response) => held.response(asked, response))
       write({ targets: `{ files: "${tools.url}" }` })
@@ -134,34 +134,16 @@ ${sections}`,
       const after = await metricsOf(adminUrl)
       expect(totalOf(after, 'svc_calls_total')).to.equal(16)
       expect(valuesOf(after, 'svc_workers')).to.deep.equal([2])
-      expect(await ended(gateway)).to.equal(16)
+      const last = calls(url, 8)
+      const pending = []
+      for (let i = 0; i < 8; i++) pending.push(await held.next())
+      const ending = ended(gateway)
+      await gateway.line('draining')
+      for (const response of pending) response.setHeader('content-type', 'application/json').end('{}')
+      expect(new Set(await last)).to.deep.equal(new Set([200]))
+      expect(await ending).to.equal(24)
     })
   }
-
-  it('counts a limit of all workers together', async () => {
-    await using gateway = start()
-    const { url } = await started(gateway)
-    const statuses = await calls(url, 120)
-    expect(statuses.filter((status) => status === 200)).to.have.length(100)
-    expect(statuses.filter((status) => status === 429)).to.have.length(20)
-    await ended(gateway)
-  })
-
-  it('lets calls end when it gets SIGTERM', async () => {
-    const held = heldUpstream()
-    await using tools = await startUpstream((asked, response) => held.response(asked, response))
-    write({ targets: `{ files: "${tools.url}" }` })
-    await using gateway = start()
-    const { url } = await started(gateway)
-    const sent = calls(url, 8)
-    const responses = []
-    for (let i = 0; i < 8; i++) responses.push(await held.next())
-    const ending = ended(gateway)
-    await gateway.line('draining')
-    for (const response of responses) response.setHeader('content-type', 'application/json').end('{}')
-    expect(new Set(await sent)).to.deep.equal(new Set([200]))
-    expect(await ending).to.equal(8)
-  })
 
   it('replaces killed workers, and loses no call that it responded to', async () => {
     await using gateway = start()
@@ -182,31 +164,41 @@ ${sections}`,
     expect(await ended(gateway)).to.be.within(responded, ends.length)
   })
 
-  for (const by of ['SIGHUP', 'the admin API'] as const) {
-    it(`reloads the policy in each worker by ${by}`, async () => {
-      await using gateway = start()
-      const { url, adminUrl } = await started(gateway)
-      expect(new Set(await calls(url, 8))).to.deep.equal(new Set([200]))
-      write({ tool: 'files/other' })
-      if (by === 'SIGHUP') gateway.child.kill('SIGHUP')
-      else {
-        const asked = {
-          method: 'POST',
-          headers: { authorization, 'content-type': 'application/json' },
-          body: '{}',
-        }
-        expect((await fetch(`${adminUrl}/api/policy/reload`, asked)).status).to.equal(200)
-      }
-      for (let i = 0; i < 2; i++) await gateway.line('policy reloaded')
-      expect(new Set(await calls(url, 16))).to.deep.equal(new Set([403]))
-      expect(totalOf(await metricsOf(adminUrl), 'svc_policy_reloads_total')).to.equal(2)
-      await ended(gateway)
-    })
-  }
+  it('reloads the policy in each worker by SIGHUP and by the admin API, and keeps the one in force if a new one has a command', async () => {
+    await using gateway = start()
+    const { url, adminUrl } = await started(gateway)
+    const bySignal = () => gateway.child.kill('SIGHUP')
+    const byRequest = async () => {
+      const headers = { authorization, 'content-type': 'application/json' }
+      const asked = await fetch(`${adminUrl}/api/policy/reload`, { method: 'POST', headers, body: '{}' })
+      expect(asked.status).to.equal(200)
+    }
+    const rows = [
+      [{ tool: 'files/other' }, bySignal, 'policy reloaded', 403],
+      [{ tool: 'files/read' }, byRequest, 'policy reloaded', 200],
+      [
+        { tool: 'files/other', targets: '{ files: { command: node } }' },
+        bySignal,
+        'policy not reloaded; the old one stays in force',
+        200,
+      ],
+    ] as const
+    for (const [changes, reload, line, status] of rows) {
+      write(changes)
+      await reload()
+      for (let i = 0; i < 2; i++) await gateway.line(line)
+      expect(new Set(await calls(url, 16))).to.deep.equal(new Set([status]))
+    }
+    expect(totalOf(await metricsOf(adminUrl), 'svc_policy_reloads_total')).to.equal(6)
+    await ended(gateway)
+  })
 
-  it('has a session at any worker that one has begun', async () => {
+  it('has one count of a limit, sessions at any worker, and its port to itself', async () => {
     await using gateway = start()
     const { url } = await started(gateway)
+    const statuses = await calls(url, 120)
+    expect(statuses.filter((status) => status === 200)).to.have.length(100)
+    expect(statuses.filter((status) => status === 429)).to.have.length(20)
     const post = (body: object, session?: string) =>
       fetch(`${url}/mcp`, {
         method: 'POST',
@@ -229,17 +221,11 @@ ${sections}`,
     const pings = await Promise.all(Array.from({ length: 16 }, () => post({ method: 'ping' }, session)))
     expect(new Set(pings.map(({ status }) => status))).to.deep.equal(new Set([200]))
     expect((await post({ method: 'ping' }, 'not-a-session')).status).to.equal(404)
-    await ended(gateway)
-  })
-
-  it('is refused if another has its port', async () => {
-    await using gateway = start()
-    const { url } = await started(gateway)
     write({ port: Number(new URL(url).port) })
     await using second = start('--dir', join(home, 'second'))
     expect(await second.exit).to.equal(1)
     expect(second.stderr).to.match(/cannot listen on 127\.0\.0\.1:\d+, the port is taken/)
-    expect(new Set(await calls(url, 8))).to.deep.equal(new Set([200]))
+    expect((await post({ method: 'ping' }, session)).status).to.equal(200)
     await ended(gateway)
   })
 
@@ -274,16 +260,6 @@ ${sections}`,
         mistakes.filter((line) => line.endsWith(` ${path}: ${message}`)),
         refused.stderr,
       ).to.have.length(1)
-  })
-
-  it('keeps the policy in force if that of a reload has a command', async () => {
-    await using gateway = start()
-    const { url } = await started(gateway)
-    write({ targets: '{ files: { command: node } }' })
-    gateway.child.kill('SIGHUP')
-    for (let i = 0; i < 2; i++) await gateway.line('policy not reloaded; the old one stays in force')
-    expect(new Set(await calls(url, 8))).to.deep.equal(new Set([200]))
-    await ended(gateway)
   })
 
   it('reports a start that fails once', async () => {
