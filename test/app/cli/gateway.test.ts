@@ -10,7 +10,7 @@ import { generateKeyFile } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import { auditCommand } from 'svc-sdk/internal/cli/audit'
 import { type Certificate, TestAuthority } from '../../support/certificates.js'
-import { runCommand } from '../../support/command.js'
+import { runCommand, runSvc } from '../../support/command.js'
 import { startEverything } from '../../support/everything.js'
 import { Running } from '../../support/gateway-process.js'
 import { startUpstream } from '../../support/upstream.js'
@@ -176,29 +176,22 @@ describe('svc gateway', () => {
       ],
       ['for an invalid port', valid, ['--policy', 'policy.yaml', '--port', '99999'], ['expected 0 to 65535']],
     ] as const
-    let results: { code: number | null; stderr: string }[]
-
-    // The processes run at the same time, as each takes a second of one core.
-    before(async () => {
-      results = await Promise.all(
-        cases.map(async ([, text, args]) => {
-          const directory = mkdtempSync(join(tmpdir(), 'svc-test-'))
-          generateKeyFile(join(directory, 'key'))
-          writeFileSync(join(directory, 'policy.yaml'), text)
-          const own = args.map((arg) => (arg.endsWith('.yaml') ? join(directory, arg) : arg))
-          await using gateway = new Running(own)
-          const code = await gateway.exit
-          rmSync(directory, { recursive: true, force: true })
-          return { code, stderr: gateway.stderr }
-        }),
-      )
-    })
-
-    for (const [index, [title, , , messages]] of cases.entries()) {
-      it(title, () => {
-        expect(results[index]?.code).to.equal(1)
-        for (const message of messages) expect(results[index]?.stderr).to.contain(message)
+    for (const [title, text, args, messages] of cases) {
+      it(title, async () => {
+        writeFileSync(policy, text)
+        const { code, err } = await runSvc(
+          'gateway',
+          ...args.map((arg) => (arg.endsWith('.yaml') ? policy : arg)),
+        )
+        expect(code).to.equal(1)
+        for (const message of messages) expect(err).to.contain(message)
       })
     }
+
+    it('as a process, with the reason on stderr', async () => {
+      await using gateway = new Running(['--policy', join(home, 'none.yaml')])
+      expect(await gateway.exit).to.equal(1)
+      expect(gateway.stderr).to.match(/none\.yaml cannot be read/)
+    })
   })
 })

@@ -13,7 +13,7 @@ import { auditCommand } from 'svc-sdk/internal/cli/audit'
 import { escalationsCommand } from 'svc-sdk/internal/cli/escalations'
 import { knownDirectories } from 'svc-sdk/internal/policy/presets/preset-start'
 import { parseTarget } from 'svc-sdk/internal/policy/presets/target-argument'
-import { runCommand } from '../../support/command.js'
+import { runCommand, runSvc } from '../../support/command.js'
 import { startEverything } from '../../support/everything.js'
 import { say } from '../../support/stdio-target.js'
 import { svc } from '../../support/svc.js'
@@ -138,17 +138,11 @@ describe('svc stdio --preset', function () {
   })
 
   it('prints the policy that it uses, which serves as a file', async () => {
-    const run = promisify(execFile)
-    const options = { cwd: work, env: variables() }
-    const { stdout } = await run(
-      process.execPath,
-      [svc, 'stdio', '--preset', 'guard', '--print-policy', ...files],
-      options,
-    )
+    const args = [svc, 'stdio', '--preset', 'guard', '--print-policy', ...files]
+    const { stdout } = await promisify(execFile)(process.execPath, args, { cwd: work, env: variables() })
     const policy = join(work, 'policy.yaml')
     writeFileSync(policy, stdout)
-    const checked = await run(process.execPath, [svc, 'policy', 'check', '--strict', policy], options)
-    expect(checked.stdout).to.contain('OK')
+    expect((await runSvc('policy', 'check', '--strict', policy)).out).to.contain('OK')
     const hashOf = async (args: readonly string[]) => {
       await using connected = await connect(args)
       await say(connected.client, 'echo', { said: 'x' })
@@ -172,14 +166,9 @@ describe('svc stdio --preset', function () {
   ] as const
   it('says in one line what is wrong with its arguments', async () => {
     for (const [args, message] of wrong) {
-      const { code, stderr } = await promisify(execFile)(process.execPath, [svc, 'stdio', ...args], {
-        env: variables(),
-      }).then(
-        () => ({ code: 0, stderr: '' }),
-        (error: { code: number; stderr: string }) => error,
-      )
+      const { code, err } = await runSvc('stdio', ...args)
       expect(code, args.join(' ')).to.equal(1)
-      expect(stderr).to.match(message)
+      expect(err).to.match(message)
     }
   })
 })

@@ -46,39 +46,31 @@ describe('svc stdio', function () {
     expect(() => target('A=hunter2')).to.throw(/^--env A=… is not a reference; accepted is --env A, or /)
   })
 
-  it('starts a target without a directory of its own where --cwd says, else at the policy', async () => {
+  it('starts a target where --cwd says, else at the policy, and has a command of its own in the policy hash', async () => {
     using gateway = new StdioGateway(
       `${open}targets: { own: { command: ${process.execPath}, args: [${scripted}] } }\n`,
     )
-    for (const [args, expected] of [
-      [[], gateway.home],
-      [['--cwd', tmpdir()], tmpdir()],
-    ] as const) {
-      await using connected = await gateway.connect(['--name', 'own', ...args])
-      expect(await say(connected.client, 'cwd')).to.equal(realpathSync(expected))
-    }
-  })
-
-  it('includes the command in the policy hash of its records', async () => {
-    using gateway = new StdioGateway(
-      `${open}targets: { own: { command: ${process.execPath}, args: [${scripted}] } }\n`,
-    )
-    const hashOf = async (args: readonly string[]) => {
+    const run = async (args: readonly string[]) => {
       await using connected = await gateway.connect(args)
-      await connected.client.listTools()
-      return gateway.records().at(-1)?.policy_sha256
+      const directory = await say(connected.client, 'cwd')
+      return { directory, hash: gateway.records().at(-1)?.policy_sha256 }
     }
     const ofFile = sha256Hex(readFileSync(gateway.policy, 'utf8'))
-    expect(await hashOf(['--name', 'own'])).to.equal(ofFile)
+    expect(await run(['--name', 'own'])).to.deep.equal({
+      directory: realpathSync(gateway.home),
+      hash: ofFile,
+    })
+    expect((await run(['--name', 'own', '--cwd', tmpdir()])).directory).to.equal(realpathSync(tmpdir()))
     const command = { args: [scripted, ''], command: process.execPath, env: ['HOME'], server: 'files' }
-    expect(await hashOf(['--env', 'HOME', ...files()])).to.equal(
-      sha256Hex(canonicalize({ ...command, policy_sha256: ofFile })),
-    )
+    const { hash } = await run(['--env', 'HOME', ...files()])
+    expect(hash).to.equal(sha256Hex(canonicalize({ ...command, policy_sha256: ofFile })))
   })
 
-  it('lets the server ask its client, and report progress and changes', async () => {
+  it('lets the server ask its client, report progress and changes, and end, and gives it the variables that are named', async () => {
     using gateway = new StdioGateway(open)
-    await using connected = await gateway.connect(files(), { capabilities: { elicitation: {} } })
+    const env = { TOKEN: 'given', SECRET: 'kept' }
+    const capabilities = { elicitation: {} }
+    await using connected = await gateway.connect(['--env', 'TOKEN', ...files()], { env, capabilities })
     const { client, transport } = connected
     client.setRequestHandler(ElicitRequestSchema, () => ({ action: 'accept', content: { name: 'Ada' } }))
     expect(JSON.parse(await say(client, 'ask'))).to.deep.equal({ action: 'accept', content: { name: 'Ada' } })
@@ -97,6 +89,13 @@ describe('svc stdio', function () {
     )
     await client.callTool({ name: 'changed' })
     await changed
+    const variables = JSON.parse(await say(client, 'env')) as Record<string, string>
+    expect(variables).to.include({ TOKEN: 'given' }).and.not.have.property('SECRET')
+    const pid = await say(client, 'pid')
+    expect(await rejectionOf(client.callTool({ name: 'exit' }))).to.include({ code: 502 })
+    expect(Number(await say(client, 'pid')))
+      .to.be.above(0)
+      .and.not.equal(Number(pid))
   })
 
   const revisions = { legacy: '2025-06-18', auto: '2026-07-28' } as const
@@ -123,25 +122,6 @@ describe('svc stdio', function () {
       }
     })
   }
-
-  it('continues after its server has ended', async () => {
-    using gateway = new StdioGateway(open)
-    await using connected = await gateway.connect(files())
-    const { client } = connected
-    const pid = await say(client, 'pid')
-    expect(await rejectionOf(client.callTool({ name: 'exit' }))).to.include({ code: 502 })
-    expect(Number(await say(client, 'pid')))
-      .to.be.above(0)
-      .and.not.equal(Number(pid))
-  })
-
-  it('gives its server only the environment variables that are named', async () => {
-    using gateway = new StdioGateway(open)
-    const env = { TOKEN: 'given', SECRET: 'kept' }
-    await using connected = await gateway.connect(['--env', 'TOKEN', ...files()], { env })
-    const got = JSON.parse(await say(connected.client, 'env')) as Record<string, string>
-    expect(got).to.include({ TOKEN: 'given' }).and.not.have.property('SECRET')
-  })
 
   it('lets a command of the policy ask its client, and starts no other', async () => {
     const [, , , command, ...args] = files()
