@@ -65,7 +65,7 @@ export async function inHttpSession<T>(target: string, use: UseSession<T>): Prom
     wholeUpToBytes: maxBytes,
   })
   try {
-    return await inSession(new HttpServers(dispatcher, timeoutMs), target, use)
+    return await inSession(new HttpServers(dispatcher, timeoutMs, Date), target, use)
   } finally {
     await dispatcher.close()
   }

@@ -10,7 +10,9 @@ import { invalidParams } from '../mcp/mcp-refusal.js'
 import type { RpcRequest } from '../mcp/message.js'
 import { isStateless } from '../mcp/protocol.js'
 import type { Fields } from '../mcp/rpc-response.js'
+import { isSessionLost } from '../mcp/server-sessions.js'
 import { taskOfClientId } from '../mcp/session-binding.js'
+import { shownMessage } from '../mcp/shown-messages.js'
 import { withUri } from './apps.js'
 import type { CancellableRequest } from './cancellable-request.js'
 import { sourceOfName, sourceOfUri } from './catalog.js'
@@ -107,9 +109,9 @@ export async function forwardRouted(
   const { server, message } = routed
   if (isLaterRound(message)) return resumeParked(request, server, message, client)
   let attempts = 0
-  const send = async (link: ServerLink): Promise<{ readonly status: number }> => {
+  const send = async (link: ServerLink): Promise<{ status: number; isSessionLost: boolean }> => {
     const mayRepeat = ++attempts === 1 && link.sessionId !== undefined
-    let status = 200
+    let isLost = false
     const onCall = (call: Call): void => cancellable?.begin(call, server)
     const sent = requestOf(request, link, routed)
     const ownId = isShared(request, link) ? request.session.nextOwnId() : undefined
@@ -140,10 +142,8 @@ export async function forwardRouted(
     const run = async (elicited?: ElicitationResponse): Promise<Attempt | undefined> => {
       let waiting: Attempt | undefined
       await request.calls.run({ ...sending, ...askingBy(elicited) }, async (call, outcome, encoding) => {
-        if (mayRepeat && outcome.kind === 'completed' && outcome.status === 404) {
-          status = 404
-          return
-        }
+        isLost = mayRepeat && hasLostSession(outcome)
+        if (isLost) return
         const shown = outcomeOfClient(outcome, server)
         if (heldCalls.asks(call, outcome)) {
           waiting = attemptOf(client, call, outcome, encoding)
@@ -196,7 +196,7 @@ export async function forwardRouted(
     } finally {
       await settled?.()
     }
-    return { status }
+    return { status: 200, isSessionLost: isLost }
   }
   try {
     await withLink(request, server, undefined, send)
@@ -207,6 +207,11 @@ export async function forwardRouted(
     const session = { revision, isStateless: isStateless(revision), sessionId: undefined }
     await send({ server, ...session, capabilities: {}, serverInfo: {} })
   }
+}
+
+function hasLostSession(outcome: Outcome): boolean {
+  if (outcome.kind !== 'completed' || isStream(outcome.body)) return false
+  return isSessionLost(outcome.status, shownMessage(outcome.body)?.message)
 }
 
 function askedClient(

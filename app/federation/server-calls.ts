@@ -11,6 +11,7 @@ import type { McpExchange, Translation } from '../mcp/exchange.js'
 import type { ServerReply } from '../mcp/handshake.js'
 import type { MessageOutcome } from '../mcp/message-outcome.js'
 import type { Fields } from '../mcp/rpc-response.js'
+import { isSessionLost } from '../mcp/server-sessions.js'
 import type { InputReceivers } from '../mcp/servers.js'
 
 export interface ServerRequest {
@@ -56,6 +57,7 @@ export interface Reply extends ServerReply {
   readonly outcome: Outcome
   /** The JSON-RPC response; undefined if there is none. */
   readonly response: Fields | undefined
+  readonly isSessionLost: boolean
 }
 
 /** The call ends after `timeoutMs`, if given: a server that hangs must not delay the others. */
@@ -77,6 +79,7 @@ export async function replyTo(
       status: whole.status,
       sessionId: typeof sessionId === 'string' ? sessionId : undefined,
       response: response?.message,
+      isSessionLost: isSessionLost(whole.status, response?.message),
       result: response?.message['result'],
     }
   })

@@ -160,7 +160,14 @@ class RunningAction<T> {
   #without(server: string, message: string): ServerResult<T> {
     this.#request.session.missing.add(server)
     const outcome = failed('UPSTREAM_UNREACHABLE', message)
-    const reply = { outcome, status: 502, sessionId: undefined, response: undefined, result: undefined }
+    const reply = {
+      outcome,
+      status: 502,
+      sessionId: undefined,
+      response: undefined,
+      result: undefined,
+      isSessionLost: false,
+    }
     const unavailable = new ServerUnavailable(server, reply)
     const retained = this.#action.retained?.(server)
     if (retained === undefined || this.rules === undefined) return { server, unavailable }

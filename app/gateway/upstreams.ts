@@ -43,9 +43,10 @@ export function createServers(
   server: HostConfig['server'],
   dispatcher: UpstreamDispatcher,
 ): StdioServers {
+  const clock = resolve(container, tokens.Clock)
   return new StdioServers({
-    http: new HttpServers(dispatcher, server.upstreamIdleMs ?? unfinishedMs),
-    clock: resolve(container, tokens.Clock),
+    http: new HttpServers(dispatcher, server.upstreamIdleMs ?? unfinishedMs, clock),
+    clock,
     logger: resolve(container, tokens.Logger),
     meter: resolve(container, tokens.Meter),
     client: gatewayImplementation,

@@ -1,5 +1,5 @@
 // MCP servers over Streamable HTTP: the only place where a server's bytes become messages.
-import { after, attempt, type MaybePromise } from '@svc/core'
+import { after, attempt, type Clock, type MaybePromise } from '@svc/core'
 import { readEvent, type SseEvent, SseSplitter, withKnownFields } from '@svc/core/http'
 import { isJsonObject, type JsonObject, MAX_COST } from '@svc/core/json'
 import { countRetry } from '@svc/core/pipeline'
@@ -23,6 +23,7 @@ import { nameSources } from './header-validation.js'
 import { revisionIn } from './meta.js'
 import { isStateless } from './protocol.js'
 import { type Fields, isResponse, ProtocolViolation, readInTurns } from './rpc-response.js'
+import { ServerCookies } from './server-cookies.js'
 import {
   type McpEvent,
   type McpRequest,
@@ -37,17 +38,21 @@ const ACCEPT = `${JSON_TYPE}, ${EVENT_STREAM_TYPE}`
 export class HttpServers implements McpServers {
   #dispatcher: UpstreamDispatcher
   #unfinishedMs: number
+  #cookies: ServerCookies
 
   /** An event may hold room for `unfinishedMs` until it is complete. */
-  constructor(dispatcher: UpstreamDispatcher, unfinishedMs: number) {
+  constructor(dispatcher: UpstreamDispatcher, unfinishedMs: number, clock: Pick<Clock, 'now'>) {
     this.#dispatcher = dispatcher
     this.#unfinishedMs = unfinishedMs
+    this.#cookies = new ServerCookies(clock)
   }
 
   send(target: URL, request: McpRequest, onSent: () => void): Promise<McpResponse> {
     const { message, text, method, responseTimeoutMs, eventsMayPause, signal, call } = request
     const path = `${target.pathname}${target.search}`
     const headers = completed(request)
+    const cookie = this.#cookies.of(target, request)
+    if (cookie !== undefined) headers['cookie'] = cookie
     const body = text ?? (message && JSON.stringify(message))
     const sending = { method, path, headers, body, responseTimeoutMs, eventsMayPause, signal, call }
     return this.#dispatcher
@@ -59,7 +64,11 @@ export class HttpServers implements McpServers {
           .send(target, { ...sending, isOnNewConnection: true }, onSent)
           .catch(failedAgain)
       })
-      .then((response) => responseOf(decodedResponse(response), target, request, this.#unfinishedMs))
+      .then((response) => {
+        const { 'set-cookie': set } = response.headers
+        if (set !== undefined) this.#cookies.keep(target, request, set)
+        return responseOf(decodedResponse(response), target, request, this.#unfinishedMs)
+      })
   }
 }
 

@@ -37,9 +37,15 @@ import {
   type Send,
 } from './own-requests.js'
 import { checkHead } from './response-outcome.js'
-import { changeForClients, failureOf, ProtocolViolation, recordedResult } from './rpc-response.js'
+import {
+  changeForClients,
+  type Fields,
+  failureOf,
+  ProtocolViolation,
+  recordedResult,
+} from './rpc-response.js'
 import type { ServerRequests } from './server-requests.js'
-import { inSession, ServerSessions } from './server-sessions.js'
+import { inSession, isSessionLost, ServerSessions } from './server-sessions.js'
 import { UNVERSIONED } from './server-versions.js'
 import type { McpResponse } from './servers.js'
 
@@ -53,6 +59,12 @@ interface ReadContext {
   readonly call: Call
   readonly upstream: URL
   readonly respond: Respond
+}
+
+interface Sent {
+  readonly response: McpResponse
+  readonly status: number
+  readonly isSessionLost: boolean
 }
 
 type NamedVersion = Pick<CallRequest, 'server' | 'version'>
@@ -84,13 +96,13 @@ export class McpToolClient {
       await open()
       const refused = await call.commitHolds()
       if (refused !== undefined) return refused
-      const drop = async (session: ServerSession, ended: McpResponse): Promise<void> => {
+      const drop = async (session: ServerSession, { response: ended }: Sent): Promise<void> => {
         await ended.discard()
         this.#sessions.drop(owner, session)
         call[countRetry]()
       }
       let used: ServerSession = withoutSession
-      const response = await inSession(open, drop, (one) => {
+      const { response } = await inSession(open, drop, (one) => {
         used = one
         return this.#send(call, upstream, request, one)
       })
@@ -102,12 +114,7 @@ export class McpToolClient {
     }
   }
 
-  #send(
-    call: CallControl,
-    upstream: URL,
-    request: CallRequest,
-    session: ServerSession,
-  ): Promise<McpResponse> {
+  async #send(call: CallControl, upstream: URL, request: CallRequest, session: ServerSession): Promise<Sent> {
     const params = { arguments: request.args, name: request.name }
     const own = ownRequest(session, ownClientFacts(this.#parts.client), {
       id: ID,
@@ -125,7 +132,20 @@ export class McpToolClient {
       responseTimeoutMs: responseTimeoutOf(call),
       mayRunTwice: () => isDeclaredHarmless(request, call.get(sideEffects)),
     } as const
-    return sendCall(this.#parts.servers, upstream, sending)
+    const response = await sendCall(this.#parts.servers, upstream, sending)
+    const { status } = response
+    return { response, status, isSessionLost: isSessionLost(status, await this.#errorIn(response)) }
+  }
+
+  /** The message of a response with HTTP 400, by which some servers say that they no longer have the session. */
+  async #errorIn(response: McpResponse): Promise<Fields | undefined> {
+    if (response.status !== 400 || response.form !== 'message') return undefined
+    try {
+      return (await response.message(this.#parts.maxBytes)).message
+    } catch (error) {
+      if (error instanceof ProtocolViolation) return undefined
+      throw error
+    }
   }
 
   /** Rejects with `UpstreamError`, or as the dispatcher does. */

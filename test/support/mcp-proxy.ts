@@ -89,7 +89,7 @@ export class TestProxy implements AsyncDisposable {
     const clock = { now: Date.now, monotonic: () => performance.now() }
     const state = mcpState(clock)
     this.proxy = new McpProxy({
-      servers: new HttpServers(this.#dispatcher, 60_000),
+      servers: new HttpServers(this.#dispatcher, 60_000, clock),
       clock,
       ids: { traceId: () => '0'.repeat(32), spanId: () => '0'.repeat(16) },
       state,

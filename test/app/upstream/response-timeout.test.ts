@@ -66,7 +66,7 @@ describe('the time that a server has until its response begins', () => {
   it('is that of the request for an MCP server over HTTP too', async () => {
     await using upstream = await startUpstream(() => undefined)
     const dispatcher = dispatcherOf(undefined)
-    const servers = new HttpServers(dispatcher, 60_000)
+    const servers = new HttpServers(dispatcher, 60_000, Date)
     const { signal } = new AbortController()
     const message = { jsonrpc: '2.0', id: 1, method: 'ping' }
     const request = { method: 'POST', headers: {}, message, signal, responseTimeoutMs: 50 } as const
