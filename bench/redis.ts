@@ -1,16 +1,17 @@
-// Compares the Redis adapter with the same script in a bare EVALSHA loop, on one server.
+// Compares the counters in Redis with the same script in a bare EVALSHA loop, on one server.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { countLimits, RedisQuotaAdapter } from '@svc/plugin-quotas/redis'
+import { hostClock } from '@svc/core'
+import { RedisKeyValueStore, takeCounters } from '@svc/core/redis'
 import { Redis } from 'ioredis'
 import { figure, heading, print, table } from './measure/report.js'
 import { spreadOf } from './measure/statistics.js'
 
 const IN_FLIGHT = [1, 16, 64]
-const TOOL = 'mcp://files/read@1.0.0'
-const LIMIT = 1e12
+const SPACE = { name: 't/acme' }
+const LIMIT = { key: 'mcp://files/read@1.0.0', max: 1e12, window: { ms: 86_400_000 } }
 
 /** The rounds, by calls in flight. */
 export async function measureRedis(_disk: string, quick: boolean): Promise<Record<string, Round[]>> {
@@ -31,15 +32,16 @@ export async function measureRedis(_disk: string, quick: boolean): Promise<Recor
 
 async function compare(url: string, rounds: number, calls: number): Promise<Record<string, Round[]>> {
   const loads: Record<string, Round[]> = {}
-  const adapter = new RedisQuotaAdapter({ url })
+  const adapter = new RedisKeyValueStore({ url, keyPrefix: 'svc:quotas:', clock: hostClock })
   const bare = new Redis(url, { enableAutoPipelining: true })
   try {
     await adapter.connect(new AbortController().signal)
-    await adapter.incrDaily('acme', TOOL, LIMIT)
-    const key = `svc:quotas:{4:acme:${TOOL}}:count`
+    await adapter.take(SPACE, [LIMIT])
+    const { key, max, window } = LIMIT
+    const limit = `w ${key} ${max} ${window.ms}`
     const loops = {
-      adapter: () => adapter.incrDaily('acme', TOOL, LIMIT),
-      bare: () => bare.evalsha(countLimits.sha, 1, key, '', 1, LIMIT, ''),
+      adapter: () => adapter.take(SPACE, [LIMIT]),
+      bare: () => bare.evalsha(takeCounters.sha, 1, `svc:quotas:{${SPACE.name}}`, '-', '', limit),
     }
     const rows = [
       ['in flight', 'adapter, calls/s', 'bare EVALSHA, calls/s', 'adapter / bare', 'CPU, bare / adapter'],

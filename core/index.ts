@@ -164,6 +164,18 @@ export {
 export type { ToolAnnotations } from './call/tool-annotations.js'
 export { TimeoutError, withinLimit, withTimeout } from './call/within-limit.js'
 export { checkServer, checkUsable, clockSkew, type DoctorCheck, describeSkew } from './doctor/check.js'
+export type {
+  Counter,
+  CounterChange,
+  CounterHold,
+  CounterLimit,
+  Counters,
+  CounterUse,
+  CounterWindow,
+  SettleOptions,
+  Taken,
+  TakeOptions,
+} from './plugin/counters.js'
 export type { DecisionEvaluator, Evaluation, EvaluationRequest, Obligation } from './plugin/evaluation.js'
 export { hostClock } from './plugin/host-clock.js'
 export type {
@@ -206,7 +218,7 @@ export {
   type PolicyHost,
   policyTokens,
 } from './plugin/policy-tokens.js'
-export type { CountedLimit, LimitUse, QuotaAdapter, ResetAt } from './plugin/quota-adapter.js'
+export type { QuotaAdapter, ResetAt } from './plugin/quota-adapter.js'
 export { type Lease, Resources } from './plugin/resources.js'
 export {
   type DescribedRule,

@@ -9,6 +9,11 @@ export function sha256Hex(data: string | Uint8Array): string {
   return hash('sha256', data, 'hex')
 }
 
+/** SHA-256 in base64url, two thirds of the length, for keys of stores. A string is hashed as its UTF-8 bytes. */
+export function sha256Base64url(data: string | Uint8Array): string {
+  return hash('sha256', data, 'base64url')
+}
+
 /** Begins the digest of a response whose result has no canonical form: the hex digits are those of its bytes. */
 const OF_BYTES = 'bytes:'
 

@@ -9,7 +9,7 @@ export {
   type WrittenMember,
 } from './canonical.js'
 export { CanonicalJsonError } from './errors.js'
-export { readDigest, resultDigest, sha256Hex } from './hash.js'
+export { readDigest, resultDigest, sha256Base64url, sha256Hex } from './hash.js'
 export { type JsonInputCode, JsonInputError } from './input-error.js'
 export { hasDuplicateMembers, hasMembersAlike, membersLike, outermostMembers } from './members.js'
 export { messageOf, reasonOf } from './message.js'

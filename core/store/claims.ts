@@ -1,8 +1,9 @@
 // Claims of keys for one use each: idempotency keys of calls, and mandates. A claim is free, claimed, sent, completed or
 // unknown. One that lapses is free again; one that lapses after it was marked as sent is unknown.
+import { isUtf8 } from 'node:buffer'
 import type { Entry, Space, SpaceState, Write } from '../plugin/key-value-store.js'
 import { token } from '../plugin/tokens.js'
-import { KeyValueLayer, retried } from './layer.js'
+import { retried, StoreLayer } from './layer.js'
 
 /** A call's claim of its key. */
 export interface DedupeClaim {
@@ -39,7 +40,10 @@ export type DedupeClaimResult =
   /** The key was used for a request with another fingerprint. */
   | { readonly state: 'reused' }
 
-type Phase = 'claimed' | 'sent' | 'completed' | 'unknown'
+/** A letter begins the version, as Redis gets it with each request. */
+const phases = { c: 'claimed', s: 'sent', d: 'completed', u: 'unknown' } as const
+type Phase = (typeof phases)[keyof typeof phases]
+const letters: Readonly<Record<Phase, string>> = { claimed: 'c', sent: 's', completed: 'd', unknown: 'u' }
 
 /** The store of the claims of idempotency keys, while its stage runs. */
 export const claimStore = token<ClaimStore>('ClaimStore')
@@ -51,7 +55,7 @@ const spaces: readonly Space[] = Array.from({ length: 16 }, (_, n) => ({
 }))
 
 /** Every operation is atomic. Those that take a claim do nothing for one that does not own its key. */
-export class ClaimStore extends KeyValueLayer {
+export class ClaimStore extends StoreLayer {
   /**
    * Reads of which epoch the spaces are, so that a loss is noticed for keys that this process has not used. To be called
    * at the start and from time to time: another process that starts after the loss does not know of it. An empty store
@@ -113,7 +117,12 @@ export class ClaimStore extends KeyValueLayer {
 
   #end(claim: DedupeClaim, phase: Phase, response: Uint8Array | null): Promise<boolean> {
     const write = (expect: string | null) => this.#write(claim, phase, expect, claim.ttlMs, response)
-    return this.#change(claim, 'sent', write, (entry) => entry === undefined || entry.owner === claim.owner)
+    return this.#change(
+      claim,
+      'sent',
+      write,
+      (entry) => entry === undefined || ownerOf(entry) === claim.owner,
+    )
   }
 
   /** Writes in place of the claim in this phase, or else of what `mayReplace`. */
@@ -141,9 +150,9 @@ export class ClaimStore extends KeyValueLayer {
     ttlMs: number,
     response: Uint8Array | null = null,
   ): Write {
-    const { key, owner, fingerprint, leaseMs } = claim
+    const { key, fingerprint, leaseMs } = claim
     const value = `${fingerprint} ${leaseMs}${response === null ? '' : ` ${textOf(response)}`}`
-    return { key, value, version: versionOf(claim, phase), expect, owner, ttlMs }
+    return { key, value, version: versionOf(claim, phase), expect, ttlMs }
   }
 }
 
@@ -155,7 +164,11 @@ function spaceOf({ key }: DedupeClaim): Space {
 }
 
 function versionOf({ owner }: DedupeClaim, phase: Phase): string {
-  return `${phase}:${owner}`
+  return `${letters[phase]}:${owner}`
+}
+
+function ownerOf({ version }: Entry): string {
+  return version.slice(2)
 }
 
 /** Whether an entry is of the claim, and its call has not ended. */
@@ -170,7 +183,7 @@ function resultOf(entry: Entry, claim: DedupeClaim, now: number): DedupeClaimRes
   const leftMs = entry.writtenAt + leaseMs - now
   // Two leases or more are left after a clock was set back; a little more than one, if clocks or roundings differ.
   const isLeased = leftMs > 0 && leftMs < 2 * leaseMs
-  if (phase === 'claimed' && (entry.owner === claim.owner || !isLeased)) return { state: 'claimed' }
+  if (phase === 'claimed' && (ownerOf(entry) === claim.owner || !isLeased)) return { state: 'claimed' }
   if (fingerprint !== claim.fingerprint) return { state: 'reused' }
   if (phase === 'completed') return { state: 'completed', response }
   if (phase === 'unknown' || !isLeased) return { state: 'unknown' }
@@ -179,18 +192,19 @@ function resultOf(entry: Entry, claim: DedupeClaim, now: number): DedupeClaimRes
 
 /** @throws {Error} if the entry is not a claim */
 function readClaim({ version, value }: Entry) {
-  const phase = version.slice(0, version.indexOf(':'))
-  const [fingerprint, lease, response] = value.split(' ')
+  const phase = Object.entries(phases).find(([letter]) => version.startsWith(`${letter}:`))?.[1]
+  const [, fingerprint, lease, form, response = ''] = /^(\S+) (\d+)(?: ([tb])(.*))?$/s.exec(value) ?? []
   const leaseMs = Number(lease)
-  const isPhase = phase === 'claimed' || phase === 'sent' || phase === 'completed' || phase === 'unknown'
-  if (!isPhase || fingerprint === undefined || !(leaseMs > 0))
+  if (phase === undefined || fingerprint === undefined || !(leaseMs > 0))
     throw new Error('a stored claim cannot be read')
-  const bytes = response === undefined ? null : Buffer.from(response, 'base64')
+  const bytes = form === undefined ? null : Buffer.from(response, form === 't' ? 'utf8' : 'base64')
   return { phase, fingerprint, leaseMs, response: bytes }
 }
 
+/** Text as it is, which most responses are, as base64 would be a third longer. */
 function textOf(response: Uint8Array): string {
-  return Buffer.from(response.buffer, response.byteOffset, response.byteLength).toString('base64')
+  const bytes = Buffer.from(response.buffer, response.byteOffset, response.byteLength)
+  return isUtf8(bytes) ? `t${bytes.toString()}` : `b${bytes.toString('base64')}`
 }
 
 function lossIn({ lostAt, now }: SpaceState): { loss?: Loss } {

@@ -1,4 +1,5 @@
-// Where a section may keep keys and values: in memory, on disk, or in Redis.
+// Where a section may keep keys, values and counters: in memory, on disk, or in Redis.
+import type { Counters } from '../plugin/counters.js'
 import type { KeyValueStore } from '../plugin/key-value-store.js'
 import { MemoryKeyValueStore } from './key-value/memory.js'
 import type { RedisKeyValueOptions } from './redis/key-value.js'
@@ -7,7 +8,7 @@ import type { StoreKind } from './resource.js'
 /** `layer` is what the section keeps in the store; `name` is that of the store in errors. */
 export function keyValueKinds<T>(
   name: string,
-  layer: (store: KeyValueStore) => T,
+  layer: (store: KeyValueStore & Counters) => T,
   more: Pick<RedisKeyValueOptions, 'waitReplicas' | 'waitMs' | 'whenEvicted'> = {},
 ): Readonly<Record<'memory' | 'lmdb' | 'redis', StoreKind<T>>> {
   return {

@@ -1,13 +1,13 @@
-// What is kept in a store of keys and values: it is opened and closed with that store.
+// What is kept in a store: it is opened and closed with that store.
 import type { KeyValueStore } from '../plugin/key-value-store.js'
 import type { StoreLifecycle } from '../plugin/store-lifecycle.js'
 
-export abstract class KeyValueLayer implements StoreLifecycle {
+export abstract class StoreLayer<S extends StoreLifecycle = KeyValueStore> implements StoreLifecycle {
   readonly inProcess: boolean
   readonly now?: () => number
-  protected readonly store: KeyValueStore
+  protected readonly store: S
 
-  constructor(store: KeyValueStore) {
+  constructor(store: S) {
     this.store = store
     this.inProcess = store.inProcess === true
     if (store.now !== undefined) this.now = () => store.now?.() ?? Number.NaN

@@ -1,5 +1,6 @@
 // What gateways share beside the sections' own stores: secrets that the first of them creates, and maps with a time limit.
-import { createHash, randomBytes } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
+import { sha256Base64url } from '../json/hash.js'
 import type { KeyValueStore, Space } from '../plugin/key-value-store.js'
 import type { Clock } from '../plugin/tokens.js'
 import { MemoryKeyValueStore } from './key-value/memory.js'
@@ -41,16 +42,19 @@ export async function secretIn(store: KeyValueStore, name: string): Promise<stri
 /** The map of this name. Groups and names are stored as hashes, because the length of a key is limited. */
 export function mapIn(store: KeyValueStore, name: string, { ttlMs, maxEntries }: MapBounds): SharedMap {
   const spaceOf = (group: string): Space => ({
-    name: `${name}:${hashOf(group)}`,
+    name: `${name}:${sha256Base64url(group)}`,
     isOrdered: true,
     maxEntries,
   })
   const write = (key: string, value: string, expect?: string | null) => {
-    return { key: hashOf(key), value, version: hashOf(value), expect, ttlMs }
+    return { key: sha256Base64url(key), value, version: sha256Base64url(value), expect, ttlMs }
   }
   return {
     async get(group, names) {
-      const { entries } = await store.get(spaceOf(group), names.map(hashOf))
+      const { entries } = await store.get(
+        spaceOf(group),
+        names.map((one) => sha256Base64url(one)),
+      )
       return entries.map((entry) => entry?.value)
     },
     async set(group, entries) {
@@ -65,10 +69,10 @@ export function mapIn(store: KeyValueStore, name: string, { ttlMs, maxEntries }:
       return known
     },
     async replace(group, key, before, value) {
-      return (await store.commit(spaceOf(group), [write(key, value, hashOf(before))])).isDone
+      return (await store.commit(spaceOf(group), [write(key, value, sha256Base64url(before))])).isDone
     },
     async delete(group, key) {
-      await store.commit(spaceOf(group), [{ key: hashOf(key), version: 'deleted' }])
+      await store.commit(spaceOf(group), [{ key: sha256Base64url(key), version: 'deleted' }])
     },
   }
 }
@@ -76,8 +80,4 @@ export function mapIn(store: KeyValueStore, name: string, { ttlMs, maxEntries }:
 /** A map for those that share no store. */
 export function memoryMap(bounds: MapBounds, clock: Pick<Clock, 'now' | 'monotonic'>): SharedMap {
   return mapIn(new MemoryKeyValueStore({ clock }), 'map', bounds)
-}
-
-function hashOf(text: string): string {
-  return createHash('sha256').update(text).digest('base64url')
 }

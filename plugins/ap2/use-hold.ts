@@ -13,7 +13,7 @@ import {
   resolveOptional,
   token,
 } from '@svc/core'
-import { sha256Hex } from '@svc/core/json'
+import { sha256Base64url } from '@svc/core/json'
 import { type ClaimStore, claimStore, type DedupeClaim, type Loss, type StoreResource } from '@svc/core/store'
 import type { VerifiedMandate } from './verify/verifier.js'
 
@@ -172,7 +172,7 @@ export function keyClaim(
 }
 
 function hashOf(parts: readonly string[]): string {
-  return sha256Hex(JSON.stringify(parts))
+  return sha256Base64url(JSON.stringify(parts))
 }
 
 /** Opens a store like that of a `dedupe` section with its defaults. Bound by the gateway. */

@@ -11,7 +11,7 @@ import {
   principalKeyOf,
   repeatableInput,
 } from '@svc/core'
-import { sha256Hex } from '@svc/core/json'
+import { sha256Base64url } from '@svc/core/json'
 import type { ClaimStore, DedupeClaim, DedupeClaimResult } from '@svc/core/store'
 import { type WaitDeadline, WaitQueue } from './wait-queue.js'
 
@@ -190,5 +190,5 @@ export function claimOf(call: Call, request: CallRequest, rule: ClaimRule): Dedu
 }
 
 function digest(parts: readonly (string | null)[]): string {
-  return sha256Hex(JSON.stringify(parts))
+  return sha256Base64url(JSON.stringify(parts))
 }

@@ -15,18 +15,16 @@ import {
 } from '@svc/core'
 import type { Counted, LimitCounter } from './limit-counter.js'
 import { describeLimit, type LimitPart, MAX_INTEGER } from './limit-parts.js'
-import { isRefused } from './store/count-one-by-one.js'
-import { instantOf } from './store/token-bucket.js'
-
-const none: readonly never[] = []
+import { isDay } from './store/quota-store.js'
 
 /** The counts of one call; as a hold it refunds those of the day if the call is not sent. */
 export class CallCount implements Hold {
   #call: Call
   #tenant: string
   #clock: Clock
-  #parts: readonly LimitPart[] = none
-  #counted: Counted = { uses: none, refund: undefined }
+  #parts: readonly LimitPart[] = []
+  #counted: Counted | undefined
+  #counter: LimitCounter | undefined
 
   constructor(call: Call, tenant: string, clock: Clock) {
     this.#call = call
@@ -36,6 +34,7 @@ export class CallCount implements Hold {
 
   /** Throws or rejects if the store is down and the call must be refused. */
   take(counter: LimitCounter, parts: readonly LimitPart[]): MaybePromise<Denied | undefined> {
+    this.#counter = counter
     return after(counter.count(this.#tenant, parts), (counted) => this.#judge(parts, counted))
   }
 
@@ -43,31 +42,25 @@ export class CallCount implements Hold {
     if (counted === undefined) return undefined
     this.#parts = parts
     this.#counted = counted
-    const { uses, refund } = counted
-    // The pipeline releases it when nothing is sent, even if the last limit refuses.
-    if (refund !== undefined) this.#call.hold(this)
+    const { isCounted, uses, isRefundable } = counted.call
+    if (isCounted) {
+      if (isRefundable && parts.some(isDay)) this.#call.hold(this)
+      return undefined
+    }
     const last = uses.length - 1
     const [part, use] = [parts[last], uses[last]]
-    if (part === undefined || use === undefined || !isRefused(part, use)) return undefined
-    return this.#refuse(part, instantOf(use.resetAt))
+    if (part === undefined || use === undefined)
+      throw new TypeError('the store did not say which limit refuses')
+    return this.#refuse(part, use.resetAt)
   }
 
-  /** Whether the count is refunded if the call is not sent. */
-  #isRefundable(index: number): boolean {
-    const { uses, refund } = this.#counted
-    const [part, use] = [this.#parts[index], uses[index]]
-    if (part === undefined || use === undefined || refund === undefined) return false
-    return part.unit === 'day' && !isRefused(part, use)
-  }
-
-  #refuse({ unit, limit }: LimitPart, resetAt: number): Denied {
+  #refuse(part: LimitPart, resetAt: number): Denied {
     const seconds = Math.max(1, secondsUntil(resetAt, this.#clock.now()))
-    const { key, level, ratePerSec, burst, callsPerDay } = limit
-    const usedUp =
-      unit === 'rate'
-        ? `The rate is used up: ${describeLimit({ level, ratePerSec, burst })}`
-        : `Today's calls are used up: ${describeLimit({ level, callsPerDay })}`
-    const code = unit === 'rate' ? 'RATE_LIMITED' : 'QUOTA_EXCEEDED'
+    const { key, level, ratePerSec, burst, callsPerDay } = part.limit
+    const usedUp = isDay(part)
+      ? `Today's calls are used up: ${describeLimit({ level, callsPerDay })}`
+      : `The rate is used up: ${describeLimit({ level, ratePerSec, burst })}`
+    const code = isDay(part) ? 'QUOTA_EXCEEDED' : 'RATE_LIMITED'
     return denied(code, `${usedUp}. Try again in ${seconds} s.`, {
       denial: { level, type: 'quotas', limit: key },
       headers: { 'retry-after': String(seconds) },
@@ -80,19 +73,7 @@ export class CallCount implements Hold {
   }
 
   async release(): Promise<void> {
-    const { uses, refund } = this.#counted
-    const refunds = uses.map(async ({ resetAt }, i) => {
-      const key = this.#parts[i]?.tool
-      if (key !== undefined && this.#isRefundable(i))
-        await refund?.(this.#tenant, key, instantOf(resetAt) - 1)
-    })
-    const errors = (await Promise.allSettled(refunds)).filter((result) => result.status === 'rejected')
-    if (errors.length > 0) {
-      throw new AggregateError(
-        errors.map(({ reason }) => reason),
-        'daily counts could not be refunded',
-      )
-    }
+    if (this.#counted !== undefined) await this.#counter?.refund(this.#tenant, this.#parts, this.#counted)
   }
 
   /** The outcome with fields about the use of the limits. */
@@ -110,17 +91,18 @@ export class CallCount implements Hold {
     let dayEnds = 0
     let policy = ''
     let state = ''
-    const { uses } = this.#counted
+    const { uses = [], isCounted = false, isRefundable = false } = this.#counted?.call ?? {}
+    const isRefunded = sent === 'no' && isCounted && isRefundable
     for (let i = 0; i < uses.length; i++) {
       const [part, use] = [this.#parts[i], uses[i]]
       if (part === undefined || use === undefined) continue
-      const resetAt = instantOf(use.resetAt)
-      const remaining = within(part.unit === 'rate' ? Math.floor(use.value) : part.callsPerDay - use.value)
-      const left = sent === 'no' && this.#isRefundable(i) ? remaining + 1 : remaining
+      const { resetAt } = use
+      const remaining = within(Math.floor(use.left))
+      const left = isRefunded && isDay(part) ? remaining + 1 : remaining
       const comma = policy === '' ? '' : ', '
       policy += comma + part.policy
       state += `${comma}"${part.name}";r=${left};t=${Math.max(0, secondsUntil(resetAt, now))}`
-      if (part.unit === 'rate') tightestRate = Math.min(tightestRate, left)
+      if (!isDay(part)) tightestRate = Math.min(tightestRate, left)
       else if (left < tightestDay) {
         tightestDay = left
         dayEnds = resetAt

@@ -1,3 +1,3 @@
 export { quotasPlugin } from './plugin.js'
-export { MemoryQuotaAdapter } from './store/memory/counts.js'
+export { MemoryQuotaAdapter } from './store/adapter.js'
 export { quotaAdapters } from './stores.js'

@@ -1,93 +1,87 @@
 // Counts limited calls; `failure_mode` decides about them while the store is down.
-import { attempt, type CountedLimit, isPending, type LimitUse, type MaybePromise } from '@svc/core'
+import { after, attempt, type Clock, type MaybePromise } from '@svc/core'
+import { BoundedMap } from '@svc/core/store'
 import type { QuotasConfig } from './config.js'
 import type { LimitsInUse } from './limits-in-use.js'
-import { countOneByOne, isRefused } from './store/count-one-by-one.js'
-import type { MemoryCounts } from './store/memory/counts.js'
-import { instantOf, type QuotaStore } from './store/token-bucket.js'
+import { type CountedCall, isDay, type QuotaLimit, type QuotaStore } from './store/quota-store.js'
 
-type Refund = (tenant: string, key: string, now: number) => MaybePromise<void>
-
-/** A call that was counted against its limits. */
+/** A call that was counted, or refused, and the store that has its days. */
 export interface Counted {
-  /** In the order of the limits, up to the first that refuses. */
-  readonly uses: readonly LimitUse[]
-  /** Gives the count of a day back to the store that took it; undefined without one, or if the store cannot. */
-  readonly refund: Refund | undefined
+  readonly call: CountedCall
+  readonly store: QuotaStore
 }
 
+interface LimitCounterOptions {
+  readonly store: QuotaStore
+  readonly failureMode: QuotasConfig['failure_mode']
+  readonly inUse: LimitsInUse
+  /** The counters of this process, for the failure mode `local`. */
+  readonly local: QuotaStore | undefined
+  readonly clock: Pick<Clock, 'now'>
+}
+
+/** Days whose last count is known when the store goes down. */
+const MAX_KNOWN = 100_000
+
 export class LimitCounter {
-  #store: QuotaStore
-  #failureMode: QuotasConfig['failure_mode']
-  #local: MemoryCounts | undefined
-  #inUse: LimitsInUse
-  #refund: Refund | undefined
-  #refundLocal: Refund = (tenant, key, now) => this.#local?.refundDaily(tenant, key, now)
+  #options: LimitCounterOptions
+  #known = new BoundedMap<string, { readonly used: number; readonly resetAt: number }>(MAX_KNOWN)
 
-  /** `local` is the counter for the failure mode `local`. */
-  constructor(
-    store: QuotaStore,
-    failureMode: QuotasConfig['failure_mode'],
-    inUse: LimitsInUse,
-    local: MemoryCounts | undefined,
-  ) {
-    this.#store = store
-    this.#failureMode = failureMode
-    this.#inUse = inUse
-    this.#local = local
-    if (store.refundDaily !== undefined) this.#refund = (...args) => this.#refundStored(...args)
+  constructor(options: LimitCounterOptions) {
+    this.#options = options
   }
 
-  /**
-   * Counts a call against its limits, up to the first that refuses. Undefined allows the call uncounted. Throws or rejects
-   * if the call must be refused.
-   */
-  count(tenant: string, limits: readonly CountedLimit[]): MaybePromise<Counted | undefined> {
-    const store = this.#store
-    try {
-      const uses = store.countCall?.(tenant, limits) ?? countOneByOne(store, tenant, limits)
-      if (!isPending(uses)) return this.#stored(tenant, limits, uses)
-      return uses
-        .then((counted) => this.#stored(tenant, limits, counted))
-        .catch((error: unknown) => this.#recover(tenant, limits, error))
-    } catch (error) {
-      return this.#recover(tenant, limits, error)
-    }
-  }
-
-  #recover(tenant: string, limits: readonly CountedLimit[], error: unknown): Counted | undefined {
-    if (this.#failureMode === 'closed') throw error
-    return this.#local && { uses: this.#local.countCall(tenant, limits), refund: this.#refundLocal }
-  }
-
-  /** @throws {TypeError} if a limit after which the call goes on has no use */
-  #stored(tenant: string, limits: readonly CountedLimit[], uses: readonly LimitUse[]): Counted {
-    let refund: Refund | undefined
-    for (let i = 0; i < limits.length; i++) {
-      const limit = limits[i] as CountedLimit
-      const use = uses[i]
-      if (use === undefined) throw new TypeError(`countCall returned ${uses.length} of ${limits.length} uses`)
-      if (limit.unit === 'day') this.#noteDay(tenant, limit.tool, limit.callsPerDay, use)
-      if (isRefused(limit, use)) return { uses: uses.slice(0, i + 1), refund }
-      if (limit.unit === 'day') refund = this.#refund
-    }
-    return { uses, refund }
-  }
-
-  #noteDay(tenant: string, key: string, limit: number, { value, resetAt }: LimitUse): void {
-    const used = Math.min(value, limit)
-    // When the store goes down, the local count continues from here.
-    this.#local?.raiseTo(tenant, key, used)
-    this.#inUse.note({ tenant, key, used, limit, resetAt: instantOf(resetAt) })
-  }
-
-  #refundStored(tenant: string, key: string, now: number): MaybePromise<void> {
-    return attempt(
-      () => this.#store.refundDaily?.(tenant, key, now),
+  /** Undefined allows the call uncounted. Throws or rejects if the call must be refused. */
+  count(tenant: string, limits: readonly QuotaLimit[]): MaybePromise<Counted | undefined> {
+    const { store, failureMode } = this.#options
+    return attempt<Counted, Counted | undefined>(
+      () =>
+        after(store.count(tenant, limits), (call) => {
+          this.#note(tenant, limits, call)
+          return { call, store }
+        }),
       (error) => {
-        // A count too many may refuse a later call; it must not fail a call that is allowed.
-        if (this.#failureMode === 'closed') throw error
+        if (failureMode === 'closed') throw error
+        return this.#countHere(tenant, limits)
       },
     )
   }
+
+  /** Gives the days of a call back that was not sent. */
+  refund(tenant: string, limits: readonly QuotaLimit[], { call, store }: Counted): MaybePromise<unknown> {
+    return attempt(
+      () => store.refund(tenant, limits, call),
+      (error) => {
+        // A count too many may refuse a later call; it must not fail a call that is allowed.
+        if (this.#options.failureMode === 'closed') throw error
+      },
+    )
+  }
+
+  /** Continues from the last count of the store. */
+  #countHere(tenant: string, limits: readonly QuotaLimit[]): MaybePromise<Counted | undefined> {
+    const { local: store, clock } = this.#options
+    if (store === undefined) return undefined
+    const rest = limits.map((limit) => {
+      const { used = 0, resetAt = 0 } = this.#known.get(knownKey(tenant, limit)) ?? {}
+      return isDay(limit) && resetAt > clock.now() ? { ...limit, max: Math.max(0, limit.max - used) } : limit
+    })
+    return after(store.count(tenant, rest), (call) => ({ call, store }))
+  }
+
+  #note(tenant: string, limits: readonly QuotaLimit[], { uses }: CountedCall): void {
+    const { inUse, local } = this.#options
+    for (let i = 0; i < uses.length; i++) {
+      const [limit, use] = [limits[i], uses[i]]
+      if (limit === undefined || use === undefined || !isDay(limit)) continue
+      const { key } = limit.limit
+      const [used, { resetAt }] = [limit.max - use.left, use]
+      inUse.note({ tenant, key, used, limit: limit.max, resetAt })
+      if (local !== undefined) this.#known.set(knownKey(tenant, limit), { used, resetAt })
+    }
+  }
+}
+
+function knownKey(tenant: string, { key }: QuotaLimit): string {
+  return `${tenant}\0${key}`
 }

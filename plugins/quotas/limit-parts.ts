@@ -1,20 +1,18 @@
 // The parts of limits: a rate and a number of calls per day are counted separately, and reported under separate names.
-import type { CountedLimit, Limit } from '@svc/core'
-import { bucketSize } from './store/token-bucket.js'
+import type { Limit } from '@svc/core'
+import { bucketSize, dayLimit, type QuotaLimit, rateLimit } from './store/quota-store.js'
 
 const DAY_SECONDS = 86_400
 
 /** The greatest integer of a structured field (RFC 9651 §3.3.1). */
 export const MAX_INTEGER = 999_999_999_999_999
 
-interface ReportedPart {
+export interface LimitPart extends QuotaLimit {
   readonly limit: Limit
   readonly name: string
   /** The item of the part in the field RateLimit-Policy. */
   readonly policy: string
 }
-
-export type LimitPart = CountedLimit & ReportedPart
 
 /** Entitlements give the calls of a caller and a tool the same list. */
 const known = new WeakMap<readonly Limit[], readonly LimitPart[]>()
@@ -32,19 +30,17 @@ export function limitPartsOf(limits: readonly Limit[]): readonly LimitPart[] {
 function split(limits: readonly Limit[]): readonly LimitPart[] {
   const parts: LimitPart[] = []
   for (const limit of limits) {
-    const { key: tool, ratePerSec, burst } = limit
-    if (ratePerSec === undefined) continue
-    const size = bucketSize(ratePerSec, burst)
+    if (limit.ratePerSec === undefined) continue
+    const counted = rateLimit(limit, limit.ratePerSec)
     const name = nameOf(limit, 'rate', parts)
-    const policy = item(name, size, Math.max(1, Math.ceil(size / ratePerSec)))
-    parts.push({ unit: 'rate', tool, ratePerSec, burst, limit, name, policy })
+    const policy = item(name, counted.max, Math.max(1, Math.ceil(counted.max / limit.ratePerSec)))
+    parts.push({ ...counted, limit, name, policy })
   }
   for (const limit of limits) {
-    const { key: tool, callsPerDay } = limit
-    if (callsPerDay === undefined) continue
+    if (limit.callsPerDay === undefined) continue
     const name = nameOf(limit, 'day', parts)
-    const policy = item(name, callsPerDay, DAY_SECONDS)
-    parts.push({ unit: 'day', tool, callsPerDay, limit, name, policy })
+    const policy = item(name, limit.callsPerDay, DAY_SECONDS)
+    parts.push({ ...dayLimit(limit, limit.callsPerDay), limit, name, policy })
   }
   return parts
 }
@@ -54,7 +50,7 @@ function item(name: string, quota: number, seconds: number): string {
 }
 
 /** The names of limits are numbered if a caller has several of one kind, such as one for each role. */
-function nameOf({ level }: Limit, unit: LimitPart['unit'], before: readonly LimitPart[]): string {
+function nameOf({ level }: Limit, unit: 'rate' | 'day', before: readonly LimitPart[]): string {
   const name = `${level.replace(/[^a-z0-9_-]/gi, '-')}-${unit}`
   const others = before.filter((part) => part.name === name || part.name.startsWith(`${name}-`)).length
   return others === 0 ? name : `${name}-${others + 1}`

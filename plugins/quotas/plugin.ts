@@ -21,7 +21,8 @@ import { bindSharedStore, checkForWorkers, type StoreResource } from '@svc/core/
 import { isQuotaAdapter, type QuotasConfig, quotasSchema } from './config.js'
 import { LimitsInUse } from './limits-in-use.js'
 import { QuotasStage } from './stage.js'
-import { adapterOf, type QuotaStore } from './store/token-bucket.js'
+import { StoreAdapter } from './store/adapter.js'
+import type { QuotaStore } from './store/quota-store.js'
 import { builtInAdapters, quotaAdapters, quotaStore } from './stores.js'
 
 const limitsInUse = token<LimitsInUse>('quotas/LimitsInUse')
@@ -31,7 +32,6 @@ const members: LateBoundMembers<QuotaAdapter> = {
   ...lifecycleMembers,
   incrDaily: 'method',
   takeToken: 'method',
-  countCall: 'property',
   refundDaily: 'property',
 }
 
@@ -57,7 +57,7 @@ export const quotasPlugin = definePlugin({
       selectedBy: [['adapter'], ['redisUrl'], ['dir']],
       bind(config: QuotasConfig, context: PluginContext) {
         const resource = quotaStore(config, context)
-        const adapter = lateBound(`the ${resource.name}`, () => adapterOf(resource.running), members)
+        const adapter = lateBound(`the ${resource.name}`, () => new StoreAdapter(resource.running), members)
         const inUse = new LimitsInUse()
         bind(context.container, limitsInUse, { useValue: inUse })
         bind(context.container, services.limitsInUse, { useValue: () => inUse.all })

@@ -15,14 +15,13 @@ import {
   type Outcome,
   type Stage,
 } from '@svc/core'
-import type { StoreResource } from '@svc/core/store'
+import { MemoryKeyValueStore, type StoreResource } from '@svc/core/store'
 import { CallCount } from './call-count.js'
 import type { QuotasConfig } from './config.js'
 import { LimitCounter } from './limit-counter.js'
 import { describeLimit, limitPartsOf } from './limit-parts.js'
 import type { LimitsInUse } from './limits-in-use.js'
-import { MemoryCounts } from './store/memory/counts.js'
-import type { QuotaStore } from './store/token-bucket.js'
+import { QuotaCounters, type QuotaStore } from './store/quota-store.js'
 
 export class QuotasStage implements Stage {
   #store: StoreResource<QuotaStore>
@@ -46,12 +45,13 @@ export class QuotasStage implements Stage {
 
   async start(signal: AbortSignal): Promise<void> {
     await this.#store.start(signal)
-    this.#counter ??= new LimitCounter(
-      this.#store.running,
-      this.#failureMode,
-      this.#inUse,
-      this.#failureMode === 'local' ? this.#localCounts() : undefined,
-    )
+    this.#counter ??= new LimitCounter({
+      store: this.#store.running,
+      failureMode: this.#failureMode,
+      inUse: this.#inUse,
+      local: this.#failureMode === 'local' ? this.#localCounts() : undefined,
+      clock: this.#store.clock,
+    })
   }
 
   async stop(): Promise<void> {
@@ -100,10 +100,10 @@ export class QuotasStage implements Stage {
     return this.#counter
   }
 
-  #localCounts(): MemoryCounts {
+  #localCounts(): QuotaStore {
     const { clock } = this.#store
     return this.#store.attach('local counts', () => ({
-      value: new MemoryCounts({ now: () => clock.now(), monotonic: () => clock.monotonic() }),
+      value: new QuotaCounters(new MemoryKeyValueStore({ clock })),
       close: () => undefined,
     }))
   }

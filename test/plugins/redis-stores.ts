@@ -3,9 +3,9 @@ import { hostClock } from '@svc/core'
 import { type RedisConnectionOptions, RedisKeyValueStore } from '@svc/core/redis'
 import { ClaimStore } from '@svc/core/store'
 import { EscalationStore } from '@svc/plugin-enforcement'
-import { RedisQuotaAdapter } from '@svc/plugin-quotas/redis'
 import { claimOf, spaceNameOf } from './dedupe/store/suite.js'
 import { entry } from './enforcement/store/suite.js'
+import { adapterOn, redisCounters } from './quotas/store/adapters.js'
 
 export interface RedisStore {
   connect(signal: AbortSignal): Promise<void>
@@ -25,10 +25,10 @@ export const redisStores: Readonly<
   >
 > = {
   quotas: {
-    tagOf: (key) => `1:t:${key}`,
+    tagOf: (key) => `t/${key}`,
     open(key, options) {
-      const store = new RedisQuotaAdapter(options)
-      const count = async () => (await store.incrDaily('t', key, 1)).count
+      const store = adapterOn(redisCounters(options))
+      const count = async () => (await store.incrDaily(key, 'a', 1)).count
       return withLifecycle(store, {
         write: async () => void (await count()),
         has: async () => (await count()) > 1,

@@ -8,7 +8,6 @@ import { promisify } from 'node:util'
 import { hostClock } from '@svc/core'
 import { type RedisConnectionOptions, RedisKeyValueStore } from '@svc/core/redis'
 import { ClaimStore } from '@svc/core/store'
-import { RedisQuotaAdapter } from '@svc/plugin-quotas/redis'
 import { expect } from 'chai'
 import { advanceRedis } from '../core/store/key-value/deployments.js'
 import { TestAuthority } from '../support/certificates.js'
@@ -24,6 +23,7 @@ import {
 import { rejectionOf } from '../support/rejection.js'
 import { claimOf, dedupeStoreSuite, spaceNameOf } from './dedupe/store/suite.js'
 import { escalationStoreSuite } from './enforcement/store/suite.js'
+import { adapterOn, redisCounters } from './quotas/store/adapters.js'
 import { quotaAdapterSuite } from './quotas/store/suite.js'
 import { type RedisStore, redisStores } from './redis-stores.js'
 
@@ -147,7 +147,7 @@ describe('stores in Redis', function () {
       'redis, three nodes',
       async () => {
         await flush()
-        const adapter = new RedisQuotaAdapter(options)
+        const adapter = adapterOn(redisCounters(options))
         await adapter.connect(signal)
         return { adapter, close: () => adapter.close() }
       },
@@ -266,7 +266,11 @@ describe('stores in Redis', function () {
     ): Promise<string[]> {
       const script = fileURLToPath(new URL('./redis-tls-client.js', import.meta.url))
       const env = { ...process.env, NODE_EXTRA_CA_CERTS: trusted?.root.certFile }
-      const { stdout } = await promisify(execFile)(process.execPath, [script, url, ...nodes], { env })
+      const { stdout } = await promisify(execFile)(
+        process.execPath,
+        ['--conditions=svc-internal', script, url, ...nodes],
+        { env },
+      )
       return Object.values(JSON.parse(stdout) as Record<string, string>)
     }
 

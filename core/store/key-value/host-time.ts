@@ -48,23 +48,21 @@ export class StoreTime {
 
   /** Milliseconds since the epoch. */
   now(): number {
-    const at = this.#instant
+    const steady = this.#clock.monotonic()
     // Any instant of this boot serves.
-    if (this.#last === undefined || !isSameBoot(this.#last, at)) this.#last = this.#stored
+    if (this.#last?.boot === thisBoot && steady >= this.#last.steady)
+      return this.#last.wall + steady - this.#last.steady
+    this.#last = this.#stored
+    const at = { wall: this.#clock.now(), steady, boot: thisBoot }
     return this.#last === undefined ? at.wall : this.#last.wall + elapsed(this.#last, at)
   }
 
-  /** To be called in transactions that write. */
-  keep(): void {
-    const at: HostInstant = { ...this.#instant, wall: this.now() }
-    const { steady, boot } = this.#last ?? { steady: Number.NEGATIVE_INFINITY, boot: at.boot }
-    if (boot === at.boot && at.steady >= steady && at.steady - steady < STORED_EVERY_MS) return
-    this.#record.put(TIME, [at.wall, at.steady, at.boot].join(' '))
-    this.#last = at
-  }
-
-  get #instant(): HostInstant {
-    return { wall: this.#clock.now(), steady: this.#clock.monotonic(), boot: thisBoot }
+  /** To be called in transactions that write; `now` is the time of the transaction. */
+  keep(now: number): void {
+    const { wall = Number.NEGATIVE_INFINITY, boot } = this.#last ?? {}
+    if (boot === thisBoot && now >= wall && now - wall < STORED_EVERY_MS) return
+    this.#last = { wall: now, steady: this.#clock.monotonic(), boot: thisBoot }
+    this.#record.put(TIME, [now, this.#last.steady, thisBoot].join(' '))
   }
 
   get #stored(): HostInstant | undefined {
@@ -72,6 +70,52 @@ export class StoreTime {
     if (wall === undefined || steady === undefined || boot === undefined) return undefined
     return { wall, steady, boot }
   }
+}
+
+const DAY_MS = 86_400_000
+
+/** Windows follow the wall clock, but none begins anew whose count may have been removed. */
+export class WindowTime {
+  #store: StoreTime
+  #clock: Pick<Clock, 'now' | 'monotonic'>
+  /** How far the wall clock is ahead of the time that has passed. */
+  #aheadMs: number | undefined
+  #jump: { readonly text: string; readonly at: number } | undefined
+
+  constructor(store: StoreTime, clock: Pick<Clock, 'now' | 'monotonic'>) {
+    this.#store = store
+    this.#clock = clock
+  }
+
+  /** Milliseconds since the epoch; `passed` is the time of the store. */
+  now(passed: number): number {
+    const wall = this.#clock.now()
+    const oldest = passed - DAY_MS
+    const ahead = wall - passed - (this.#aheadMs ?? wall - passed)
+    this.#aheadMs = wall - passed
+    if (wall < oldest) {
+      const day = isoTime(oldest).slice(0, 10)
+      this.#warn(`(${isoTime(wall)}) was set back: calls count for ${day}, whose counts have begun`, passed)
+    } else if (ahead >= DAY_MS) {
+      const days = Math.round(ahead / DAY_MS)
+      this.#warn(`was set ahead by ${days} days, to ${isoTime(wall)}: a new day of calls has begun`, passed)
+    }
+    return Math.max(wall, oldest)
+  }
+
+  /** About a clock that was set on the last day. */
+  warning(): string | undefined {
+    if (this.#jump !== undefined && this.#store.now() - this.#jump.at > DAY_MS) this.#jump = undefined
+    return this.#jump?.text
+  }
+
+  #warn(text: string, at: number): void {
+    this.#jump = { text: `the clock of this host ${text}`, at }
+  }
+}
+
+function isoTime(instant: number): string {
+  return new Date(instant).toISOString()
 }
 
 /** Counts of other boots are not comparable; 0 where the system does not name the boot. */

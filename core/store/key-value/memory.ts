@@ -1,8 +1,16 @@
-// Keys and values in the memory of this process: they are lost when it ends.
+// Keys, values and counters in the memory of this process: they are lost when it ends.
 
+import type {
+  CounterChange,
+  CounterLimit,
+  Counters,
+  SettleOptions,
+  TakeOptions,
+} from '../../plugin/counters.js'
 import { hostClock } from '../../plugin/host-clock.js'
 import type { CommitOptions, KeyValueStore, Scan, Space, Write } from '../../plugin/key-value-store.js'
 import type { Clock } from '../../plugin/tokens.js'
+import { TableCounters } from './counters.js'
 import { StoreTime } from './host-time.js'
 import { SortedKeys } from './sorted-keys.js'
 import { type OrderedTable, TableKeyValue } from './table.js'
@@ -16,16 +24,18 @@ interface MemoryKeyValueOptions {
   readonly maxLength?: number
 }
 
-export class MemoryKeyValueStore implements KeyValueStore {
+export class MemoryKeyValueStore implements KeyValueStore, Counters {
   readonly inProcess = true
   #store: TableKeyValue
+  #counters: TableCounters
   #time: StoreTime
 
   constructor({ clock = hostClock, maxLength = MAX_LENGTH }: MemoryKeyValueOptions = {}) {
     const table = new SortedMap(maxLength)
     this.#time = new StoreTime(table, clock)
     this.#store = new TableKeyValue(table, this.#time)
-    this.#time.keep()
+    this.#counters = new TableCounters(this.#store, this.#time, clock)
+    this.#time.keep(this.#time.now())
   }
 
   now(): number {
@@ -46,6 +56,18 @@ export class MemoryKeyValueStore implements KeyValueStore {
 
   async scan(space: Space, scan: Scan) {
     return this.#store.scan(space, scan)
+  }
+
+  take(space: Space, limits: readonly CounterLimit[], options?: TakeOptions) {
+    return this.#counters.take(space, limits, options)
+  }
+
+  settle(space: Space, changes: readonly CounterChange[], options: SettleOptions) {
+    return this.#counters.settle(space, changes, options)
+  }
+
+  warning(): string | undefined {
+    return this.#counters.warning()
   }
 }
 

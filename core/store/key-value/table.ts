@@ -25,6 +25,14 @@ export interface OrderedTable {
   makeRoom?(length: number, sweep: () => number): void
 }
 
+/** An entry that is written, or undefined for one that is removed. */
+export interface Change {
+  readonly key: string
+  readonly entry: Omit<Entry, 'key'> | undefined
+  /** It is there, and ends as before. */
+  readonly isInPlace?: boolean
+}
+
 /** Ended entries that each commit removes beside its own: more than it adds, so that their number falls. */
 const SWEPT = 4
 /** Ended entries that are removed at a time to make room. */
@@ -46,31 +54,61 @@ export class TableKeyValue {
 
   get(space: Space, keys: readonly string[], follows = false): Snapshot {
     const now = this.#time.now()
-    const entries = keys.map((key) => this.#entry(space, key, now))
-    const found = follows ? entries.map((entry) => entry && this.#entry(space, entry.value, now)) : entries
+    const entries = keys.map((key) => this.entry(space, key, now))
+    const found = follows ? entries.map((entry) => entry && this.entry(space, entry.value, now)) : entries
     return { ...this.#state(space, now), entries: found }
   }
 
   commit(space: Space, writes: readonly Write[], bound?: Bound): Commit {
     checkWrites(space, writes)
     const now = this.#time.now()
-    const entries = writes.map(({ key }) => this.#entry(space, key, now))
+    const entries = writes.map(({ key }) => this.entry(space, key, now))
     const isExpected = ({ expect }: Write, i: number) =>
       expect === undefined || (entries[i]?.version ?? null) === expect
     if (!writes.every(isExpected)) return { ...this.#state(space, now), isDone: false, entries }
     if (bound !== undefined && this.#exceeds(space, writes, bound, now))
       return { ...this.#state(space, now), isDone: false, isFull: true, entries }
-    this.#time.keep()
-    this.#sweep(now, SWEPT * writes.length)
-    const length = writes.reduce((sum, { value = '' }) => sum + value.length, 0)
-    this.#table.makeRoom?.(length, () => this.#sweep(now, SWEPT_IF_FULL))
-    for (const write of writes) {
-      this.#remove(space.name, write.key)
-      if (write.value !== undefined) this.#put(space, write, write.value, now)
-    }
-    this.#evict(space)
-    if (space.isTracked === true) this.#count(space)
+    const changes = writes.map(({ key, value, version, owner = '', ttlMs = Infinity }) => {
+      const endsAt = Math.ceil(now + ttlMs)
+      return {
+        key,
+        entry: value === undefined ? undefined : { value, version, owner, writtenAt: now, endsAt },
+      }
+    })
+    this.write(space, changes, now)
     return { ...this.#state(space, now), isDone: true, entries: [] }
+  }
+
+  /** Writes without a condition. @throws {Error} if there is no room */
+  write(space: Space, changes: readonly Change[], now: number): void {
+    this.#time.keep(now)
+    let length = 0
+    let isIndexed = true
+    for (const { entry, isInPlace } of changes) {
+      length += entry?.value.length ?? 0
+      if (isInPlace !== true) isIndexed = false
+    }
+    if (!isIndexed) this.sweep(now, SWEPT * changes.length)
+    this.#table.makeRoom?.(length, () => this.sweep(now))
+    for (const { key, entry, isInPlace } of changes) {
+      if (isInPlace !== true) this.#remove(space.name, key)
+      if (entry === undefined) continue
+      this.#table.put(keyOf(space.name, key), encode(entry))
+      if (isInPlace !== true) this.#index(space, key, entry.endsAt)
+    }
+    if (!isIndexed) this.#evict(space)
+    if (space.isTracked === true) this.#count(space)
+  }
+
+  /** How many entries a space has that has `maxEntries`, with those that have ended and wait for their removal. */
+  size({ name }: Space): number {
+    return Number(this.#table.get(`n ${name}`) ?? 0)
+  }
+
+  entry(space: Space, key: string, now: number): Entry | undefined {
+    const stored = this.#table.get(keyOf(space.name, key))
+    const entry = stored === undefined ? undefined : decode(key, stored)
+    return entry !== undefined && entry.endsAt > now ? entry : undefined
   }
 
   scan(
@@ -89,8 +127,8 @@ export class TableKeyValue {
       const wanted = limit - entries.length
       const keys = this.#table.keys(start, end, wanted, isReverse)
       for (const key of keys) {
-        const entry = this.#entry(space, key.slice(key.lastIndexOf(SEPARATOR) + 1), now)
-        const found = follows && entry !== undefined ? this.#entry(space, entry.value, now) : entry
+        const entry = this.entry(space, key.slice(key.lastIndexOf(SEPARATOR) + 1), now)
+        const found = follows && entry !== undefined ? this.entry(space, entry.value, now) : entry
         if (found !== undefined) entries.push(found)
       }
       start = keys.at(-1) ?? end
@@ -104,7 +142,7 @@ export class TableKeyValue {
     const low = keyOf(space.name, prefix)
     const others = this.#table
       .keys(low, low + LAST, Number.MAX_SAFE_INTEGER)
-      .map((key) => this.#entry(space, key.slice(key.lastIndexOf(SEPARATOR) + 1), now))
+      .map((key) => this.entry(space, key.slice(key.lastIndexOf(SEPARATOR) + 1), now))
       .filter((entry) => entry !== undefined && !own.some(({ key }) => key === entry.key))
     const sum = (all: readonly ({ readonly value?: string | undefined } | undefined)[]) =>
       all.reduce((total, one) => total + Number(one?.value), 0)
@@ -116,24 +154,12 @@ export class TableKeyValue {
     return { now, revision: this.#table.get(`m ${space.name}`) ?? '' }
   }
 
-  #entry(space: Space, key: string, now: number): Entry | undefined {
-    const stored = this.#table.get(keyOf(space.name, key))
-    const entry = stored === undefined ? undefined : decode(key, stored)
-    return entry !== undefined && entry.endsAt > now ? entry : undefined
-  }
-
-  #put(
-    space: Space,
-    { key, version, owner = '', ttlMs = Infinity }: Write,
-    value: string,
-    now: number,
-  ): void {
-    const endsAt = Math.ceil(now + ttlMs)
-    this.#table.put(keyOf(space.name, key), encode({ key, value, version, owner, writtenAt: now, endsAt }))
-    if (endsAt < Infinity) this.#table.put(endOf(endsAt, space.name, key), '')
-    if (space.maxEntries === undefined) return
-    this.#table.put(`x ${space.name} ${padded(endsAt)} ${key}`, '')
-    this.#setSize(space.name, this.#size(space.name) + 1)
+  #index(space: Space, key: string, endsAt: number): void {
+    const { name, maxEntries } = space
+    if (endsAt < Infinity) this.#table.put(endOf(endsAt, name, key), '')
+    if (maxEntries === undefined) return
+    this.#table.put(`x ${name} ${padded(endsAt)} ${key}`, '')
+    this.#setSize(name, this.size(space) + 1)
   }
 
   #remove(space: string, key: string): void {
@@ -145,10 +171,11 @@ export class TableKeyValue {
     const inSpace = `x ${space} ${padded(endsAt)} ${key}`
     if (this.#table.get(inSpace) === undefined) return
     this.#table.remove(inSpace)
-    this.#setSize(space, this.#size(space) - 1)
+    this.#setSize(space, this.size({ name: space }) - 1)
   }
 
-  #sweep(now: number, limit: number): number {
+  /** Removes entries that have ended, of all spaces, and returns how many. */
+  sweep(now: number, limit = SWEPT_IF_FULL): number {
     const ended = this.#table.keys('e ', `e ${padded(now)}${LAST}`, limit)
     for (const one of ended) {
       const [, , space = '', key = ''] = one.split(SEPARATOR)
@@ -158,14 +185,10 @@ export class TableKeyValue {
   }
 
   #evict({ name, maxEntries = Infinity }: Space): void {
-    const excess = this.#size(name) - maxEntries
+    const excess = this.size({ name }) - maxEntries
     if (!(excess > 0)) return
     for (const first of this.#table.keys(`x ${name} `, `x ${name} ${LAST}`, excess))
       this.#remove(name, first.slice(first.lastIndexOf(SEPARATOR) + 1))
-  }
-
-  #size(space: string): number {
-    return Number(this.#table.get(`n ${space}`) ?? 0)
   }
 
   #setSize(space: string, size: number): void {
@@ -192,7 +215,7 @@ function padded(instant: number): string {
   return String(Math.min(Number.MAX_SAFE_INTEGER, Math.ceil(instant))).padStart(16, '0')
 }
 
-function encode({ value, version, owner, writtenAt, endsAt }: Entry): string {
+function encode({ value, version, owner, writtenAt, endsAt }: Omit<Entry, 'key'>): string {
   return `${endsAt} ${writtenAt} ${version} ${owner} ${value}`
 }
 

@@ -1,7 +1,15 @@
-// Keys and values on this host's disk, shared by its processes; they survive a restart and a crash, and end after the time
+// Keys, values and counters on this host's disk, shared by its processes; they survive a restart and a crash, and end after the time
 // that has passed, whatever the wall clock shows.
+import type {
+  CounterChange,
+  CounterLimit,
+  Counters,
+  SettleOptions,
+  TakeOptions,
+} from '../../plugin/counters.js'
 import type { CommitOptions, KeyValueStore, Scan, Space, Write } from '../../plugin/key-value-store.js'
 import type { Clock } from '../../plugin/tokens.js'
+import { TableCounters } from '../key-value/counters.js'
 import { StoreTime } from '../key-value/host-time.js'
 import { type OrderedTable, TableKeyValue } from '../key-value/table.js'
 import { LmdbStore, type LmdbStoreOptions } from './store.js'
@@ -10,10 +18,11 @@ interface LmdbKeyValueOptions extends LmdbStoreOptions {
   readonly clock: Pick<Clock, 'now' | 'monotonic'>
 }
 
-export class LmdbKeyValueStore implements KeyValueStore {
+export class LmdbKeyValueStore implements KeyValueStore, Counters {
   #store: LmdbStore<string>
   #time: StoreTime
   #values: TableKeyValue
+  #counters: TableCounters
 
   /** Throws when the directory cannot be opened. */
   constructor({ clock, ...options }: LmdbKeyValueOptions) {
@@ -21,6 +30,7 @@ export class LmdbKeyValueStore implements KeyValueStore {
     const table = tableIn(this.#store)
     this.#time = new StoreTime(table, clock)
     this.#values = new TableKeyValue(table, this.#time)
+    this.#counters = new TableCounters(this.#values, this.#time, clock)
   }
 
   now(): number {
@@ -46,6 +56,18 @@ export class LmdbKeyValueStore implements KeyValueStore {
   async scan(space: Space, scan: Scan) {
     this.#store.seeWrites()
     return this.#values.scan(space, scan)
+  }
+
+  take(space: Space, limits: readonly CounterLimit[], options?: TakeOptions) {
+    return this.#store.transact(() => this.#counters.take(space, limits, options))
+  }
+
+  settle(space: Space, changes: readonly CounterChange[], options: SettleOptions) {
+    return this.#store.transact(() => this.#counters.settle(space, changes, options))
+  }
+
+  warning(): string | undefined {
+    return this.#counters.warning()
   }
 
   close(): Promise<void> {

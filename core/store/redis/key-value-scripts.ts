@@ -1,38 +1,23 @@
 // The operations on keys and values as scripts, so that each is atomic, by the clock of the server. A value is the string
 // "written version owner value" at the key of its entry, and ends with it. An ordered space also has its keys in a sorted set,
-// in their order, and in another by their ends.
+// in their order, and in another by their ends. Arguments and responses are packed, as each costs bytes by itself.
 import { script } from './script.js'
 
 /**
- * KEYS[1] is the name of the space, with the hash tag in it. ARGV: the epoch that the caller knows ('-' if the space is not
- * tracked; '' for none). The response begins with the time, the revision, and when the space was lost.
+ * KEYS[1] is the name of the space, with the hash tag in it. ARGV[1] is the epoch that the caller knows ('-' if the space is not
+ * tracked; '' for none). The state of a space is the time, and for a tracked one ' epoch:count', without the epoch if the caller
+ * knows it, and ' began' if the space was lost.
  */
-const state = `
+export const state = `
 local S, known = KEYS[1], ARGV[1]
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local function at(key) return S .. ':' .. key end
 local function whole(number) return string.format('%.0f', number) end
-local function get(key)
-  local raw = redis.call('GET', at(key))
-  if raw and not string.find(raw, '^%d+ %S+ %S* ') then error({ err = 'ERR the value at the key of an entry cannot be read' }) end
-  return raw
-end
-local function target(raw) return string.match(raw, '^%S+ %S+ %S* (.*)$') end
-local reply = { whole(now), '', '', '' }
-local function tell(key, raw)
-  reply[#reply + 1] = key
-  reply[#reply + 1] = raw
-  reply[#reply + 1] = raw and redis.call('PTTL', at(key)) or 0
-end
-local function drop(key)
-  redis.call('DEL', at(key))
-  redis.call('ZREM', S .. '#keys', key)
-  redis.call('ZREM', S .. '#ends', key)
-end
+local epoch, began, lost, count
 if known ~= '-' then
   local meta = redis.call('HMGET', S .. '#space', 'epoch', 'began', 'lost', 'count')
-  local epoch, began, lost = meta[1], meta[2], meta[3]
+  epoch, began, lost, count = meta[1], meta[2], meta[3], meta[4] or '0'
   if not epoch then
     epoch, began, lost = string.sub(redis.sha1hex(S .. time[1] .. ' ' .. time[2]), 1, 12), whole(now), known ~= '' and '1' or '0'
     redis.call('HSET', S .. '#space', 'epoch', epoch, 'began', began, 'lost', lost)
@@ -40,51 +25,82 @@ if known ~= '-' then
     lost = '1'
     redis.call('HSET', S .. '#space', 'lost', lost)
   end
-  reply[2] = epoch .. ':' .. (meta[4] or '0')
-  if lost == '1' then reply[3] = began end
+end
+local function head()
+  if not epoch then return whole(now) end
+  local revision = (epoch == known and '' or epoch) .. ':' .. count
+  return whole(now) .. ' ' .. revision .. (lost == '1' and ' ' .. began or '')
 end
 `
 
-/** ARGV: then 1 to follow values, and the keys. */
-export const getEntries = script(`${state}
+/** Entries in responses: the key if the caller does not know it, the value, and the milliseconds to its end. */
+const entries = `
+local function get(key)
+  local raw = redis.call('GET', at(key))
+  if raw and not string.find(raw, '^%d+ %S+ %S* ') then error({ err = 'ERR the value at the key of an entry cannot be read' }) end
+  return raw
+end
+local function target(raw) return string.match(raw, '^%S+ %S+ %S* (.*)$') end
+local reply = {}
+local function tell(name, key, raw)
+  reply[#reply + 1] = name
+  reply[#reply + 1] = raw
+  reply[#reply + 1] = raw and redis.call('PTTL', at(key)) or 0
+end
+local function respond(status)
+  table.insert(reply, 1, status .. head())
+  return reply
+end
+local function drop(key)
+  redis.call('DEL', at(key))
+  redis.call('ZREM', S .. '#keys', key)
+  redis.call('ZREM', S .. '#ends', key)
+end
+`
+
+/** ARGV: then 1 to follow values, and the keys. The response begins with '+' and the state. */
+export const getEntries = script(`${state}${entries}
 for i = 3, #ARGV do
-  local raw = get(ARGV[i])
-  local key = ARGV[i]
+  local key, name = ARGV[i], ''
+  local raw = get(key)
   if raw and ARGV[2] == '1' then
     key = target(raw)
-    raw = get(key)
+    name, raw = key, get(key)
   end
-  tell(key, raw)
+  tell(name, key, raw)
 end
-return reply
+return respond('+')
 `)
 
 /**
- * ARGV: then 1 if the space is ordered, its maximum number of entries, and for each write the key, the version that it expects
- * ('' for none, '*' for any), the new version ('' to delete), the owner, the milliseconds ('' without an end), and the value.
- * Before the writes: a prefix, and the entries and their sum that may be below it ('' for no bound).
+ * ARGV: then of an ordered space its maximum number of entries, and a bound: the entries and their sum that may be below a prefix
+ * ('' without). For each write "key expected version owner milliseconds" and the value: the version that it expects ('' for none,
+ * '*' for any), the new one ('' to delete), and the time until its end ('' without). The response is '+' and the state, or begins
+ * with '-' or, if the bound was reached, '!'.
  */
-export const commitWrites = script(`${state}
-local ordered, maxEntries, prefix = ARGV[2] == '1', tonumber(ARGV[3]), ARGV[4]
-local first = 7
-local done, written = true, {}
-for i = first, #ARGV, 6 do
-  local raw = ARGV[i + 1] ~= '*' and get(ARGV[i])
-  local version = raw and string.match(raw, '^%S+ (%S+) ') or ''
-  if ARGV[i + 1] ~= '*' and version ~= ARGV[i + 1] then done = false end
+export const commitWrites = script(`${state}${entries}
+local maxEntries, boundEntries, boundTotal, prefix = string.match(ARGV[2], '^(%S+) ?(%S*) ?(%S*) ?(%S*)$')
+local writes, done, written = {}, true, {}
+for i = 3, #ARGV, 2 do
+  local key, expected, version, owner, ttl = string.match(ARGV[i], '^(%S+) (%S*) (%S*) (%S*) (%S*)$')
+  writes[#writes + 1] = { key = key, version = version, owner = owner, ttl = ttl, value = ARGV[i + 1] }
+  if expected ~= '*' then
+    local raw = get(key)
+    if (raw and string.match(raw, '^%S+ (%S+) ') or '') ~= expected then done = false end
+  end
 end
-local function refuse()
-  for i = first, #ARGV, 6 do tell(ARGV[i], get(ARGV[i])) end
-  return reply
+local function refuse(status)
+  for _, write in ipairs(writes) do tell('', write.key, get(write.key)) end
+  return respond(status)
 end
-if not done then return refuse() end
-if prefix ~= '' then
+if not done then return refuse('-') end
+if prefix and prefix ~= '' then
   local count, total, new = 0, 0, 0
-  for i = first, #ARGV, 6 do
-    if string.sub(ARGV[i], 1, #prefix) == prefix and ARGV[i + 2] ~= '' then
-      written[ARGV[i]] = true
+  for _, write in ipairs(writes) do
+    if string.sub(write.key, 1, #prefix) == prefix and write.version ~= '' then
+      written[write.key] = true
       count = count + 1
-      new = new + tonumber(ARGV[i + 5])
+      new = new + tonumber(write.value)
     end
   end
   for _, key in ipairs(redis.call('ZRANGEBYLEX', S .. '#keys', '(' .. prefix, '(' .. prefix .. '\\127')) do
@@ -94,27 +110,24 @@ if prefix ~= '' then
       total = total + tonumber(target(raw))
     end
   end
-  if count > tonumber(ARGV[5]) or (total > 0 and total + new > tonumber(ARGV[6])) then
-    reply[4] = 'full'
-    return refuse()
-  end
+  if count > tonumber(boundEntries) or (total > 0 and total + new > tonumber(boundTotal)) then return refuse('!') end
 end
-for i = first, #ARGV, 6 do
-  local key, version, ttl = ARGV[i], ARGV[i + 2], ARGV[i + 4]
-  if version == '' then
-    drop(key)
+for _, write in ipairs(writes) do
+  local key, ttl = write.key, write.ttl
+  if write.version == '' then
+    if maxEntries then drop(key) else redis.call('DEL', at(key)) end
   else
-    local raw = whole(now) .. ' ' .. version .. ' ' .. ARGV[i + 3] .. ' ' .. ARGV[i + 5]
+    local raw = whole(now) .. ' ' .. write.version .. ' ' .. write.owner .. ' ' .. write.value
     if ttl == '' then redis.call('SET', at(key), raw) else redis.call('SET', at(key), raw, 'PX', ttl) end
-    if ordered then
+    if maxEntries then
       redis.call('ZADD', S .. '#keys', 0, key)
       redis.call('ZADD', S .. '#ends', ttl == '' and '+inf' or now + ttl, key)
     end
   end
 end
-if ordered then
+if maxEntries then
   for _, key in ipairs(redis.call('ZRANGEBYSCORE', S .. '#ends', '-inf', now, 'LIMIT', 0, 16)) do drop(key) end
-  local excess = redis.call('ZCARD', S .. '#ends') - maxEntries
+  local excess = redis.call('ZCARD', S .. '#ends') - tonumber(maxEntries)
   if excess > 0 then
     for _, key in ipairs(redis.call('ZRANGE', S .. '#ends', 0, excess - 1)) do drop(key) end
   end
@@ -124,24 +137,18 @@ if ordered then
     elseif last then redis.call('PEXPIREAT', index, whole(tonumber(last))) end
   end
 end
-if known ~= '-' then
-  local epoch = string.match(reply[2], '^[^:]+')
-  reply[2] = epoch .. ':' .. whole(redis.call('HINCRBY', S .. '#space', 'count', 1))
-end
-reply[4] = '1'
-return reply
+if epoch then count = whole(redis.call('HINCRBY', S .. '#space', 'count', 1)) end
+return '+' .. head()
 `)
 
 /**
  * ARGV: then 1 to follow values, the first and last place of ZRANGEBYLEX in the order of the scan, 1 for the reverse order, the
- * limit, and the revision that the caller has. A key without an entry is removed, as a shorter page would end a list.
+ * limit, and the revision that the caller has: if it is still that, the response is '=' and the state. A key without an entry is
+ * removed, as a shorter page would end a list.
  */
-export const scanEntries = script(`${state}
+export const scanEntries = script(`${state}${entries}
 local follows, first, last, reverse, limit = ARGV[2] == '1', ARGV[3], ARGV[4], ARGV[5] == '1', tonumber(ARGV[6])
-if ARGV[7] ~= '' and ARGV[7] == reply[2] then
-  reply[4] = 'same'
-  return reply
-end
+if epoch and ARGV[7] == epoch .. ':' .. count then return '=' .. head() end
 local found = 0
 while found < limit do
   local wanted = limit - found
@@ -149,19 +156,18 @@ while found < limit do
   for _, key in ipairs(keys) do
     local raw = get(key)
     local entry = key
-    if raw and follows then
+    if not raw then drop(key)
+    elseif follows then
       entry = target(raw)
       raw = get(entry)
     end
     if raw then
-      tell(entry, raw)
+      tell(entry, entry, raw)
       found = found + 1
-    else
-      drop(key)
     end
   end
   if #keys < wanted then break end
   first = '(' .. keys[#keys]
 end
-return reply
+return respond('+')
 `)

@@ -1,4 +1,12 @@
-// Keys and values in Redis or Valkey, shared by all gateways that use the same server.
+// Keys, values and counters in Redis or Valkey, shared by all gateways that use the same server.
+import type {
+  CounterChange,
+  CounterLimit,
+  Counters,
+  SettleOptions,
+  Taken,
+  TakeOptions,
+} from '../../plugin/counters.js'
 import type {
   Commit,
   CommitOptions,
@@ -12,8 +20,9 @@ import type {
   Write,
 } from '../../plugin/key-value-store.js'
 import type { Clock } from '../../plugin/tokens.js'
-import { checkWrites } from '../key-value/check.js'
+import { checkChanges, checkLimits, checkWrites } from '../key-value/check.js'
 import { RedisConnection, type RedisConnectionOptions } from './connection.js'
+import { settleCounters, takeCounters } from './counter-scripts.js'
 import { commitWrites, getEntries, scanEntries } from './key-value-scripts.js'
 import type { Script } from './script.js'
 import { RedisTime } from './time.js'
@@ -32,9 +41,16 @@ export interface RedisKeyValueOptions extends RedisConnectionOptions {
 /** Redis has no larger time, and Lua no larger exact integer. */
 const NO_LIMIT = Number.MAX_SAFE_INTEGER
 
-type Response = readonly (string | number | null)[]
+interface Response {
+  readonly status: string
+  /** Empty for a space that is not tracked. */
+  readonly epoch: string
+  readonly state: SpaceState
+  /** What comes after the state. */
+  readonly rest: readonly unknown[]
+}
 
-export class RedisKeyValueStore implements KeyValueStore {
+export class RedisKeyValueStore implements KeyValueStore, Counters {
   readonly isRemote = true
   #options: RedisKeyValueOptions
   #connection: RedisConnection
@@ -81,9 +97,8 @@ export class RedisKeyValueStore implements KeyValueStore {
     keys: readonly string[],
     { follows = false }: { readonly follows?: boolean | undefined } = {},
   ): Promise<Snapshot> {
-    const response = await this.#run(getEntries, space, [follows ? 1 : 0, ...keys])
-    const state = this.#stateIn(space, response)
-    return { ...state, entries: entriesIn(response, state.now) }
+    const { state, rest } = await this.#run(getEntries, space, [follows ? 1 : '', ...keys])
+    return { ...state, entries: entriesIn(rest, state.now, keys) }
   }
 
   async commit(
@@ -92,19 +107,17 @@ export class RedisKeyValueStore implements KeyValueStore {
     { isDurable = false, bound }: CommitOptions = {},
   ): Promise<Commit> {
     checkWrites(space, writes)
-    const { prefix = '', maxEntries = 0, maxTotal = 0 } = bound ?? {}
-    const args = [
-      space.isOrdered === true ? 1 : 0,
-      space.maxEntries ?? NO_LIMIT,
-      prefix,
-      maxEntries,
-      maxTotal,
-      ...writes.flatMap(argumentsOf),
-    ]
-    const response = await this.#run(commitWrites, space, args, isDurable)
-    const state = this.#stateIn(space, response)
-    const entries = entriesIn(response, state.now)
-    return { ...state, isDone: response[3] === '1', isFull: response[3] === 'full', entries }
+    const order = space.isOrdered === true ? `${space.maxEntries ?? NO_LIMIT}` : ''
+    const bounds = bound === undefined ? '' : ` ${bound.maxEntries} ${bound.maxTotal} ${bound.prefix}`
+    const args = [order + bounds, ...writes.flatMap(argumentsOf)]
+    const { status, state, rest } = await this.#run(commitWrites, space, args, isDurable)
+    const keys = writes.map(({ key }) => key)
+    return {
+      ...state,
+      isDone: status === '+',
+      isFull: status === '!',
+      entries: entriesIn(rest, state.now, keys),
+    }
   }
 
   async scan(
@@ -115,11 +128,37 @@ export class RedisKeyValueStore implements KeyValueStore {
     const high = upTo === undefined ? `(${prefix}\x7f` : `[${upTo}`
     const [first, last] = isReverse ? [high, low] : [low, high]
     const start = after === undefined ? first : `(${after}`
-    const args = [follows ? 1 : 0, start, last, isReverse ? 1 : 0, limit, since]
-    const response = await this.#run(scanEntries, space, args)
-    const state = this.#stateIn(space, response)
-    if (response[3] === 'same') return { ...state, entries: undefined }
-    return { ...state, entries: entriesIn(response, state.now).filter((entry) => entry !== undefined) }
+    const args = [follows ? 1 : '', start, last, isReverse ? 1 : '', limit, since]
+    const { status, state, rest } = await this.#run(scanEntries, space, args)
+    if (status === '=') return { ...state, entries: undefined }
+    return { ...state, entries: entriesIn(rest, state.now).filter((entry) => entry !== undefined) }
+  }
+
+  async take(space: Space, limits: readonly CounterLimit[], options: TakeOptions = {}): Promise<Taken> {
+    checkLimits(space, limits, options)
+    const { at, hold, batch = 1 } = options
+    const isPlain = at === undefined && hold === undefined && batch === 1
+    const option = isPlain ? '' : `${at ?? '-'} ${hold?.id ?? '-'} ${Math.ceil(hold?.ms ?? 0)} ${batch}`
+    const { status, state, rest } = await this.#run(takeCounters, space, [option, ...limits.map(limitText)])
+    const from = at ?? state.now
+    const uses = rest.map((text) => {
+      const [left = Number.NaN, reset = Number.NaN, taken] = String(text).split(' ').map(Number)
+      if (Number.isNaN(left + reset)) throw new Error('Redis: the response to a count cannot be read')
+      return { left, resetAt: from + reset, taken: taken ?? (status === '+' ? 1 : 0) }
+    })
+    return { isTaken: status === '+', uses, at: from, lostAt: state.lostAt }
+  }
+
+  async settle(
+    space: Space,
+    changes: readonly CounterChange[],
+    { at, hold }: SettleOptions,
+  ): Promise<boolean> {
+    checkChanges(space, changes, at)
+    const args = changes.map(
+      ({ key, amount, window }) => `${key} ${amount} ${window?.ms ?? '-'} ${window?.from ?? 0}`,
+    )
+    return (await this.#run(settleCounters, space, [`${at} ${hold ?? '-'}`, ...args])).status === '+'
   }
 
   async close(): Promise<void> {
@@ -141,8 +180,8 @@ export class RedisKeyValueStore implements KeyValueStore {
     if (reason !== undefined) throw new Error(reason)
     // The braces put the keys of a space on one node of a cluster.
     const keys = [`${keyPrefix}{${space.name}}`]
-    const epoch = space.isTracked === true ? (this.#epochs.get(space.name) ?? '') : '-'
-    const all = [epoch, ...args]
+    const known = space.isTracked === true ? (this.#epochs.get(space.name) ?? '') : '-'
+    const all = [known, ...args]
     const asked = clock.monotonic()
     const sent =
       isDurable && replicas > 0
@@ -150,38 +189,47 @@ export class RedisKeyValueStore implements KeyValueStore {
         : { response: await this.#connection.run(operation, keys, all), replicas }
     if (sent.replicas < replicas)
       throw new Error(`Redis: ${sent.replicas} of ${replicas} replicas have the mark of the call`)
-    if (!Array.isArray(sent.response) || sent.response.length < 4)
-      throw new Error('Redis: the response is not that of a store of keys and values')
-    this.#time.read(Number(sent.response[0]), asked)
-    return sent.response
-  }
-
-  #stateIn(space: Space, [time, revision, lostAt]: Response): SpaceState {
-    const now = Number(time)
-    const [epoch = '', count] = String(revision).split(':')
-    if (epoch !== '') this.#epochs.set(space.name, epoch)
-    const lost = lostAt === '' ? {} : { lostAt: Number(lostAt) }
-    return { now, revision: count === undefined || count === '0' ? '' : String(revision), ...lost }
+    const response = responseIn(sent.response, known)
+    this.#time.read(response.state.now, asked)
+    if (response.epoch !== '') this.#epochs.set(space.name, response.epoch)
+    return response
   }
 }
 
-function argumentsOf({ key, expect, value, version, owner = '', ttlMs }: Write): (string | number)[] {
+/** @throws {Error} if it is not the response of a script */
+function responseIn(response: unknown, known: string): Response {
+  const [text, ...others]: unknown[] = Array.isArray(response) ? response : String(response).split(';')
+  const [, status = '', time, told, count = '0', lostAt] =
+    /^([-+=!])(\d+)(?: ([0-9a-f]*):(\d+)(?: (\d+))?)?$/.exec(String(text)) ?? []
+  if (status === '') throw new Error('Redis: the response is not that of a store')
+  const epoch = told === '' ? known : (told ?? '')
+  const revision = count === '0' ? '' : `${epoch}:${count}`
+  const state = { now: Number(time), revision, ...(lostAt === undefined ? {} : { lostAt: Number(lostAt) }) }
+  return { status, epoch, state, rest: others }
+}
+
+function argumentsOf({ key, expect, value, version, owner = '', ttlMs }: Write): string[] {
   const ends = ttlMs === undefined ? '' : Math.ceil(Math.min(ttlMs, 1e13))
-  return [
-    key,
-    expect === undefined ? '*' : (expect ?? ''),
-    value === undefined ? '' : version,
-    owner,
-    ends,
-    value ?? '',
-  ]
+  const expected = expect === undefined ? '*' : (expect ?? '')
+  return [`${key} ${expected} ${value === undefined ? '' : version} ${owner} ${ends}`, value ?? '']
 }
 
-/** @throws {Error} if an entry cannot be read */
-function entriesIn(response: Response, now: number): (Entry | undefined)[] {
+function limitText({ key, max, perSecond, amount = 1, window }: CounterLimit): string {
+  if (perSecond !== undefined) return `b ${key} ${max} ${perSecond}${amount === 1 ? '' : ` ${amount}`}`
+  const more = window?.from === undefined ? (amount === 1 ? '' : ` ${amount}`) : ` ${amount} ${window.from}`
+  return `w ${key} ${Math.min(max, NO_LIMIT)} ${window?.ms ?? '-'}${more}`
+}
+
+/** Without `keys` the response has them. @throws {Error} if an entry cannot be read */
+function entriesIn(
+  rest: readonly unknown[],
+  now: number,
+  keys: readonly string[] = [],
+): (Entry | undefined)[] {
   const entries: (Entry | undefined)[] = []
-  for (let i = 4; i + 2 < response.length; i += 3) {
-    const [key, raw, left] = [response[i], response[i + 1], response[i + 2]]
+  for (let i = 0; i + 2 < rest.length; i += 3) {
+    const [name, raw, left] = [rest[i], rest[i + 1], rest[i + 2]]
+    const key = name === '' ? keys[i / 3] : name
     entries.push(typeof raw === 'string' ? entryOf(String(key), raw, Number(left), now) : undefined)
   }
   return entries

@@ -5,8 +5,8 @@
 //   pending/<hash>/<id>       of those that a principal has pending: the bytes of their inputs
 //   age/, open/, wake/<instant>/<id>   the key of an escalation, of those that are pending, and by the time of the next step
 import type { Entry, Space, Write } from '@svc/core'
-import { sha256Hex } from '@svc/core/json'
-import { KeyValueLayer, retried } from '@svc/core/store'
+import { sha256Base64url } from '@svc/core/json'
+import { retried, StoreLayer } from '@svc/core/store'
 import { z } from 'zod'
 
 const entrySchema = z.strictObject({
@@ -62,7 +62,7 @@ const ID = /^[\w-]{1,100}$/
 const NEVER = 8e15
 
 /** Each operation is atomic across all gateways that share the store, and rejects when it fails. */
-export class EscalationStore extends KeyValueLayer {
+export class EscalationStore extends StoreLayer {
   /**
    * Stores a new entry as the newest with its fingerprint, with its input. `raced`: another entry was opened meanwhile,
    * or has the id; `full`: its principal has too many pending entries. In both cases nothing was stored.
@@ -184,7 +184,7 @@ export class EscalationStore extends KeyValueLayer {
 }
 
 function pendingPrefix({ principal }: EscalationEntry): string {
-  return `pending/${sha256Hex(principal)}/`
+  return `pending/${sha256Base64url(principal)}/`
 }
 
 /** The bytes of the input, until the entry expires. */
@@ -198,7 +198,7 @@ function writeOf(entry: EscalationEntry, now: number): Write {
     key: `entry/${entry.id}`,
     value: JSON.stringify(entry),
     version: String(entry.version),
-    owner: sha256Hex(entry.principal),
+    owner: sha256Base64url(entry.principal),
     ttlMs: ttlOf(entry.forgetAt, now),
   }
 }
@@ -208,7 +208,7 @@ function newestOf({ id, fingerprint, forgetAt }: EscalationEntry, now: number): 
 }
 
 function newestKey(fingerprint: string): string {
-  return `newest/${sha256Hex(fingerprint)}`
+  return `newest/${sha256Base64url(fingerprint)}`
 }
 
 function indexWrite(key: string, { id, forgetAt }: EscalationEntry, now: number): Write {
@@ -216,7 +216,13 @@ function indexWrite(key: string, { id, forgetAt }: EscalationEntry, now: number)
 }
 
 function inputWrite({ id, principal, forgetAt }: EscalationEntry, value: string, now: number): Write {
-  return { key: `input/${id}`, value, version: id, owner: sha256Hex(principal), ttlMs: ttlOf(forgetAt, now) }
+  return {
+    key: `input/${id}`,
+    value,
+    version: id,
+    owner: sha256Base64url(principal),
+    ttlMs: ttlOf(forgetAt, now),
+  }
 }
 
 function deletion(key: string): Write {

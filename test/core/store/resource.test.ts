@@ -79,7 +79,6 @@ describe('StoreResource', () => {
             },
             undo: (own, _response, tenant, tool) => own.refundDaily?.(tenant, tool),
           },
-          countCall: {},
           refundDaily: {},
         },
         failureMetric: 'failures_total',

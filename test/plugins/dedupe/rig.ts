@@ -43,16 +43,17 @@ function operationOf({ version, expect }: Write): Operation {
   const [phase = ''] = version.split(':')
   if (expect === version) return 'renew'
   const operations: Record<string, Operation> = {
-    claimed: 'claim',
-    sent: 'markSent',
+    c: 'claim',
+    s: 'markSent',
     free: 'release',
-    completed: 'complete',
-    unknown: 'markUnknown',
+    d: 'complete',
+    u: 'markUnknown',
   }
   return operations[phase]!
 }
 
-function claimIn({ key, value = '', owner = '', ttlMs = 0 }: Write): DedupeClaim {
+function claimIn({ key, value = '', version, ttlMs = 0 }: Write): DedupeClaim {
+  const [, owner = ''] = version.split(':')
   const [fingerprint = '', leaseMs] = value.split(' ')
   // The mark that a call is sent lasts for both times.
   const leftMs = ttlMs - Number(leaseMs)

@@ -110,7 +110,7 @@ describe('quotas: choice of the adapter', () => {
       this.asked++
       return super.incrDaily(tenant, tool, limit)
     }
-    async close() {
+    override async close() {
       this.closed++
     }
   }
@@ -184,8 +184,7 @@ describe('quotas: choice of the adapter', () => {
       import { createRequire } from 'node:module'
       await import('${import.meta.resolve('@svc/plugin-quotas')}')
       console.log(Object.keys(createRequire(import.meta.url).cache).filter((file) => /lmdb|ioredis/.test(file)).length)
-      await import('${import.meta.resolve('@svc/plugin-quotas/lmdb')}')
-      await import('${import.meta.resolve('@svc/plugin-quotas/redis')}')
+      await import('${import.meta.resolve('@svc/core/redis')}')
       console.log(Object.keys(createRequire(import.meta.url).cache).filter((file) => /lmdb|ioredis/.test(file)).length > 1)
     `
     const said = execFileSync(process.execPath, ['--input-type=module', '--eval', script], {

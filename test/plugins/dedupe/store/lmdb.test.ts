@@ -70,9 +70,9 @@ describe('claims in lmdb', () => {
   for (const [what, text] of Object.entries({
     nothing: '',
     'no version': '2000000000000 1 ',
-    'no time': 'x 1 sent:o o f 1',
-    'an unknown phase': '2000000000000 1 done:o o f 1',
-    'no claim': '2000000000000 1 sent:o o f',
+    'no time': 'x 1 s:o  f 1',
+    'an unknown phase': '2000000000000 1 x:o  f 1',
+    'no claim': '2000000000000 1 s:o  f',
   })) {
     it(`reject if the store has ${what}, and other keys are served`, async () => {
       const claim = claimOf({ key: 'spoilt' })

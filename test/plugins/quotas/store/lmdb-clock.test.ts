@@ -1,11 +1,11 @@
 // The wall clock of the host jumps; the limits must hold as if it had not.
 import type { QuotaAdapter } from '@svc/core'
 import { MemoryQuotaAdapter } from '@svc/plugin-quotas'
-import { LmdbQuotaAdapter } from '@svc/plugin-quotas/lmdb'
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { propertyRuns } from '../../../support/property-runs.js'
 import { TemporaryDir } from '../../../support/temporary-dir.js'
+import { lmdbAdapter } from './adapters.js'
 
 const SECOND = 1_000
 const HOUR = 3_600_000
@@ -35,9 +35,7 @@ class Host {
 
   open(): QuotaAdapter {
     const clock = { now: () => this.wall, monotonic: () => 1_000 + this.passed }
-    return this.#dir === undefined
-      ? new MemoryQuotaAdapter(clock)
-      : new LmdbQuotaAdapter({ dir: this.#dir, ...clock })
+    return this.#dir === undefined ? new MemoryQuotaAdapter(clock) : lmdbAdapter(this.#dir, clock)
   }
 
   async restart(): Promise<void> {
@@ -157,8 +155,7 @@ describe('limits in LMDB and a wall clock that jumps', () => {
   it('refill by what the wall clock shows after the host has booted', async () => {
     using dir = new TemporaryDir()
     let wall = NOON
-    const open = (steady: () => number) =>
-      new LmdbQuotaAdapter({ dir: dir.path, now: () => wall, monotonic: steady })
+    const open = (steady: () => number) => lmdbAdapter(dir.path, { now: () => wall, monotonic: steady })
     const before = open(() => 1e9 + wall - NOON)
     expect((await before.takeToken('t', 'a', 1, 1)).tokens).to.equal(0)
     await before.close()

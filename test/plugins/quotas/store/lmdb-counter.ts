@@ -1,10 +1,10 @@
 // A process that counts in a directory it shares with others, as its parent asks.
-import { LmdbQuotaAdapter } from '@svc/plugin-quotas/lmdb'
 import { open } from 'lmdb'
+import { lmdbAdapter } from './adapters.js'
 
 const NOON = Date.UTC(2026, 5, 15, 12)
 const dir = process.argv[2] ?? ''
-const adapter = new LmdbQuotaAdapter({ dir })
+const adapter = lmdbAdapter(dir)
 
 process.on('message', async (asked: { calls?: number; limit?: number; stick?: true; fill?: true }) => {
   if (asked.stick) stick()

@@ -4,9 +4,9 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { LmdbQuotaAdapter } from '@svc/plugin-quotas/lmdb'
 import { expect } from 'chai'
 import { endWithRunner } from '../../../support/child-lifetime.js'
+import { lmdbAdapter } from './adapters.js'
 import { quotaAdapterSuite } from './suite.js'
 
 const NOON = Date.UTC(2026, 5, 15, 12)
@@ -18,7 +18,7 @@ function newDir(): string {
 
 quotaAdapterSuite('lmdb', async () => {
   const dir = newDir()
-  const adapter = new LmdbQuotaAdapter({ dir })
+  const adapter = lmdbAdapter(dir)
   return {
     adapter,
     async close() {
@@ -38,11 +38,11 @@ describe('lmdb quota adapter', () => {
   afterEach(() => rmSync(dir, { recursive: true, force: true }))
 
   it('has its counts after it is opened again', async () => {
-    const before = new LmdbQuotaAdapter({ dir })
+    const before = lmdbAdapter(dir)
     await before.incrDaily('t', 'a', 5, NOON)
     await before.takeToken('t', 'a', 1, 3, NOON)
     await before.close()
-    const after = new LmdbQuotaAdapter({ dir })
+    const after = lmdbAdapter(dir)
     expect((await after.incrDaily('t', 'a', 5, NOON)).count).to.equal(2)
     expect((await after.takeToken('t', 'a', 1, 3, NOON)).tokens).to.equal(1)
     await after.close()
@@ -50,7 +50,7 @@ describe('lmdb quota adapter', () => {
 
   it('uses its clock when no time is given', async () => {
     let now = NOON
-    const adapter = new LmdbQuotaAdapter({ dir, now: () => now })
+    const adapter = lmdbAdapter(dir, { now: () => now, monotonic: () => now })
     await adapter.takeToken('t', 'a', 1, 1)
     await adapter.incrDaily('t', 'a', 1)
     expect((await adapter.takeToken('t', 'a', 1, 1)).tokens).to.be.lessThan(0)
@@ -64,7 +64,7 @@ describe('lmdb quota adapter', () => {
   })
 
   it('counts for names of any length and any characters', async () => {
-    const adapter = new LmdbQuotaAdapter({ dir })
+    const adapter = lmdbAdapter(dir)
     const long = 'x'.repeat(10_000)
     for (const tool of [long, `${long}y`, '\ud800', '\ud801', '\ufffd', '🦊'.repeat(199)]) {
       expect((await adapter.incrDaily('t', tool, 5, NOON)).count).to.equal(1)
@@ -73,28 +73,8 @@ describe('lmdb quota adapter', () => {
     await adapter.close()
   })
 
-  it('deletes days before yesterday and full buckets when new ones are added', async () => {
-    const adapter = new LmdbQuotaAdapter({ dir })
-    const at = async (now: number, count: number, prefix: string) => {
-      await Promise.all(
-        Array.from({ length: count }, async (_, i) => {
-          await adapter.incrDaily(`${prefix}${i}`, 'a', 5, now)
-          await adapter.takeToken(`${prefix}${i}`, 'a', 1, 1, now)
-        }),
-      )
-    }
-    await at(NOON, 500, 'first')
-    await at(NOON + 3 * DAY, 500, 'second')
-    // The counts of the first day are deleted; one that was left would be continued.
-    const counted = await Promise.all(
-      Array.from({ length: 500 }, (_, i) => adapter.incrDaily(`first${i}`, 'a', 5, NOON)),
-    )
-    expect(counted.filter(({ count }) => count > 1)).to.deep.equal([])
-    await adapter.close()
-  })
-
   it('is shared by several adapters in one process', async () => {
-    const [one, two] = [new LmdbQuotaAdapter({ dir }), new LmdbQuotaAdapter({ dir })]
+    const [one, two] = [lmdbAdapter(dir), lmdbAdapter(dir)]
     const responses = await Promise.all(
       Array.from({ length: 100 }, (_, i) => (i % 2 === 0 ? one : two).incrDaily('t', 'a', 30, NOON)),
     )
@@ -119,7 +99,7 @@ describe('lmdb quota adapter', () => {
     })
 
     it('works when one of them is killed during a write', async () => {
-      const adapter = new LmdbQuotaAdapter({ dir })
+      const adapter = lmdbAdapter(dir)
       const stuck = await startCounter(dir)
       stuck.send({ stick: true })
       await once(stuck, 'message')
@@ -131,7 +111,7 @@ describe('lmdb quota adapter', () => {
     })
 
     it('reports why it cannot write, and keeps its counts and the process', async () => {
-      const before = new LmdbQuotaAdapter({ dir })
+      const before = lmdbAdapter(dir)
       await before.incrDaily('t', 'a', 5, NOON)
       await before.close()
       // Files of at most 256 KiB (blocks of 512 or 1024 bytes, by the shell): the disk is full early.
@@ -143,7 +123,7 @@ describe('lmdb quota adapter', () => {
 
     async function startCounter(dir: string, before: readonly string[] = []): Promise<ChildProcess> {
       const script = fileURLToPath(new URL('./lmdb-counter.js', import.meta.url))
-      const [command = '', ...args] = [...before, process.execPath, script, dir]
+      const [command = '', ...args] = [...before, process.execPath, '--conditions=svc-internal', script, dir]
       const child = endWithRunner(spawn(command, args, { stdio: ['ignore', 'ignore', 'ignore', 'ipc'] }))
       children.push(child)
       await once(child, 'message')

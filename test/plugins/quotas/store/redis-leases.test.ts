@@ -1,16 +1,21 @@
-import { LeasedQuotaAdapter, RedisQuotaAdapter } from '@svc/plugin-quotas/redis'
+import { RedisKeyValueStore } from '@svc/core/redis'
+import type { StoreAdapter } from '@svc/plugin-quotas/internal/store/adapter'
+import { LeasedCounters } from '@svc/plugin-quotas/internal/store/leases'
 import { expect } from 'chai'
 import { FakeClock } from 'svc-sdk/testing'
 import { type RedisServer, startRedis } from '../../../support/redis.js'
+import { adapterOn } from './adapters.js'
 
-const COUNT = 'svc:quotas:{1:t:a}:count'
+const keyPrefix = 'svc:quotas:'
 const DAY = 86_400_000
 const { signal } = new AbortController()
+
+type Leased = StoreAdapter & Pick<LeasedCounters, 'endBatches'>
 
 describe('redis leases', () => {
   let server: RedisServer
   let clock: FakeClock
-  const opened: LeasedQuotaAdapter[] = []
+  const opened: Leased[] = []
 
   before(async () => {
     server = await startRedis()
@@ -27,22 +32,24 @@ describe('redis leases', () => {
     for (const adapter of opened.splice(0)) await adapter.close()
   })
 
-  async function open(calls = 10): Promise<LeasedQuotaAdapter> {
+  async function open(calls = 10): Promise<Leased> {
     const { now, monotonic } = clock
+    const store = new RedisKeyValueStore({ url: server.url, keyPrefix, clock: { now, monotonic } })
     // The sweeper's own timer is far away: tests give up batches themselves.
-    const adapter = new LeasedQuotaAdapter(new RedisQuotaAdapter({ url: server.url }), {
-      calls,
-      ms: 60_000,
-      now,
-      monotonic,
-    })
+    const leases = new LeasedCounters(store, { calls, ms: 60_000, monotonic })
+    const adapter = Object.assign(adapterOn(leases), { endBatches: () => leases.endBatches() })
     opened.push(adapter)
     await adapter.connect(signal)
     return adapter
   }
 
-  const counted = async () =>
-    ((await server.send('HVALS', COUNT)) as string[]).reduce((sum, value) => sum + Number(value), 0)
+  /** The key of the count of today. */
+  async function countKey(): Promise<string> {
+    const [seconds = 0] = ((await server.send('TIME')) as string[]).map(Number)
+    return `${keyPrefix}{t/t}:w/${Math.floor((seconds * 1000) / DAY) * DAY}/a`
+  }
+
+  const counted = async () => Number(await server.send('GET', await countKey()))
 
   const scriptsRun = async () => {
     const stats = String(await server.send('INFO', 'commandstats'))
@@ -120,7 +127,9 @@ describe('redis leases', () => {
     clock.advance(DAY)
     await server.send('CONFIG', 'RESETSTAT')
     await adapter.incrDaily('t', 'a', 1000)
-    expect(await scriptsRun()).to.equal(1)
+    // One takes the new batch, and one gives the old one back.
+    expect(await scriptsRun()).to.equal(2)
+    expect(await counted()).to.equal(11)
   })
 
   it('refund a call that was not sent', async () => {
@@ -134,17 +143,17 @@ describe('redis leases', () => {
     const adapter = await open(10)
     const noon = Date.UTC(2026, 5, 15, 12)
     expect((await adapter.incrDaily('t', 'a', 1000, noon)).count).to.equal(1)
-    expect(await counted()).to.equal(1)
+    expect(await server.send('GET', `${keyPrefix}{t/t}:w/${noon - DAY / 2}/a`)).to.equal('1')
     expect((await adapter.takeToken('t', 'a', 1, 5, noon)).tokens).to.equal(4)
   })
 
   it('have no batch when the store refuses or fails', async () => {
     const adapter = await open(10)
     expect((await adapter.incrDaily('t', 'a', 0)).count).to.equal(1)
-    await server.send('SET', COUNT, 'x')
+    await server.send('SET', await countKey(), 'x')
     const errors = await Promise.allSettled([adapter.incrDaily('t', 'a', 5), adapter.incrDaily('t', 'a', 5)])
     expect(errors.map(({ status }) => status)).to.deep.equal(['rejected', 'rejected'])
-    await server.send('DEL', COUNT)
+    await server.send('DEL', await countKey())
     expect((await adapter.incrDaily('t', 'a', 5)).count).to.equal(1)
   })
 })

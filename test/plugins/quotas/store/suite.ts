@@ -1,13 +1,11 @@
 // What every quota adapter must do, whatever it keeps its counts in.
-import type { CountedLimit, QuotaAdapter } from '@svc/core'
+import type { QuotaAdapter } from '@svc/core'
 import { expect } from 'chai'
 import fc from 'fast-check'
 
 const NOON = Date.UTC(2026, 5, 15, 12)
 const MIDNIGHT = Date.UTC(2026, 5, 16)
 const DAY = 86_400_000
-/** Of the trials of calls with several limits. */
-const SEED = Number(process.env['SVC_SEED'] ?? 20261124)
 
 export interface OpenAdapter {
   readonly adapter: QuotaAdapter
@@ -233,73 +231,6 @@ export function quotaAdapterSuite(name: string, open: () => Promise<OpenAdapter>
       })
     })
 
-    describe('all limits of a call', () => {
-      const limitOf = (tool: string): fc.Arbitrary<CountedLimit>[] => [
-        fc.record({
-          unit: fc.constant('rate' as const),
-          tool: fc.constant(tool),
-          ratePerSec: fc.double({ min: 0.05, max: 20, noNaN: true }),
-          burst: fc.integer({ min: 1, max: 4 }),
-        }),
-        fc.record({
-          unit: fc.constant('day' as const),
-          tool: fc.constant(tool),
-          callsPerDay: fc.integer({ min: 0, max: 6 }),
-        }),
-      ]
-      /** The limits of a policy; and calls: the milliseconds before each, and its limits, of which one may occur twice. */
-      const policies = fc.tuple(...['a', 'b'].flatMap(limitOf))
-      const call = fc.tuple(
-        fc.integer({ min: 0, max: 2000 }),
-        fc.array(fc.nat(3), { minLength: 1, maxLength: 4 }),
-      )
-
-      before(function () {
-        if (adapter.countCall === undefined) this.skip()
-      })
-
-      it('are counted at once as by one operation after the other, for any calls', async () => {
-        let run = 0
-        await fc.assert(
-          fc.asyncProperty(policies, fc.array(call, { maxLength: 15 }), async (policy, calls) => {
-            const tenant = `run-${run++}`
-            let now = MIDNIGHT - 10_000
-            for (const [pause, chosen] of calls) {
-              now += pause
-              const limits = chosen.flatMap((i) => policy[i] ?? [])
-              const together = await adapter.countCall?.(tenant, limits, now)
-              const separate = await countedApart(adapter, `${tenant} apart`, limits, now)
-              expect(together?.map(({ value, resetAt }) => [value, resetAt])).to.deep.equal(separate)
-            }
-          }),
-          { numRuns: runs, seed: SEED },
-        )
-      })
-
-      it('are exact for concurrent calls', async () => {
-        const limits = [
-          { unit: 'rate', tool: 'a', ratePerSec: 1, burst: 30 },
-          { unit: 'rate', tool: 'b', ratePerSec: 1, burst: 25 },
-          { unit: 'day', tool: 'a', callsPerDay: 20 },
-        ] as const
-        const uses = await Promise.all(
-          Array.from({ length: 100 }, () => adapter.countCall?.('t', limits, NOON)),
-        )
-        const counted = uses.filter((all) => all?.length === 3 && (all[2]?.value ?? 0) <= 20)
-        expect(counted).to.have.lengthOf(20)
-        expect((await adapter.incrDaily('t', 'a', 21, NOON)).count).to.equal(21)
-        for (const tool of ['a', 'b'])
-          expect((await adapter.takeToken('t', tool, 1, 25, NOON)).tokens).to.be.lessThan(0)
-      })
-
-      it('are not counted if one of them is not valid', async () => {
-        const bad = { unit: 'day', tool: 'a', callsPerDay: -1 } as const
-        const limits = [{ unit: 'rate', tool: 'a', ratePerSec: 1, burst: 1 } as const, bad]
-        expect(await rejected(adapter.countCall?.('t', limits, NOON))).to.be.instanceOf(RangeError)
-        expect((await adapter.takeToken('t', 'a', 1, 1, NOON)).tokens).to.equal(0)
-      })
-    })
-
     for (const rate of [0, -1, Number.NaN, Number.POSITIVE_INFINITY]) {
       it(`rejects a rate of ${rate}`, async () => {
         expect(await rejected(adapter.takeToken('t', 'a', rate, 1, NOON))).to.be.instanceOf(Error)
@@ -311,29 +242,6 @@ export function quotaAdapterSuite(name: string, open: () => Promise<OpenAdapter>
       })
     }
   })
-}
-
-/** The same with an operation for each limit, up to the first that refuses. */
-async function countedApart(
-  adapter: QuotaAdapter,
-  tenant: string,
-  limits: readonly CountedLimit[],
-  now: number,
-): Promise<unknown[]> {
-  const uses: unknown[] = []
-  for (const limit of limits) {
-    const { tool } = limit
-    if (limit.unit === 'rate') {
-      const { tokens, resetAt } = await adapter.takeToken(tenant, tool, limit.ratePerSec, limit.burst, now)
-      uses.push([tokens, resetAt])
-      if (tokens < 0) break
-    } else {
-      const { count, resetAt } = await adapter.incrDaily(tenant, tool, limit.callsPerDay, now)
-      uses.push([count, resetAt])
-      if (count > limit.callsPerDay) break
-    }
-  }
-  return uses
 }
 
 async function rejected(promise: Promise<unknown> | undefined): Promise<unknown> {

@@ -1,27 +1,27 @@
-import type { KeyValueStore } from '@svc/core'
 import { expect } from 'chai'
 import { propertyRuns } from '../../../support/property-runs.js'
 import { type RedisCluster, type RedisServer, startRedis, startRedisCluster } from '../../../support/redis.js'
 import { inMemory, inRedis, onDisk } from './deployments.js'
 import { type FaultKind, faultKinds, withFault } from './faults.js'
-import { checkKeyValue, type Deployment } from './model.js'
+import { checkStore, type Deployment, type Port, ports, type Store } from './run.js'
 
 const SEED = Number(process.env['SVC_SEED'] ?? 20261128)
-const STEPS = 60
+const STEPS = 80
 
 /** So many runs, each in an empty store. */
-async function checkAll(runs: number, open: () => Promise<Deployment>): Promise<void> {
+async function checkAll(runs: number, open: () => Promise<Deployment>, port?: Port): Promise<void> {
   for (let run = 0; run < runs; run++) {
     const deployment = await open()
     try {
-      await checkKeyValue(deployment, SEED + run, STEPS)
+      const chosen = port === undefined ? {} : { ports: [port] }
+      await checkStore(deployment, { seed: SEED + run, steps: STEPS, ...chosen })
     } finally {
       await deployment.close()
     }
   }
 }
 
-describe('a store of keys and values does what its model does', function () {
+describe('a store does what its models do', function () {
   this.timeout(3_600_000)
   let redis: RedisServer
   let cluster: RedisCluster
@@ -44,9 +44,10 @@ describe('a store of keys and values does what its model does', function () {
     ))
 
   for (const kind of faultKinds)
-    it(`unless it has a planted fault: ${kind}`, async () => {
-      const faulty = (store: KeyValueStore) => withFault(store, kind satisfies FaultKind)
-      const [checked] = await Promise.allSettled([checkAll(50, () => inMemory(faulty))])
-      expect(checked?.status).to.equal('rejected')
-    })
+    for (const port of ports)
+      it(`unless it has a planted fault: ${kind}, ${port}`, async () => {
+        const faulty = (store: Store) => withFault(store, kind satisfies FaultKind)
+        const [checked] = await Promise.allSettled([checkAll(50, () => inMemory(faulty), port)])
+        expect(checked?.status).to.equal('rejected')
+      })
 })

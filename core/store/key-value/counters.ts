@@ -1,0 +1,284 @@
+// Counters on an ordered table: each is an entry of its space, read and written in the same transaction. Redis does the same in
+// `counter-scripts.ts`.
+import type {
+  Counter,
+  CounterChange,
+  CounterLimit,
+  Counters,
+  CounterUse,
+  SettleOptions,
+  Taken,
+  TakeOptions,
+} from '../../plugin/counters.js'
+import type { Entry, Space } from '../../plugin/key-value-store.js'
+import { checkChanges, checkLimits } from './check.js'
+import { type StoreTime, WindowTime } from './host-time.js'
+import type { Change, TableKeyValue } from './table.js'
+
+/** The latest instant of a Date, in milliseconds since the epoch. */
+const END_OF_TIME = 8.64e15
+const DAY_MS = 86_400_000
+/** How long a window is kept after its end, for calls that began in it and for a clock that is set back. */
+const LATE_MS = DAY_MS
+/** An instant that a caller gives may be so far from the time of the store. */
+const GIVEN_MS = 2 * DAY_MS
+/** An end is moved by so much more than is needed, as the clocks of a host drift apart by milliseconds. */
+const SLACK_MS = 60_000
+/**
+ * Refilling multiplies and divides, so a token that is exactly due may be slightly below one. The difference is taken on credit
+ * and settled by the next refill, so that it never adds up to a token.
+ */
+const ROUNDING = 1e-9
+/** Of the holds of a counter, in characters. */
+const MAX_HOLDS = 65_536
+
+interface Counted {
+  readonly use: CounterUse
+  /** What is left if nothing is taken. */
+  readonly free: number
+  /** The counter afterwards; undefined if it refuses. */
+  readonly text?: string
+  /** The time of the store until which it is needed, and until which it is kept, so that few writes move its end. */
+  readonly neededUntil: number
+  readonly keptUntil: number
+}
+
+interface Usage {
+  used: number
+  /** By id. */
+  readonly holds: Map<string, { readonly amount: number; readonly endsAt: number }>
+}
+
+/** The time of the store, the instant that is counted for, and whether that was given. */
+interface Instants {
+  readonly now: number
+  readonly at: number
+  readonly isGiven: boolean
+}
+
+/** Each method is to be called in one transaction. */
+export class TableCounters implements Counters {
+  #values: TableKeyValue
+  #time: StoreTime
+  #windows: WindowTime
+
+  constructor(values: TableKeyValue, time: StoreTime, clock: ConstructorParameters<typeof WindowTime>[1]) {
+    this.#values = values
+    this.#time = time
+    this.#windows = new WindowTime(time, clock)
+  }
+
+  take(space: Space, limits: readonly CounterLimit[], options: TakeOptions = {}): Taken {
+    checkLimits(space, limits, options)
+    const now = this.#time.now()
+    const at = options.at ?? this.#windows.now(now)
+    const instants = { now, at, isGiven: options.at !== undefined }
+    const transaction = new Transaction(this.#values, space, now)
+    const all: Counted[] = []
+    const uses: CounterUse[] = []
+    for (const limit of limits) {
+      const counter = transaction.open(nameOf(limit, at))
+      const { perSecond } = limit
+      const counted =
+        perSecond === undefined
+          ? takeUse(counter.text, limit, instants, options)
+          : takeTokens(counter.text, limit, perSecond, instants, options)
+      all.push(counted)
+      uses.push(counted.use)
+      if (counted.text === undefined) {
+        const untouched = all.map(({ use, free }) => ({ ...use, left: Math.max(0, free), taken: 0 }))
+        return { isTaken: false, uses: untouched, at }
+      }
+      if (counter.endsAt < counted.neededUntil) counter.endsAt = counted.keptUntil
+      counter.text = counted.text
+    }
+    transaction.commit()
+    return { isTaken: true, uses, at }
+  }
+
+  settle(space: Space, changes: readonly CounterChange[], { at, hold }: SettleOptions): boolean {
+    checkChanges(space, changes, at)
+    const now = this.#time.now()
+    const transaction = new Transaction(this.#values, space, now)
+    for (const { amount, ...change } of changes) {
+      const counter = transaction.open(nameOf(change, at))
+      const usage = readUsage(counter.text, now)
+      if (hold !== undefined && !usage.holds.delete(hold)) return false
+      usage.used = Math.max(0, usage.used + amount)
+      if (counter.before === undefined) counter.endsAt = at + (change.window?.ms ?? 0) + LATE_MS + GIVEN_MS
+      counter.text = textOf(usage)
+    }
+    transaction.commit()
+    return true
+  }
+
+  warning(): string | undefined {
+    return this.#windows.warning()
+  }
+}
+
+/** A counter in a transaction: what is stored, and what will be. */
+interface OpenCounter {
+  readonly before: Entry | undefined
+  text: string | undefined
+  endsAt: number
+}
+
+/** Of a counter, for which no entry is kept. */
+const UNUSED = '0'
+
+/** What an operation reads and writes: a counter that it has twice is read as it was written. */
+class Transaction {
+  #values: TableKeyValue
+  #space: Space
+  #now: number
+  #counters = new Map<string, OpenCounter>()
+
+  constructor(values: TableKeyValue, space: Space, now: number) {
+    this.#values = values
+    this.#space = space
+    this.#now = now
+  }
+
+  open(key: string): OpenCounter {
+    let counter = this.#counters.get(key)
+    if (counter === undefined) {
+      const before = this.#values.entry(this.#space, key, this.#now)
+      counter = { before, text: before?.value, endsAt: before?.endsAt ?? 0 }
+      this.#counters.set(key, counter)
+    }
+    return counter
+  }
+
+  commit(): void {
+    const changes: Change[] = []
+    const { name: owner } = this.#space
+    const writtenAt = this.#now
+    let added = 0
+    for (const [key, { before, text = UNUSED, endsAt: ends }] of this.#counters) {
+      if (text === UNUSED) {
+        if (before !== undefined) changes.push({ key, entry: undefined })
+        continue
+      }
+      const endsAt = Math.ceil(Math.min(END_OF_TIME, ends))
+      const isInPlace = before?.endsAt === endsAt
+      if (before === undefined) added++
+      changes.push({ key, entry: { value: text, version: 'counter', owner, writtenAt, endsAt }, isInPlace })
+    }
+    if (added > 0) this.#makeRoom(added)
+    this.#values.write(this.#space, changes, this.#now)
+  }
+
+  /** @throws {Error} if there is none: removing a counter would let through what is over its limit */
+  #makeRoom(added: number): void {
+    const { name, maxEntries = Infinity } = this.#space
+    const isFull = () => this.#values.size(this.#space) + added > maxEntries
+    while (isFull() && this.#values.sweep(this.#now) > 0);
+    if (isFull()) throw new Error(`the store has ${maxEntries} counters of ${name} and takes no more of it`)
+  }
+}
+
+/** The name of its entry: each window has one. */
+export function nameOf(
+  { key, window, perSecond }: Counter & Pick<CounterLimit, 'perSecond'>,
+  at: number,
+): string {
+  if (perSecond !== undefined) return `b/${key}`
+  return window === undefined ? `n/${key}` : `w/${startOf(window, at)}/${key}`
+}
+
+function startOf({ ms, from = 0 }: NonNullable<Counter['window']>, at: number): number {
+  return from + Math.floor((at - from) / ms) * ms
+}
+
+/** The text of a bucket is its tokens, and the time of the store at which it had them. A clock that is set back adds nothing. */
+function takeTokens(
+  text: string | undefined,
+  { max, amount = 1 }: CounterLimit,
+  perSecond: number,
+  { now, at, isGiven }: Instants,
+  { batch = 1 }: TakeOptions,
+): Counted {
+  const instant = isGiven ? at : now
+  const [tokens, since] = text === undefined ? [max, instant] : readTokens(text)
+  const from = Math.max(instant, since)
+  const available = Math.min(max, tokens + ((from - since) * perSecond) / 1000)
+  const passes = available >= amount - ROUNDING
+  const taken = passes ? batchOf(available / amount, batch) : 0
+  const left = available - amount * taken
+  const missing = passes ? max - left : amount - available
+  const resetAt = Math.min(END_OF_TIME, from + Math.ceil((missing * 1000) / perSecond))
+  // The bucket has the time of the store, and the caller that of the host.
+  const late = at - instant
+  const use = { left: Math.max(0, left), resetAt: Math.min(END_OF_TIME, resetAt + late), taken }
+  if (!passes) return refusal(use, now)
+  const neededUntil = resetAt - instant + now + (isGiven ? GIVEN_MS : 0)
+  const keptUntil = neededUntil + (max * 1000) / perSecond
+  return { use, free: available, text: `${left} ${from}`, neededUntil, keptUntil }
+}
+
+function takeUse(
+  text: string | undefined,
+  { max, window, amount = 1 }: CounterLimit,
+  { now, at, isGiven }: Instants,
+  { hold, batch = 1 }: TakeOptions,
+): Counted {
+  const usage = readUsage(text, now)
+  const { holds } = usage
+  const own = hold && holds.get(hold.id)
+  let free = max - usage.used
+  for (const { amount: held } of holds.values()) free -= held
+  const passes = own !== undefined || amount <= free
+  const taken = passes ? (hold === undefined ? batchOf(free / amount, batch) : 1) : 0
+  const left = own === undefined ? free - amount * taken : free
+  if (hold === undefined) usage.used += amount * taken
+  else if (passes) holds.set(hold.id, { amount: own?.amount ?? amount, endsAt: now + hold.ms })
+  let [first, last] = [now + (hold?.ms ?? 0), now]
+  for (const { endsAt } of holds.values()) {
+    first = Math.min(first, endsAt)
+    last = Math.max(last, endsAt)
+  }
+  const end = window === undefined ? undefined : startOf(window, at) + window.ms
+  const use = { left: Math.max(0, left), resetAt: end ?? first + at - now, taken }
+  if (!passes) return refusal(use, now)
+  // A clock that is behind begins no window anew that has begun.
+  const late = LATE_MS + Math.max(0, now - at) + (isGiven ? GIVEN_MS : 0)
+  const neededUntil = end === undefined ? last : Math.max(last, end + late)
+  return { use, free, text: textOf(usage), neededUntil, keptUntil: neededUntil + SLACK_MS }
+}
+
+function refusal(use: CounterUse, now: number): Counted {
+  return { use, free: use.left, neededUntil: now, keptUntil: now }
+}
+
+function batchOf(possible: number, batch: number): number {
+  return Math.max(1, Math.min(batch, Math.floor(possible / 10)))
+}
+
+/** @throws {Error} if the text is not a bucket */
+function readTokens(text: string): [tokens: number, since: number] {
+  const [tokens = Number.NaN, since = Number.NaN] = text.split(' ').map(Number)
+  if (!(tokens >= -1 && Number.isFinite(since))) throw new Error('a stored bucket cannot be read')
+  return [tokens, since]
+}
+
+/** The holds that have not ended. @throws {Error} if the text is not a use */
+function readUsage(text: string | undefined, now: number): Usage {
+  const [count = UNUSED, ...rest] = (text ?? UNUSED).split(' ')
+  const usage: Usage = { used: Number(count), holds: new Map() }
+  if (!(usage.used >= 0)) throw new Error('a stored count cannot be read')
+  for (const one of rest) {
+    const [id = '', amount, endsAt] = one.split(':')
+    if (Number(endsAt) > now) usage.holds.set(id, { amount: Number(amount), endsAt: Number(endsAt) })
+  }
+  return usage
+}
+
+/** @throws {Error} if the counter has too many holds */
+function textOf({ used, holds }: Usage): string {
+  if (holds.size === 0) return String(used)
+  const texts = [...holds].map(([id, { amount, endsAt }]) => ` ${id}:${amount}:${endsAt}`)
+  const text = `${used}${texts.join('')}`
+  if (text.length > MAX_HOLDS) throw new Error('a counter has too many holds')
+  return text
+}

@@ -1,0 +1,134 @@
+// The interface for programs: a `QuotaAdapter` of theirs as the store of the stage, and the store of the stage as a
+// `QuotaAdapter`.
+import { type Clock, hostClock, type QuotaAdapter, type ResetAt } from '@svc/core'
+import { MemoryKeyValueStore, StoreLayer } from '@svc/core/store'
+import {
+  type CountedCall,
+  dayLimit,
+  isDay,
+  QuotaCounters,
+  type QuotaLimit,
+  type QuotaStore,
+  type QuotaUse,
+  rateLimit,
+} from './quota-store.js'
+
+/** The latest instant of a Date, in milliseconds since the epoch. */
+const END_OF_TIME = 8.64e15
+
+/** Asks the adapter for each limit. What was counted before a limit that refuses or fails is given back, if it has `refundDaily`. */
+export class AdapterQuotas extends StoreLayer<QuotaAdapter> implements QuotaStore {
+  async count(tenant: string, limits: readonly QuotaLimit[], now?: number): Promise<CountedCall> {
+    const isRefundable = this.store.refundDaily !== undefined
+    const uses: QuotaUse[] = []
+    try {
+      for (const limit of limits) {
+        const { isRefused, ...use } = await this.#countOne(tenant, limit, now)
+        uses.push(use)
+        if (!isRefused) continue
+        const counted = limits.slice(0, uses.length - 1)
+        await this.refund(tenant, counted, { uses })
+        const back = uses.map((one, i) => {
+          const isBack = isRefundable && limits[i] !== limit && isDay(limits[i] ?? limit)
+          return isBack ? { ...one, left: one.left + 1 } : one
+        })
+        return { isCounted: false, uses: back, at: 0, isRefundable }
+      }
+    } catch (error) {
+      // A count that cannot be given back stays: too few calls are allowed, not too many.
+      await this.refund(tenant, limits.slice(0, uses.length), { uses }).catch(() => undefined)
+      throw error
+    }
+    return { isCounted: true, uses, at: 0, isRefundable }
+  }
+
+  async refund(
+    tenant: string,
+    limits: readonly QuotaLimit[],
+    { uses }: Pick<CountedCall, 'uses'>,
+  ): Promise<void> {
+    const refunds = limits.map(async (counted, i) => {
+      const use = uses[i]
+      if (isDay(counted) && use !== undefined)
+        await this.store.refundDaily?.(tenant, counted.limit.key, use.resetAt - 1)
+    })
+    const errors = (await Promise.allSettled(refunds)).filter((result) => result.status === 'rejected')
+    if (errors.length === 0) return
+    const reasons = errors.map(({ reason }) => reason)
+    throw new AggregateError(reasons, 'daily counts could not be refunded')
+  }
+
+  /** @throws {TypeError} if the response is not what `QuotaAdapter` promises */
+  async #countOne(tenant: string, { limit, perSecond, max }: QuotaLimit, now: number | undefined) {
+    if (perSecond === undefined) {
+      const response = await this.store.incrDaily(tenant, limit.key, max, now)
+      const count = response?.count
+      if (!(Number.isSafeInteger(count) && count > 0))
+        throw new TypeError(`incrDaily returned no count of calls: ${String(count)}`)
+      const resetAt = checkedInstant('incrDaily', response.resetAt)
+      return { left: Math.max(0, max - count), resetAt, isRefused: count > max }
+    }
+    const response = await this.store.takeToken(tenant, limit.key, perSecond, limit.burst, now)
+    const tokens = response?.tokens
+    if (!Number.isFinite(tokens))
+      throw new TypeError(`takeToken returned no number of tokens: ${String(tokens)}`)
+    const resetAt = checkedInstant('takeToken', response.resetAt)
+    return { left: Math.max(0, tokens), resetAt, isRefused: tokens < 0 }
+  }
+}
+
+/** @throws {TypeError} if it is not an instant */
+function checkedInstant(method: string, resetAt: ResetAt): number {
+  const instant = instantOf(resetAt)
+  if (!(Number.isFinite(instant) && Math.abs(instant) <= END_OF_TIME))
+    throw new TypeError(`${method} returned no instant of reset: ${String(resetAt)}`)
+  return instant
+}
+
+/** ISO 8601 with a time zone, without which the instant depends on the machine. */
+const ISO_INSTANT = /^[+-]?\d{4,6}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)$/
+
+/** Milliseconds since the epoch; NaN for an invalid instant. */
+function instantOf(resetAt: ResetAt): number {
+  if (typeof resetAt === 'number') return resetAt
+  if (resetAt instanceof Date) return resetAt.getTime()
+  return typeof resetAt === 'string' && ISO_INSTANT.test(resetAt) ? Date.parse(resetAt) : Number.NaN
+}
+
+/** The store as an adapter. */
+export class StoreAdapter extends StoreLayer<QuotaStore> implements QuotaAdapter {
+  async incrDaily(tenant: string, tool: string, callsPerDay: number, now?: number) {
+    const limit = dayLimit({ key: tool, callsPerDay }, callsPerDay)
+    const { isCounted, uses } = await this.store.count(tenant, [limit], now)
+    const { left, resetAt } = onlyOf(uses)
+    const count = Math.min(callsPerDay, Number.MAX_SAFE_INTEGER) - left
+    return { count: isCounted ? count : count + 1, resetAt }
+  }
+
+  async takeToken(tenant: string, tool: string, ratePerSec: number, burst?: number, now?: number) {
+    const limit = rateLimit({ key: tool, ratePerSec, burst }, ratePerSec)
+    const { isCounted, uses } = await this.store.count(tenant, [limit], now)
+    const { left, resetAt } = onlyOf(uses)
+    return { tokens: isCounted ? left : left - 1, resetAt }
+  }
+
+  async refundDaily(tenant: string, tool: string, now?: number): Promise<void> {
+    const at = now ?? this.now?.() ?? hostClock.now()
+    await this.store.refund(tenant, [dayLimit({ key: tool }, 1)], {
+      at,
+      uses: [{ left: 0, resetAt: at + 1 }],
+    })
+  }
+}
+
+function onlyOf([use]: readonly QuotaUse[]): QuotaUse {
+  if (use === undefined) throw new Error('the store said nothing of the limit')
+  return use
+}
+
+/** Counts in the memory of this process, for tests and for programs that bind or wrap it. */
+export class MemoryQuotaAdapter extends StoreAdapter {
+  constructor({ now = hostClock.now, monotonic = now }: Partial<Pick<Clock, 'now' | 'monotonic'>> = {}) {
+    super(new QuotaCounters(new MemoryKeyValueStore({ clock: { now, monotonic } })))
+  }
+}
