@@ -20,14 +20,14 @@ export function bindDefaults(container: DependencyContainer, isWatched: boolean)
   if (container.isRegistered(gatewayMetrics)) {
     bindDefault(container, tokens.Meter, { useFactory: (from) => resolve(from, gatewayMetrics) })
   }
-  bindDefault(container, tokens.Meter, { useFactory: () => new Counters() })
+  bindDefault(container, tokens.Meter, { useFactory: () => new MetricCounters() })
   bindDefault(container, tokens.Logger, {
     useFactory: () => lineLogger({ name: 'svc', level: 'warn' }, 2),
   })
 }
 
 /** Counts and levels in memory, for a gateway without an admin listener. */
-export class Counters implements Meter {
+export class MetricCounters implements Meter {
   readonly values = new Map<string, number>()
 
   count(name: string, by = 1): void {

@@ -15,7 +15,7 @@ import {
 } from '@svc/core'
 import type { Counted, LimitCounter } from './limit-counter.js'
 import { describeLimit, type LimitPart, MAX_INTEGER } from './limit-parts.js'
-import { isDay } from './store/quota-store.js'
+import { isDaily } from './store/quota-store.js'
 
 /** The counts of one call; as a hold it refunds those of the day if the call is not sent. */
 export class CallCount implements Hold {
@@ -44,7 +44,7 @@ export class CallCount implements Hold {
     this.#counted = counted
     const { isCounted, uses, isRefundable } = counted.call
     if (isCounted) {
-      if (isRefundable && parts.some(isDay)) this.#call.hold(this)
+      if (isRefundable && parts.some(isDaily)) this.#call.hold(this)
       return undefined
     }
     const last = uses.length - 1
@@ -57,10 +57,10 @@ export class CallCount implements Hold {
   #refuse(part: LimitPart, resetAt: number): Denied {
     const seconds = Math.max(1, secondsUntil(resetAt, this.#clock.now()))
     const { key, level, ratePerSec, burst, callsPerDay } = part.limit
-    const usedUp = isDay(part)
+    const usedUp = isDaily(part)
       ? `Today's calls are used up: ${describeLimit({ level, callsPerDay })}`
       : `The rate is used up: ${describeLimit({ level, ratePerSec, burst })}`
-    const code = isDay(part) ? 'QUOTA_EXCEEDED' : 'RATE_LIMITED'
+    const code = isDaily(part) ? 'QUOTA_EXCEEDED' : 'RATE_LIMITED'
     return denied(code, `${usedUp}. Try again in ${seconds} s.`, {
       denial: { level, type: 'quotas', limit: key },
       headers: { 'retry-after': String(seconds) },
@@ -98,11 +98,11 @@ export class CallCount implements Hold {
       if (part === undefined || use === undefined) continue
       const { resetAt } = use
       const remaining = within(Math.floor(use.left))
-      const left = isRefunded && isDay(part) ? remaining + 1 : remaining
+      const left = isRefunded && isDaily(part) ? remaining + 1 : remaining
       const comma = policy === '' ? '' : ', '
       policy += comma + part.policy
       state += `${comma}"${part.name}";r=${left};t=${Math.max(0, secondsUntil(resetAt, now))}`
-      if (!isDay(part)) tightestRate = Math.min(tightestRate, left)
+      if (!isDaily(part)) tightestRate = Math.min(tightestRate, left)
       else if (left < tightestDay) {
         tightestDay = left
         dayEnds = resetAt

@@ -3,11 +3,11 @@ import { after, attempt, type Clock, type MaybePromise } from '@svc/core'
 import { BoundedMap } from '@svc/core/store'
 import type { QuotasConfig } from './config.js'
 import type { LimitsInUse } from './limits-in-use.js'
-import { type CountedCall, isDay, type QuotaLimit, type QuotaStore } from './store/quota-store.js'
+import { isDaily, type QuotaCount, type QuotaLimit, type QuotaStore } from './store/quota-store.js'
 
 /** A call that was counted, or refused, and the store that has its days. */
 export interface Counted {
-  readonly call: CountedCall
+  readonly call: QuotaCount
   readonly store: QuotaStore
 }
 
@@ -64,16 +64,18 @@ export class LimitCounter {
     if (store === undefined) return undefined
     const rest = limits.map((limit) => {
       const { used = 0, resetAt = 0 } = this.#known.get(knownKey(tenant, limit)) ?? {}
-      return isDay(limit) && resetAt > clock.now() ? { ...limit, max: Math.max(0, limit.max - used) } : limit
+      return isDaily(limit) && resetAt > clock.now()
+        ? { ...limit, max: Math.max(0, limit.max - used) }
+        : limit
     })
     return after(store.count(tenant, rest), (call) => ({ call, store }))
   }
 
-  #note(tenant: string, limits: readonly QuotaLimit[], { uses }: CountedCall): void {
+  #note(tenant: string, limits: readonly QuotaLimit[], { uses }: QuotaCount): void {
     const { inUse, local } = this.#options
     for (let i = 0; i < uses.length; i++) {
       const [limit, use] = [limits[i], uses[i]]
-      if (limit === undefined || use === undefined || !isDay(limit)) continue
+      if (limit === undefined || use === undefined || !isDaily(limit)) continue
       const { key } = limit.limit
       const [used, { resetAt }] = [limit.max - use.left, use]
       inUse.note({ tenant, key, used, limit: limit.max, resetAt })

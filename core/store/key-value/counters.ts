@@ -13,7 +13,7 @@ import type {
 import type { Entry, Space } from '../../plugin/key-value-store.js'
 import { checkChanges, checkLimits } from './check.js'
 import { type StoreTime, WindowTime } from './host-time.js'
-import type { Change, TableKeyValue } from './table.js'
+import type { EntryChange, TableKeyValue } from './table.js'
 
 /** The latest instant of a Date, in milliseconds since the epoch. */
 const END_OF_TIME = 8.64e15
@@ -151,7 +151,7 @@ class Transaction {
   }
 
   commit(): void {
-    const changes: Change[] = []
+    const changes: EntryChange[] = []
     const { name: owner } = this.#space
     const writtenAt = this.#now
     let added = 0
@@ -179,10 +179,7 @@ class Transaction {
 }
 
 /** The name of its entry: each window has one. */
-export function nameOf(
-  { key, window, perSecond }: Counter & Pick<CounterLimit, 'perSecond'>,
-  at: number,
-): string {
+function nameOf({ key, window, perSecond }: Counter & Pick<CounterLimit, 'perSecond'>, at: number): string {
   if (perSecond !== undefined) return `b/${key}`
   return window === undefined ? `n/${key}` : `w/${startOf(window, at)}/${key}`
 }

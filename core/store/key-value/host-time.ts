@@ -12,7 +12,7 @@ export interface HostInstant {
   readonly boot: number
 }
 
-export function isSameBoot(from: HostInstant, to: HostInstant): boolean {
+function isSameBoot(from: HostInstant, to: HostInstant): boolean {
   return from.boot === to.boot && to.steady >= from.steady
 }
 

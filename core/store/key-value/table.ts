@@ -26,7 +26,7 @@ export interface OrderedTable {
 }
 
 /** An entry that is written, or undefined for one that is removed. */
-export interface Change {
+export interface EntryChange {
   readonly key: string
   readonly entry: Omit<Entry, 'key'> | undefined
   /** It is there, and ends as before. */
@@ -80,7 +80,7 @@ export class TableKeyValue {
   }
 
   /** Writes without a condition. @throws {Error} if there is no room */
-  write(space: Space, changes: readonly Change[], now: number): void {
+  write(space: Space, changes: readonly EntryChange[], now: number): void {
     this.#time.keep(now)
     let length = 0
     let isIndexed = true

@@ -3,9 +3,9 @@
 import { type Clock, hostClock, type QuotaAdapter, type ResetAt } from '@svc/core'
 import { MemoryKeyValueStore, StoreLayer } from '@svc/core/store'
 import {
-  type CountedCall,
   dayLimit,
-  isDay,
+  isDaily,
+  type QuotaCount,
   QuotaCounters,
   type QuotaLimit,
   type QuotaStore,
@@ -18,7 +18,7 @@ const END_OF_TIME = 8.64e15
 
 /** Asks the adapter for each limit. What was counted before a limit that refuses or fails is given back, if it has `refundDaily`. */
 export class AdapterQuotas extends StoreLayer<QuotaAdapter> implements QuotaStore {
-  async count(tenant: string, limits: readonly QuotaLimit[], now?: number): Promise<CountedCall> {
+  async count(tenant: string, limits: readonly QuotaLimit[], now?: number): Promise<QuotaCount> {
     const isRefundable = this.store.refundDaily !== undefined
     const uses: QuotaUse[] = []
     try {
@@ -29,7 +29,7 @@ export class AdapterQuotas extends StoreLayer<QuotaAdapter> implements QuotaStor
         const counted = limits.slice(0, uses.length - 1)
         await this.refund(tenant, counted, { uses })
         const back = uses.map((one, i) => {
-          const isBack = isRefundable && limits[i] !== limit && isDay(limits[i] ?? limit)
+          const isBack = isRefundable && limits[i] !== limit && isDaily(limits[i] ?? limit)
           return isBack ? { ...one, left: one.left + 1 } : one
         })
         return { isCounted: false, uses: back, at: 0, isRefundable }
@@ -45,11 +45,11 @@ export class AdapterQuotas extends StoreLayer<QuotaAdapter> implements QuotaStor
   async refund(
     tenant: string,
     limits: readonly QuotaLimit[],
-    { uses }: Pick<CountedCall, 'uses'>,
+    { uses }: Pick<QuotaCount, 'uses'>,
   ): Promise<void> {
     const refunds = limits.map(async (counted, i) => {
       const use = uses[i]
-      if (isDay(counted) && use !== undefined)
+      if (isDaily(counted) && use !== undefined)
         await this.store.refundDaily?.(tenant, counted.limit.key, use.resetAt - 1)
     })
     const errors = (await Promise.allSettled(refunds)).filter((result) => result.status === 'rejected')

@@ -26,7 +26,7 @@ export interface QuotaUse {
 }
 
 /** A call that was counted against its limits, or of which none was counted. */
-export interface CountedCall {
+export interface QuotaCount {
   readonly isCounted: boolean
   /** In the order of the limits; of a call that was not counted up to the first that refuses. */
   readonly uses: readonly QuotaUse[]
@@ -38,12 +38,12 @@ export interface CountedCall {
 
 export interface QuotaStore extends StoreLifecycle {
   /** `now` is in milliseconds since the epoch; by default the time of the store. */
-  count(tenant: string, limits: readonly QuotaLimit[], now?: number): MaybePromise<CountedCall>
+  count(tenant: string, limits: readonly QuotaLimit[], now?: number): MaybePromise<QuotaCount>
   /** Gives back the days of a call; its tokens stay taken. */
   refund(
     tenant: string,
     limits: readonly QuotaLimit[],
-    counted: Pick<CountedCall, 'uses' | 'at'>,
+    counted: Pick<QuotaCount, 'uses' | 'at'>,
   ): MaybePromise<unknown>
 }
 
@@ -59,13 +59,13 @@ export function bucketSize(ratePerSec: number, burst: number | undefined): numbe
   return Math.max(1, burst ?? ratePerSec)
 }
 
-export function isDay({ window }: QuotaLimit): boolean {
+export function isDaily({ window }: QuotaLimit): boolean {
   return window !== undefined
 }
 
 /** In a store that all gateways share, the counters of a tenant lie on one node, as those of a call are taken together. */
 export class QuotaCounters extends StoreLayer<Counters> implements QuotaStore {
-  count(tenant: string, limits: readonly QuotaLimit[], now?: number): MaybePromise<CountedCall> {
+  count(tenant: string, limits: readonly QuotaLimit[], now?: number): MaybePromise<QuotaCount> {
     const taken = this.store.take(spaceOf(tenant), limits, now === undefined ? undefined : { at: now })
     return after(taken, ({ isTaken: isCounted, uses, at }) => ({ isCounted, uses, at, isRefundable: true }))
   }
@@ -73,9 +73,9 @@ export class QuotaCounters extends StoreLayer<Counters> implements QuotaStore {
   refund(
     tenant: string,
     limits: readonly QuotaLimit[],
-    { at }: Pick<CountedCall, 'at'>,
+    { at }: Pick<QuotaCount, 'at'>,
   ): MaybePromise<unknown> {
-    const days = limits.filter(isDay).map(({ key, window }) => ({ key, window, amount: -1 }))
+    const days = limits.filter(isDaily).map(({ key, window }) => ({ key, window, amount: -1 }))
     return days.length === 0 ? undefined : this.store.settle(spaceOf(tenant), days, { at })
   }
 }

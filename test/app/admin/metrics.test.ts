@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url'
 import { bind, definePlugin, type Meter, resolve, tokens } from '@svc/core'
 import { expect } from 'chai'
 import { lineBudget, requestBudget } from 'svc-sdk/internal/budget/process-budgets'
-import { Counters } from 'svc-sdk/internal/gateway/defaults'
+import { MetricCounters } from 'svc-sdk/internal/gateway/defaults'
 import { builtinPlugins } from 'svc-sdk/internal/policy/plugins'
 import { GatewayMetrics } from 'svc-sdk/internal/telemetry/metrics/gateway-metrics'
 import { serverMetrics } from 'svc-sdk/internal/telemetry/metrics/metric-table'
@@ -180,7 +180,7 @@ describe('the metrics', () => {
 
   it('are counted without a listener', async () => {
     await using gateway = await startTestGateway({ targets: { billing: 'http://127.0.0.1:1' } })
-    expect(resolve(gateway.handle.container, tokens.Meter)).to.be.instanceOf(Counters)
+    expect(resolve(gateway.handle.container, tokens.Meter)).to.be.instanceOf(MetricCounters)
   })
 
   it('count successful and refused reloads', async () => {
