@@ -100,7 +100,8 @@ describe('gateways that share a Redis', () => {
   })
 
   it('refuse a call whose counter is damaged, and serve others', async () => {
-    await redis.send('SET', 'svc:quotas:{4:acme:mcp://files/read}:count', 'x')
+    const today = Math.floor(Date.now() / 86_400_000) * 86_400_000
+    await redis.send('RPUSH', `svc:quotas:{t/acme}:w/${today}/mcp://files/read`, 'x')
     await using gateway = await startTestGateway(options({ calls_per_day: 5 }))
     expect(await gateway.invoke('/mcp/files/read@1.0.0')).to.have.property('status', 503)
     expect(await gateway.invoke('/mcp/files/write@1.0.0')).to.have.property('status', 200)
