@@ -1,8 +1,8 @@
 // Delivers notices to webhooks in the background: queued on disk, signed, retried with growing pauses.
 import { randomBytes } from 'node:crypto'
 import type { Clock, Logger, Meter, Notice, Notices, Signer } from '@svc/core'
-import { isLoopbackHost } from '@svc/core/http'
-import { HttpClient } from '@svc/core/http-client'
+import { isLoopbackHost, retryAfterMs } from '@svc/core/http'
+import { HttpClient, type HttpResponse } from '@svc/core/http-client'
 import { messageOf } from '@svc/core/json'
 import type { KeyReader } from '@svc/core/secret'
 import type { NoticesConfig } from './config.js'
@@ -139,13 +139,18 @@ export class WebhookNotices implements Notices {
     if (this.#closing.signal.aborted) return
     const destination = this.#destinations.find((each) => each.url === url)
     if (notice.subscribed && destination === undefined) return this.#end(id)
-    const error = await this.#post(notice, destination)
-    if (error === undefined) {
+    const failure = await this.#post(notice, destination)
+    if (failure === undefined) {
       this.#parts.meter.count('svc_notices_delivered_total')
       return this.#end(id)
     }
     if (this.#closing.signal.aborted) return
     this.#parts.meter.count('svc_notices_failed_total')
+    const { error, status, retryAfterMs: afterMs = 0 } = failure
+    if (status === GONE) {
+      this.#drop('a webhook is gone', { url, error })
+      return this.#end(id)
+    }
     if (this.#parts.clock.now() - at > maxAgeMs) {
       this.#drop('a notice was not delivered in three days', { url, error })
       return this.#end(id)
@@ -154,29 +159,35 @@ export class WebhookNotices implements Notices {
       this.#parts.logger.warn({ url: originOf(url), error }, 'a notice is delivered later')
     const delays = this.#parts.retryDelaysMs ?? retryDelaysMs
     const delay = delays[Math.min(notice.attempts++, delays.length - 1)] ?? 0
-    notice.timer = setTimeout(() => this.#run(() => this.#attempt(notice)), addJitter(delay))
+    const waitMs = Math.max(addJitter(delay), Math.min(afterMs, maxAgeMs))
+    notice.timer = setTimeout(() => this.#run(() => this.#attempt(notice)), waitMs)
     notice.timer.unref()
   }
 
-  /** The reason why the webhook did not accept the notice; undefined if it did. */
+  /** Undefined if the webhook accepted the notice. */
   async #post(
     { id, url, body }: PendingNotice,
     destination: Destination | undefined,
-  ): Promise<string | undefined> {
+  ): Promise<DeliveryFailure | undefined> {
     const { clock, signer } = this.#parts
     try {
       const secret = await this.#secretOf(destination)
       const timestamp = Math.floor(clock.now() / 1000)
       const headers = await signedHeaders({ id, timestamp, body }, { secret, signer: signer() })
       const signal = AbortSignal.any([this.#closing.signal, AbortSignal.timeout(timeoutMs)])
-      const status = await this.#client.post(url, destination?.allowPrivate ?? false, {
+      const { status, headers: given } = await this.#client.post(url, destination?.allowPrivate ?? false, {
         headers,
         body,
         signal,
       })
-      return status >= 200 && status < 300 ? undefined : `status ${status}`
+      if (status >= 200 && status < 300) return undefined
+      return {
+        error: `status ${status}`,
+        status,
+        retryAfterMs: retryAfterMs(given['retry-after'], clock.now()),
+      }
     } catch (error) {
-      return messageOf(error)
+      return { error: messageOf(error) }
     }
   }
 
@@ -206,6 +217,16 @@ export class WebhookNotices implements Notices {
   }
 }
 
+/** The receiver wants no more of the notice (RFC 9110 §15.5.11). */
+const GONE = 410
+
+/** Why a webhook did not accept a notice, and how long it wants to be left alone. */
+interface DeliveryFailure {
+  readonly error: string
+  readonly status?: number
+  readonly retryAfterMs?: number | undefined
+}
+
 /** A path or query may hold a secret. */
 function originOf(url: string): string {
   return new URL(url).origin
@@ -225,15 +246,15 @@ class WebhookClient {
   #public = new HttpClient({ ...limits, addresses: 'public' })
   #any = new HttpClient(limits)
 
-  /** The status of the response. Rejects if there is none. */
+  /** Rejects if there is no response. */
   async post(
     url: string,
     allowPrivate: boolean,
     { headers, body, signal }: { headers: Record<string, string>; body: string; signal: AbortSignal },
-  ): Promise<number> {
+  ): Promise<HttpResponse> {
     const client = allowPrivate || isLoopbackHost(new URL(url).hostname) ? this.#any : this.#public
     const sent = { 'content-type': 'application/json', ...headers }
-    return (await client.send(url, { headers: sent, body, signal, maxBytes })).status
+    return client.send(url, { headers: sent, body, signal, maxBytes })
   }
 
   async close(): Promise<void> {

@@ -96,6 +96,31 @@ describe('notices to webhooks', () => {
     expect(named.deliveries.map(({ body }) => JSON.parse(body).type)).to.deep.equal(['escalation.opened'])
   })
 
+  it('are repeated no sooner than the webhook asks for', async () => {
+    const arrivals: number[] = []
+    await using hook = await startWebhook((response, number) => {
+      arrivals.push(performance.now())
+      response.writeHead(number === 1 ? 429 : 204, { 'retry-after': '1' }).end()
+    })
+    await using rig = new Rig()
+    rig.start([{ url: hook.url }]).send(opened)
+    await hook.until(2)
+    const [first = 0, second = 0] = arrivals
+    expect(second - first).to.be.at.least(950)
+  })
+
+  it('are not repeated if the webhook is gone', async () => {
+    await using hook = await startWebhook((response) => response.writeHead(410).end())
+    await using rig = new Rig()
+    const notices = rig.start([{ url: hook.url }])
+    notices.send(opened)
+    await hook.until(1)
+    await notices.idle()
+    expect(rig.queued).to.deep.equal([])
+    expect(rig.counts.get('svc_notices_dropped_total')).to.equal(1)
+    expect(rig.counts.get('svc_notices_pending')).to.equal(0)
+  })
+
   it('are repeated with the same id until they are accepted, and then leave the queue', async () => {
     await using hook = await startWebhook((response, number) => {
       if (number === 1) response.writeHead(503).end()
