@@ -16,18 +16,20 @@ export interface PersistedKey {
   readonly fileName: string
   /** A key reference, instead of that file. */
   readonly ref?: string | undefined
+  /** Returns the text of a new key; default 32 random bytes in base64. */
+  readonly create?: () => string
   /** The owner of the key, for messages: `privacy`. */
   readonly owner: string
 }
 
 /** The key as text. Rejects with `KeyError`, or another error with the reason. */
 export async function loadOrCreateKey(
-  { fileName, ref, owner }: PersistedKey,
+  { fileName, ref, owner, create = randomKey }: PersistedKey,
   context: KeyPlace,
 ): Promise<string> {
   const path = join(context.stateDir, fileName)
   if (ref === undefined) {
-    await createIfMissing(path, context.stateDir)
+    await createIfMissing(path, context.stateDir, create)
     await checkMode(path, owner)
   }
   const reader = ref === undefined ? new KeyReader(context, [context.stateDir]) : new KeyReader(context)
@@ -40,14 +42,18 @@ export async function loadOrCreateKey(
   )
 }
 
+function randomKey(): string {
+  return randomBytes(32).toString('base64')
+}
+
 /** Writes the file atomically, and never over the file of another process. */
-async function createIfMissing(path: string, directory: string): Promise<void> {
+async function createIfMissing(path: string, directory: string, create: () => string): Promise<void> {
   makeDirectories(directory, 0o700)
   if (await exists(path)) return
   const draft = `${path}.${randomBytes(6).toString('hex')}`
   const file = await open(draft, 'wx', 0o600)
   try {
-    await file.writeFile(`${randomBytes(32).toString('base64')}\n`)
+    await file.writeFile(`${create()}\n`)
     await file.sync()
   } finally {
     await file.close()

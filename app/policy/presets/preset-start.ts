@@ -4,6 +4,7 @@ import { homedir, userInfo } from 'node:os'
 import { isAbsolute, join, parse, resolve, sep } from 'node:path'
 import { messageOf } from '@svc/core/json'
 import { loadOrCreateKey } from '@svc/core/secret'
+import { newSigningKey } from '@svc/plugin-audit/log'
 import type { GatewaySettings } from '../../gateway/options.js'
 import { userDirectory } from '../user-directory.js'
 import { type Preset, type PresetPlace, presetPolicy } from './preset-policy.js'
@@ -11,6 +12,8 @@ import type { NamedTarget } from './target-argument.js'
 
 /** The port for approvals of all gateways of a user that run by a preset; the first of them listens. */
 export const defaultAdminPort = 8797
+
+const signingKey = 'signing.key'
 
 interface PresetStart {
   readonly preset: Preset
@@ -35,13 +38,13 @@ export async function preparePreset(start: PresetStart): Promise<PreparedPreset>
   const stateDir = start.dir === undefined ? userDirectory(env) : resolve(start.dir)
   const logDir = join(stateDir, 'logs', encodeURIComponent(logName))
   const admin = { port: adminPort, tokenPath: join(stateDir, 'admin.token') }
-  await makeKeys(stateDir, preset === 'guard' ? ['signing.key', 'admin.token'] : ['signing.key'])
+  await makeKeys(stateDir, preset === 'guard' ? [signingKey, 'admin.token'] : [signingKey])
   const policyYaml = presetPolicy(preset, {
     targets: namedOnce(targets),
     port,
     stateDir,
     logDir,
-    keyPath: join(stateDir, 'signing.key'),
+    keyPath: join(stateDir, signingKey),
     user: userName(),
     ...knownDirectories(targets.map(({ target }) => target)),
     ...(preset === 'guard' ? { admin } : {}),
@@ -62,7 +65,8 @@ function userName(): string {
 async function makeKeys(stateDir: string, names: readonly string[]): Promise<void> {
   try {
     for (const fileName of names) {
-      await loadOrCreateKey({ fileName, owner: fileName }, { baseDir: stateDir, stateDir })
+      const create = fileName === signingKey ? { create: newSigningKey } : {}
+      await loadOrCreateKey({ fileName, owner: fileName, ...create }, { baseDir: stateDir, stateDir })
     }
   } catch (cause) {
     throw new Error(`the keys cannot be made: ${messageOf(cause)}; --dir names another directory`, { cause })

@@ -40,7 +40,17 @@ describe('svc audit', () => {
       expect(out).not.to.include('vouches')
       const other = join(dir.path, 'other')
       generateKeyFile(other)
-      expect((await audit('verify', dir.path, '--keys', other)).code).to.equal(1)
+      const wrong = await audit('verify', dir.path, '--keys', other)
+      expect([wrong.err, wrong.code]).to.deep.equal(['', 2])
+      expect(wrong.out).to.include('cannot be judged: none of the given keys is one of this log')
+    })
+
+    it('takes no 32 bytes for a key that do not say which half of a key they are', async () => {
+      const keys = join(dir.path, 'keys')
+      writeFileSync(keys, Buffer.from(signer.publicKey).toString('base64'))
+      const { err, code } = await audit('verify', dir.path, '--keys', keys)
+      expect(err).to.include('write ed25519: before a public key')
+      expect(code).to.equal(2)
     })
 
     it('takes the passkeys that a policy lists, and names every vote that none of them proves', async () => {

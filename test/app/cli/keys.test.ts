@@ -20,7 +20,7 @@ describe('svc keys generate', () => {
     expect(out)
       .to.match(/ed25519:[0-9a-f]{64}\n/)
       .and.match(/ed25519:[A-Za-z0-9+/]{43}=\n/)
-    expect(out).not.to.include(readFileSync(path, 'utf8').trim())
+    expect(out).not.to.include(readFileSync(path, 'utf8').split('\n')[1])
   })
 
   it('exits 1 with a clear message when the file exists', async () => {
@@ -41,16 +41,15 @@ describe('svc keys public', () => {
 
   it('prints the public key in each form that a verifier takes, and never the secret', async () => {
     const key = join(dir.path, 'key')
-    const { keyId, publicKey: line } = generateKeyFile(key)
+    const generated = (await runCommand(keysCommand, ['generate', '--out', key])).out
+    const [, keyId = '', line = ''] = /^key id {6}(.*)\npublic key {2}(.*)\n$/.exec(generated) ?? []
     const signer = LocalDevSigner.fromKeyRef(`file://${key}`)
     const log = join(dir.path, 'log')
     const appender = appenderIn(log, { signer })
     await appender.append(envelope())
     await appender.close()
     const shown = async (...more: string[]) => (await print(key, ...more)).out
-    writeFileSync(join(dir.path, 'keys'), await shown())
     expect(await shown()).to.equal(`${line}\n`)
-    expect((await audit('verify', log, '--keys', join(dir.path, 'keys'))).code).to.equal(0)
     expect((await print(`file://${key}`)).out).to.equal(`${line}\n`)
     expect(await shown('--format', 'id')).to.equal(`${keyId}\n`)
     const jwk = JSON.parse(await shown('--format', 'jwk'))
@@ -61,7 +60,20 @@ describe('svc keys public', () => {
     const { out: vkey } = await audit('vkey', log)
     const origin = vkey.slice(0, vkey.indexOf('+'))
     expect(await shown('--format', 'vkey', '--origin', origin)).to.equal(vkey)
-    const secret = readFileSync(key, 'utf8').trim()
+    const keys = join(dir.path, 'keys')
+    const printed = [generated, generated.split('\n').at(1), await shown('--format', 'pem'), vkey]
+    for (const text of [
+      ...printed,
+      await shown(),
+      await shown('--format', 'jwk'),
+      readFileSync(key, 'utf8'),
+    ]) {
+      writeFileSync(keys, text ?? '')
+      expect((await audit('verify', log, '--keys', keys)).code, text).to.equal(0)
+    }
+    writeFileSync(keys, keyId)
+    expect((await audit('verify', log, '--keys', keys)).err).to.include('this is the id of a key')
+    const [, secret = ''] = readFileSync(key, 'utf8').split('\n')
     for (const form of ['line', 'id', 'pem', 'jwk'])
       expect(await shown('--format', form)).not.to.include(secret)
   })

@@ -7,6 +7,7 @@ import {
   leafBounds,
   type NoteVerifier,
   parsePublicKeyLine,
+  withoutLabel,
 } from '../format/verifier.js'
 import { type NamedKey, parseVkey } from '../format/vkey.js'
 import { webVerifier } from './web-crypto.js'
@@ -29,7 +30,7 @@ export function readGivenKeys(text: string): GivenKeys {
   const wrongLines: number[] = []
   for (const [index, whole] of text.split('\n').entries()) {
     const line = whole.trim()
-    if (line === '' || line.startsWith('#')) continue
+    if (line === '' || /^(?:#|key id\s)/.test(line)) continue
     const log = logKey(line)
     const witness = log === undefined ? parseVkey(line, COSIGNATURE_TYPE, webVerifier) : undefined
     if (log !== undefined) logs.push(log)
@@ -40,7 +41,7 @@ export function readGivenKeys(text: string): GivenKeys {
 }
 
 function logKey(line: string): GivenKey | undefined {
-  const [key = '', ...bounds] = line.split(/\s+/)
+  const [key = '', ...bounds] = withoutLabel(line).split(/\s+/)
   const [publicKey, leaves] = [parsePublicKeyLine(key), leafBounds(bounds)]
   return publicKey && leaves && { ...webVerifier(publicKey), leaves }
 }

@@ -54,6 +54,11 @@ export function parsePublicKeyLine(line: string): Uint8Array<ArrayBuffer> | unde
   return bytes?.length === PUBLIC_KEY_BYTES ? bytes : undefined
 }
 
+/** A line with a key as `svc keys generate` prints it, without the words before the key. */
+export function withoutLabel(line: string): string {
+  return line.replace(/^public key\s+/, '')
+}
+
 /** The words that may follow a public key; undefined unless they are the bounds of its leaves. */
 export function leafBounds([from = '0', until, ...more]: readonly string[]): LeafBounds | undefined {
   const bounds = [Number(from), until === undefined ? Number.POSITIVE_INFINITY : Number(until)] as const

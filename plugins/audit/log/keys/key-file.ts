@@ -1,6 +1,6 @@
-// Signing keys on disk: base64 of a 32-byte seed or of libsodium's 64-byte secret key, or PKCS#8 PEM.
+// Signing keys on disk: PKCS#8 PEM, or base64 of a 32-byte seed or of libsodium's 64-byte secret key.
 
-import { createPrivateKey, randomBytes } from 'node:crypto'
+import { createPrivateKey, createPublicKey, generateKeyPairSync } from 'node:crypto'
 import {
   closeSync,
   constants as fsConstants,
@@ -16,7 +16,7 @@ import { parseBase64 } from '@svc/core/json'
 import { SignerKeyError, systemCode } from '../format/errors.js'
 import { publicKeyLine } from '../format/verifier.js'
 import { ed25519, SEED_BYTES } from './ed25519.js'
-import { keyIdOf } from './public-key.js'
+import { keyIdOf, rawPublicKey } from './public-key.js'
 
 const SCHEME = 'file://'
 const WORLD_WRITABLE = 0o002
@@ -127,6 +127,11 @@ function seedOfSecretKey(secretKey: Uint8Array, path: string): Uint8Array {
   return seed
 }
 
+/** A new signing key in PEM, which cannot be mistaken for a public key. */
+export function newSigningKey(): string {
+  return String(generateKeyPairSync('ed25519').privateKey.export({ format: 'pem', type: 'pkcs8' })).trim()
+}
+
 interface GeneratedKey {
   readonly keyId: string
   /** `ed25519:<base64>`. */
@@ -134,12 +139,12 @@ interface GeneratedKey {
 }
 
 /**
- * Writes a new random seed to `path`, mode 0600.
+ * Writes a new signing key to `path`, mode 0600.
  *
  * @throws {SignerKeyError} `key_exists`, never overwriting; `key_unreadable` if it cannot be written.
  */
 export function generateKeyFile(path: string): GeneratedKey {
-  const seed = randomBytes(SEED_BYTES)
+  const key = newSigningKey()
   let fd: number
   try {
     makeDirectories(dirname(resolve(path)), 0o700)
@@ -151,12 +156,11 @@ export function generateKeyFile(path: string): GeneratedKey {
     throw new SignerKeyError('key_unreadable', `${path} cannot be written (${systemCode(cause)})`, cause)
   }
   try {
-    writeSync(fd, `${seed.toString('base64')}\n`)
+    writeSync(fd, `${key}\n`)
     fsyncSync(fd)
   } finally {
     closeSync(fd)
   }
-  const { publicKey } = ed25519().signingKey(seed)
-  seed.fill(0)
+  const publicKey = rawPublicKey(createPublicKey(key))
   return { keyId: keyIdOf(publicKey), publicKey: publicKeyLine(publicKey) }
 }

@@ -1,6 +1,6 @@
 // Public keys: their ids, and verification.
 
-import { hash } from 'node:crypto'
+import { hash, type KeyObject } from 'node:crypto'
 import { sha256Hex } from '@svc/core/json'
 import { SignerKeyError } from '../format/errors.js'
 import { PUBLIC_KEY_BYTES } from '../format/key-sizes.js'
@@ -15,6 +15,13 @@ export function keyIdOf(publicKey: Uint8Array): string {
 /** The id of the key in the signature lines of notes under `name`. */
 export function noteKeyId(name: string, publicKey: Uint8Array, type: number = ED25519_TYPE): Uint8Array {
   return noteKeyIdIn(hash('sha256', noteKeyIdInput(name, publicKey, type), 'buffer'))
+}
+
+/** The 32 bytes of a public key. @throws {SignerKeyError} for a key of another type. */
+export function rawPublicKey(key: KeyObject): Uint8Array {
+  const { x } = key.asymmetricKeyType === 'ed25519' ? key.export({ format: 'jwk' }) : {}
+  if (x === undefined) throw new SignerKeyError('key_malformed', 'the key is not an Ed25519 key')
+  return new Uint8Array(Buffer.from(x, 'base64url'))
 }
 
 /** The key in `ed25519:` and the base64 of 32 bytes. @throws {SignerKeyError} for any other line. */

@@ -111,7 +111,12 @@ export async function verifyFiles(
   const facts =
     journalSize === undefined ? undefined : await journalFacts(join(dir, JOURNAL_FILE), journalSize, own)
   const keys = selfVouched ? own : own.trustedBy(given)
-  if (keys.ids.length === 0 && given.length === 0) return unjudged('no public key is known')
+  if (keys.ids.length === 0)
+    return unjudged(
+      given.length === 0
+        ? 'no public key is known'
+        : 'none of the given keys is one of this log, so they are of another log, or this one was put in its place',
+    )
   const totalBytes = [...sizes.values()].reduce((sum, size) => sum + size, 0)
   const logId = facts?.logId === undefined ? undefined : shortLogId(facts.logId)
   const pool = scanPool({ keys, logId }, totalBytes, options.threads)

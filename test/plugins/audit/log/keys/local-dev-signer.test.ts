@@ -144,11 +144,13 @@ describe('LocalDevSigner', () => {
 describe('generateKeyFile', () => {
   const dir = temporaryDir()
 
-  it('writes a seed with mode 0600 that signs under the printed key', () => {
+  it('writes a key with mode 0600 that signs under the printed key', () => {
     const path = join(dir.path, 'key')
     const generated = generateKeyFile(path)
     expect(statSync(path).mode & 0o777).to.equal(0o600)
-    expect(Buffer.from(readFileSync(path, 'utf8').trim(), 'base64')).to.have.length(32)
+    expect(readFileSync(path, 'utf8')).to.match(
+      /^-----BEGIN PRIVATE KEY-----\n.+\n-----END PRIVATE KEY-----\n$/,
+    )
     const signer = LocalDevSigner.fromKeyRef(`file://${path}`)
     expect(generated).to.deep.equal({ keyId: signer.keyId, publicKey: publicKeyLine(signer.publicKey) })
   })
