@@ -1,17 +1,32 @@
-// Text for a terminal. Control characters can drive it, and bidi marks and invisible characters make text look like
-// other text.
+// Text for a reader. Control characters can drive a terminal, and bidi marks, invisible characters and other spaces make
+// text look like other text. The console and the evidence page mark the same characters.
 
-/** All of these except the line feed, which separates lines. */
-const invisible = /(?!\n)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu
+/**
+ * Controls, formats (bidi, zero width, tags), spaces other than U+0020, separators, characters that a font may leave out,
+ * unassigned, private and half ones, and the blank Braille pattern.
+ */
+const hidden =
+  /[\p{Cc}\p{Cf}\p{Cn}\p{Co}\p{Cs}\p{Zl}\p{Zp}\u2800]|(?! )\p{Zs}|\p{Default_Ignorable_Code_Point}/u
+const all = new RegExp(hidden.source, 'gu')
 
-/** The text with each of these characters as `\uXXXX`, which in JSON is the same value. */
+/** Whether a character cannot be seen, or is not what it looks like. */
+export function isHidden(character: string): boolean {
+  return hidden.test(character)
+}
+
+/** The text in pieces: those with an odd index are hidden characters. */
+export function splitAtHidden(text: string): string[] {
+  return text.split(new RegExp(`(${hidden.source})`, 'u'))
+}
+
+/** The text with each hidden character as `\uXXXX`, which in JSON is the same value. Line feeds stay. */
 export function visible(text: string): string {
-  return text.replaceAll(invisible, escaped)
+  return text.replaceAll(all, (character) => (character === '\n' ? character : escaped(character)))
 }
 
 /** Escapes line feeds too, for a value within a line. */
 export function visibleInLine(text: string): string {
-  return visible(text).replaceAll('\n', escaped)
+  return text.replaceAll(all, escaped)
 }
 
 function escaped(character: string): string {

@@ -1,15 +1,11 @@
-// The only component that shows texts of callers, servers and reviewers. Invisible characters, and those that change the order
-// of others, are shown by name; long texts are cut until the reader asks for the rest.
+// The only component that shows texts of callers, servers and reviewers. Hidden characters are shown by name; long texts
+// are cut until the reader asks for the rest.
+import { isHidden, splitAtHidden } from '@svc/plugin-audit/browser'
 import type { JSX } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import { sha256Of } from './sha256.js'
 
 const CUT = 400
-
-/** Controls, formats (bidi, zero width, tags), other separators, unassigned, private use, surrogates; not line feeds. */
-const hidden =
-  /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Co}\p{Cn}\p{Cs}\u00A0\u115F\u1160\u2800\u3164\uFFA0]|\p{Variation_Selector}/u
-const parts = new RegExp(`(${hidden.source})`, 'u')
 
 /** In a word with Latin letters, one of these is likely to be taken for another. */
 const otherScript = /[\p{Script=Cyrillic}\p{Script=Greek}\p{Script=Armenian}\p{Script=Cherokee}]/u
@@ -95,7 +91,7 @@ function CutInside({ text, cut }: { readonly text: string; readonly cut: number 
 }
 
 function marked(text: string, isBlock: boolean): (string | JSX.Element)[] {
-  return text.split(parts).flatMap((part, at) => {
+  return splitAtHidden(text).flatMap((part, at) => {
     if (at % 2 === 0) return otherScript.test(part) ? lettersMarked(part, at) : [part]
     if (isBlock && part === '\n') return [part]
     const [short, long] = nameOf(part)
@@ -127,7 +123,7 @@ function lettersMarked(text: string, at: number): (string | JSX.Element)[] {
 export function hiddenCharacters(text: string): readonly { readonly name: string; readonly count: number }[] {
   const counts = new Map<string, number>()
   for (const one of text) {
-    if (one === '\n' || !hidden.test(one)) continue
+    if (one === '\n' || !isHidden(one)) continue
     const [short, long] = nameOf(one)
     const name = short === long ? short : `${short}, ${long}`
     counts.set(name, (counts.get(name) ?? 0) + 1)

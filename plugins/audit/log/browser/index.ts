@@ -6,6 +6,7 @@ import type { Head } from '../format/checkpoint.js'
 import { type GivenKeys, leafKeysOf } from './given-keys.js'
 import { webCrypto, webNodeHash } from './web-crypto.js'
 
+export { isHidden, splitAtHidden } from '@svc/core/json/portable'
 export { callerNameIn } from '../format/caller-name.js'
 export {
   type CheckedCosignature,

@@ -1,4 +1,5 @@
 // Builds elements from text alone: nothing of a record is ever parsed as HTML.
+import { visibleInLine } from '@svc/core/json/portable'
 
 type Child = Node | string
 
@@ -20,22 +21,12 @@ export function part(id: string): HTMLElement {
   return found
 }
 
-const HIDDEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu
 const LONGEST = 200
-
-/** Characters that drive or reorder text, or show nothing, as `\uXXXX`. */
-export function withoutHidden(text: string): string {
-  return text.replace(HIDDEN, (character) =>
-    Array.from({ length: character.length }, (_, at) => character.charCodeAt(at))
-      .map((unit) => `\\u${unit.toString(16).padStart(4, '0')}`)
-      .join(''),
-  )
-}
 
 /** A value that a caller or a server chose. */
 export function untrusted(value: unknown): HTMLElement {
   const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? 'none')
-  const shown = withoutHidden(text.slice(0, LONGEST))
+  const shown = visibleInLine(text.slice(0, LONGEST))
   const made = element('code', { dir: 'ltr' }, shown)
   if (text.length > LONGEST) made.append(element('em', {}, ` … (${text.length} characters)`))
   return made

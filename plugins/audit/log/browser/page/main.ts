@@ -1,5 +1,6 @@
 // The page of an evidence file: shows its records, and checks them with the keys that the reader enters. It sends nothing.
 
+import { visibleInLine } from '@svc/core/json/portable'
 import { type ReadProof, readProof } from '../../format/check-proof.js'
 import type { CheckResult } from '../../format/check-result.js'
 import { bytesOfDigest, hexOf, utf8Bytes } from '../../format/digest.js'
@@ -11,7 +12,7 @@ import { lineText } from '../../format/stored-record.js'
 import { type GivenKeys, readGivenKeys } from '../given-keys.js'
 import { webChecker } from '../index.js'
 import { sha256 } from '../sha256.js'
-import { element, part, untrusted, withoutHidden } from './dom.js'
+import { element, part, untrusted } from './dom.js'
 import { memberOf, type ShownRecord, sentenceOf } from './sentence.js'
 
 const ROWS = 100
@@ -61,7 +62,7 @@ class EvidencePage {
       ),
     )
     const chosen = Object.entries(filter).map(([name, value]) =>
-      element('li', {}, `${withoutHidden(name)} = `, untrusted(value)),
+      element('li', {}, `${visibleInLine(name)} = `, untrusted(value)),
     )
     part('summary').append(
       row('records', String(records.length)),
@@ -201,7 +202,7 @@ class EvidencePage {
     if (proof === undefined) {
       details.append(
         element('p', {}, 'This is not a proof of a record.'),
-        element('pre', { tabindex: '0' }, withoutHidden(text)),
+        element('pre', { tabindex: '0' }, visibleInLine(text)),
       )
       return
     }
@@ -209,7 +210,7 @@ class EvidencePage {
     for (const [name, result] of checksOf(this.#judged[at])) list.append(checkItem(name, result))
     details.append(list, ...this.#named(proof.fields))
     details.append(element('h3', {}, 'The record as the log has it'))
-    details.append(element('pre', { tabindex: '0' }, withoutHidden(lineText(proof.record) ?? 'not UTF-8')))
+    details.append(element('pre', { tabindex: '0' }, visibleInLine(lineText(proof.record) ?? 'not UTF-8')))
   }
 
   #named(record: unknown): Node[] {
@@ -221,7 +222,7 @@ class EvidencePage {
     const text = this.#definitions.get(definition)
     const where = text === undefined ? ', which is not in this file, or not proven yet.' : ':'
     nodes.push(element('p', {}, 'The caller was last served the definition ', untrusted(definition), where))
-    if (text !== undefined) nodes.push(element('pre', { tabindex: '0' }, withoutHidden(text)))
+    if (text !== undefined) nodes.push(element('pre', { tabindex: '0' }, visibleInLine(text)))
     return nodes
   }
 }
@@ -249,7 +250,7 @@ function checksOf({ checked, place }: Partial<JudgedProof> = {}): [string, Check
     ...(checked.vote === undefined ? [] : [['Vote', checked.vote] as [string, CheckResult]]),
     ['In this file', place],
     ...checked.cosignatures.map(({ witness, result }): [string, CheckResult] => [
-      `Witness ${withoutHidden(witness)}`,
+      `Witness ${visibleInLine(witness)}`,
       result,
     ]),
   ]
