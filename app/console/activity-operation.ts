@@ -6,11 +6,18 @@ import { type Operation, type OperationRequest, operation } from '../admin/opera
 
 const HOUR_MS = 3_600_000
 const MAX_ROUTES = 200
+const MAX_PAIRS = 1_000
 const MAX_REASONS = 100
 
 const count = z.int()
 const counts = { allowed: count, denied: count, failed: count }
 const milliseconds = z.number()
+const pair = {
+  tenant: z.string(),
+  caller: z.string().describe('Empty for a caller without a name.'),
+  server: z.string(),
+  ...counts,
+}
 
 const activitySchema = z.object({
   from: z.iso.datetime(),
@@ -21,18 +28,17 @@ const activitySchema = z.object({
   latency_ms: z.object({ p50: milliseconds, p90: milliseconds, p99: milliseconds, max: milliseconds }),
   buckets: z.array(z.object({ at: z.iso.datetime(), ...counts, p50_ms: milliseconds, p99_ms: milliseconds })),
   reasons: z.array(z.object({ reason: z.string(), effect: z.string(), calls: count })),
+  pairs: z.array(z.object(pair)).describe('Calls by caller and server, the most first.'),
+  pairs_more: z.boolean().describe('Whether there are more pairs; the totals have all calls.'),
   routes: z
     .array(
       z.object({
-        tenant: z.string(),
-        caller: z.string().describe('Empty for a caller without a name.'),
-        server: z.string(),
+        ...pair,
         tool: z.string(),
         kind: z
           .enum(['tool', 'prompt', 'resource', 'protocol'])
           .describe('The kind of name in `tool`; `protocol` stands for a method.'),
         version: z.string(),
-        ...counts,
       }),
     )
     .describe('Calls by caller and tool, the most first.'),
@@ -43,6 +49,7 @@ export type ActivityJson = z.output<typeof activitySchema>
 
 const querySchema = z.strictObject({
   hours: z.coerce.number().int().min(1).max(24).default(24),
+  server: z.string().max(200).optional().describe('Only the routes and pairs of this server.'),
 })
 
 /** Reads the log on demand, and keeps the counts for the next time. */
@@ -53,7 +60,10 @@ export class ActivityReader {
    * @throws {Refusal} `TARGET_NOT_FOUND` without a log on disk, `TOOL_NOT_ALLOWED` for a client that may not see its
    *   tenant's calls
    */
-  async read({ policy, access }: OperationRequest, hours: number): Promise<ActivityJson> {
+  async read(
+    { policy, access }: OperationRequest,
+    { hours, server }: z.output<typeof querySchema>,
+  ): Promise<ActivityJson> {
     const { dir } = resolveOptional(policy.container, services.auditLog) ?? {}
     if (dir === undefined) throw new Refusal('TARGET_NOT_FOUND', 'This gateway keeps no log of its own.')
     const seesAll = access.readsAll || access.readsOutlines
@@ -64,7 +74,9 @@ export class ActivityReader {
     const activity = await this.#activityOf(dir)
     await activity.refresh(until)
     const found = activity.counts({ since, until, tenant: seesAll ? undefined : access.tenant })
-    const { allowed, denied, failed, latency, buckets, reasons, routes } = found
+    const { allowed, denied, failed, latency, buckets, reasons } = found
+    const isWanted = (one: { readonly server: string }) => server === undefined || one.server === server
+    const [routes, pairs] = [found.routes.filter(isWanted), found.pairs.filter(isWanted)]
     return {
       from: instant(since),
       to: instant(until),
@@ -81,6 +93,8 @@ export class ActivityReader {
         p99_ms: p99,
       })),
       reasons: reasons.slice(0, MAX_REASONS),
+      pairs: pairs.slice(0, MAX_PAIRS),
+      pairs_more: found.isCut || pairs.length > MAX_PAIRS,
       routes: routes.slice(0, MAX_ROUTES),
       routes_more: found.isCut || routes.length > MAX_ROUTES || reasons.length > MAX_REASONS,
     }
@@ -89,7 +103,7 @@ export class ActivityReader {
   /** The routes of the last 24 hours; none if the gateway keeps no log of its own. */
   async routes(request: OperationRequest): Promise<ActivityJson['routes']> {
     const { dir } = resolveOptional(request.policy.container, services.auditLog) ?? {}
-    return dir === undefined ? [] : (await this.read(request, 24)).routes
+    return dir === undefined ? [] : (await this.read(request, { hours: 24 })).routes
   }
 
   async #activityOf(dir: string): Promise<Activity> {
@@ -112,7 +126,7 @@ export function activityOperation(reader: ActivityReader): Operation {
     access: 'reader',
     query: querySchema,
     response: activitySchema,
-    run: (request) => reader.read(request, request.query.hours),
+    run: (request) => reader.read(request, request.query),
   })
 }
 

@@ -84,6 +84,20 @@ const keyboard = {
 
   names: () => order.map(describe),
 
+  /** Cells and items that end beyond the screen, or beyond the panel that has their list; on a phone a table may scroll. */
+  beyondScreen() {
+    const { clientWidth: width, scrollWidth: whole } = document.documentElement
+    const found = [...document.querySelectorAll('main th, main td, main li')].flatMap((element) => {
+      const { right, width: own } = element.getBoundingClientRect()
+      const panel = element.closest('.panel')
+      const end = panel === null ? width : Math.min(width, panel.getBoundingClientRect().right)
+      const mayScroll = width < 700 && panel !== null && element.closest('table') !== null
+      if (own === 0 || right <= end + 1 || mayScroll) return []
+      return [`${describe(element)} ends at ${Math.round(right)} of ${Math.round(end)}`]
+    })
+    return whole > width ? [`the page is ${whole} of ${width}`, ...found] : found
+  },
+
   /** What reacts to a pointer, and not to the keyboard. */
   pointerOnly() {
     return [...document.querySelectorAll('#app *')].flatMap((element) => {

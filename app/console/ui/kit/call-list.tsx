@@ -2,7 +2,7 @@
 import type { JSX } from 'preact'
 import type { CallRow } from '../../calls/call-row.js'
 import { CallDecisionBadge } from './decision.js'
-import { type Column, Table } from './table.js'
+import { type Column, newestFirst, Table } from './table.js'
 import { Time } from './time.js'
 import { Untrusted } from './untrusted.js'
 
@@ -35,7 +35,8 @@ export function CallList({ caption, calls, name }: CallListProps): JSX.Element {
     { name: 'Decision', class: 'badges', cell: (call) => <CallDecisionBadge call={call} /> },
     { name: 'ms', class: 'number', cell: ({ latency_ms: ms }) => milliseconds(ms) },
   ]
-  return <Table class="call-list" caption={caption} columns={columns} rows={calls} keyOf={({ id }) => id} />
+  const rows = newestFirst(calls, ({ at }) => at)
+  return <Table class="call-list" caption={caption} columns={columns} rows={rows} keyOf={({ id }) => id} />
 }
 
 function nameIn({ caller, agent = 'no name', server, tool }: CallRow, name: CallListProps['name']): string {

@@ -17,6 +17,11 @@ interface TableProps<Row> {
   readonly rowClass?: (row: Row) => string
 }
 
+/** In the order of the times that are shown; a log has a call where it ended. */
+export function newestFirst<Row>(rows: readonly Row[], at: (row: Row) => string): readonly Row[] {
+  return rows.toSorted((one, other) => Number(at(one) < at(other)) - Number(at(one) > at(other)))
+}
+
 export function Table<Row>(props: TableProps<Row>): JSX.Element {
   const { caption, columns, rows, keyOf, rowClass } = props
   return (

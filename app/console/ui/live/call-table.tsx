@@ -3,7 +3,7 @@ import type { JSX } from 'preact'
 import type { CallRow } from '../../calls/call-row.js'
 import { callHref, milliseconds } from '../kit/call-list.js'
 import { CallDecisionBadge, callDecision } from '../kit/decision.js'
-import { type Column, Table } from '../kit/table.js'
+import { type Column, newestFirst, Table } from '../kit/table.js'
 import { Time } from '../kit/time.js'
 import { Untrusted } from '../kit/untrusted.js'
 
@@ -23,7 +23,7 @@ export function CallTable({ rows, isSealed, isNew }: CallTableProps): JSX.Elemen
       class="calls"
       caption="Calls, the newest first"
       columns={columns}
-      rows={rows}
+      rows={newestFirst(rows, ({ at }) => at)}
       keyOf={({ id }) => id}
       rowClass={(row) => `${callDecision(row).word}${isNew(row.id) ? ' new' : ''}`}
     />

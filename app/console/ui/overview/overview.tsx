@@ -36,6 +36,7 @@ export function Overview({ data: initial }: ViewProps<OverviewData>): JSX.Elemen
     return () => clearInterval(timer)
   }, [reload])
   const { activity, health, blocks } = data
+  const buckets = sinceFirstCall(activity.buckets)
   return (
     <section>
       <h1 class="title">The last 24 hours</h1>
@@ -51,15 +52,10 @@ export function Overview({ data: initial }: ViewProps<OverviewData>): JSX.Elemen
           <p class="hint">As the gateway says: a call is proven on its own page.</p>
           <div class="columns">
             <div class="panel">
-              <BarChart title="Calls" points={activity.buckets} series={outcomes} format={whole} />
+              <BarChart title="Calls" points={buckets} series={outcomes} format={whole} />
             </div>
             <div class="panel">
-              <LineChart
-                title="Time of a call"
-                points={activity.buckets}
-                series={latencies}
-                format={inMilliseconds}
-              />
+              <LineChart title="Time of a call" points={buckets} series={latencies} format={inMilliseconds} />
             </div>
             <Reasons activity={activity} />
             {health !== undefined && <Parts health={health} />}
@@ -72,6 +68,12 @@ export function Overview({ data: initial }: ViewProps<OverviewData>): JSX.Elemen
   )
 }
 
+/** Charts begin with the first call, so that the hours before a gateway was used show nothing. */
+function sinceFirstCall(buckets: readonly Bucket[]): readonly Bucket[] {
+  const first = buckets.findIndex(({ allowed, denied }) => allowed + denied > 0)
+  return first < 0 ? [] : buckets.slice(first)
+}
+
 function Figures({ activity }: { readonly activity: ActivityJson }): JSX.Element {
   const { allowed, denied, failed, latency_ms: latency } = activity
   const calls = allowed + denied
@@ -80,8 +82,8 @@ function Figures({ activity }: { readonly activity: ActivityJson }): JSX.Element
     ['Calls', whole(calls), ''],
     ['Denied', whole(denied), share(denied)],
     ['Failed at the server', whole(failed), share(failed)],
-    ['Median', inMilliseconds(latency.p50), ''],
-    ['99th percentile', inMilliseconds(latency.p99), ''],
+    ['Median', calls === 0 ? '–' : inMilliseconds(latency.p50), ''],
+    ['99th percentile', calls === 0 ? '–' : inMilliseconds(latency.p99), ''],
   ]
   return (
     <dl class="panel figures">
@@ -103,7 +105,11 @@ function Reasons({ activity }: { readonly activity: ActivityJson }): JSX.Element
     <section class="panel">
       <h2>Why calls did not pass</h2>
       {reasons.length === 0 ? (
-        <p class="none">Every call passed.</p>
+        <p class="none">
+          {activity.allowed + activity.denied === 0
+            ? 'Nobody called in the last 24 hours.'
+            : 'No call was denied, and none waited.'}
+        </p>
       ) : (
         <ul class="bars">
           {reasons.slice(0, 10).map(({ reason, effect, calls }) => (

@@ -32,11 +32,14 @@ export interface Graph {
   readonly callers: readonly GraphNode[]
   readonly servers: readonly GraphNode[]
   readonly edges: readonly GraphEdge[]
+  /** Of all calls, those that no edge has too. */
   readonly total: Counts
+  /** The calls that are in the sums alone. */
+  readonly undrawn: Counts
 }
 
 /** A server of the policy is there without calls too. */
-export function graphOf({ servers, routes = [], waiting }: ServersData): Graph {
+export function graphOf({ servers, calls, waiting }: ServersData): Graph {
   const callers = new Map<string, GraphNode>()
   const targets = new Map<string, GraphNode>(
     servers.map(({ server }) => [server, { key: server, name: server, ...none() }]),
@@ -51,7 +54,7 @@ export function graphOf({ servers, routes = [], waiting }: ServersData): Graph {
     add(known(targets, server, { key: server, name: server, ...none() }), counts)
     add(known(edges, edgeKey, { caller: key, server, ...none() }), counts)
   }
-  for (const { tenant, caller, server, allowed, denied, failed } of routes)
+  for (const { tenant, caller, server, allowed, denied, failed } of calls?.pairs ?? [])
     count(tenant, caller, server, { sent: allowed, denied, failed, waiting: 0 })
   // A caller whose token names nobody is counted under the name of its agent, as its other calls are.
   for (const { tenant, principal, principal_kind: kind, agent = '', server } of waiting)
@@ -59,6 +62,14 @@ export function graphOf({ servers, routes = [], waiting }: ServersData): Graph {
       ...none(),
       waiting: 1,
     })
+  const undrawn = none()
+  if (calls !== undefined) {
+    const sums = { sent: calls.allowed, denied: calls.denied, failed: calls.failed }
+    for (const name of ['sent', 'denied', 'failed'] as const) {
+      undrawn[name] = Math.max(0, sums[name] - total[name])
+      total[name] += undrawn[name]
+    }
+  }
   const [left, callerOf] = foremost([...callers.values()], MAX_CALLERS)
   const [right, serverOf] = foremost([...targets.values()], MAX_SERVERS)
   const drawn = new Map<string, GraphEdge>()
@@ -66,7 +77,7 @@ export function graphOf({ servers, routes = [], waiting }: ServersData): Graph {
     const ends = { caller: callerOf(edge.caller), server: serverOf(edge.server) }
     add(known(drawn, JSON.stringify([ends.caller, ends.server]), { ...ends, ...none() }), edge)
   }
-  return { callers: left, servers: right, edges: [...drawn.values()].sort(byCalls), total }
+  return { callers: left, servers: right, edges: [...drawn.values()].sort(byCalls), total, undrawn }
 }
 
 const OTHERS = 'others'

@@ -116,7 +116,12 @@ export function ServerGraph({ data, beats }: GraphProps): JSX.Element {
         <span class="graph-key">
           <span class="swatch warn" aria-hidden="true" /> waits for a person
         </span>
-        <span class="note">Calls of the last 24 hours, and as they happen.</span>
+        <span class="note">
+          Calls of the last 24 hours, and as they happen.
+          {graph.undrawn.sent + graph.undrawn.denied > 0 &&
+            ` ${whole(graph.undrawn.sent)} sent and ${whole(graph.undrawn.denied)} denied ones are of so many callers and servers that only the sum at the gateway has them.`}
+          {data.waitingMore && ` Of those that wait, the newest ${whole(data.waiting.length)} are counted.`}
+        </span>
       </figcaption>
     </figure>
   )

@@ -11,10 +11,21 @@ import { type Api, apiRefusalOf } from '../kit/api.js'
 
 export type CallRoute = Omit<ActivityJson['routes'][number], 'version'>
 
+type CallPair = ActivityJson['pairs'][number]
+
+/** The sums of all calls, and the calls of pairs and routes, of which there may be more. */
+export interface CallSums
+  extends Pick<ActivityJson, 'allowed' | 'denied' | 'failed' | 'pairs_more' | 'routes_more'> {
+  readonly pairs: readonly CallPair[]
+  readonly routes: readonly CallRoute[]
+}
+
 export interface ServersData extends ServersJson {
   /** The calls of the last 24 hours; undefined if the gateway keeps no log of its own. */
-  readonly routes: readonly CallRoute[] | undefined
+  readonly calls: CallSums | undefined
   readonly waiting: readonly EscalationJson[]
+  /** Whether others wait too. */
+  readonly waitingMore: boolean
   readonly clients: ClientsJson
   /** The review of the shown server; undefined if none of its definitions waits. */
   readonly review: ServerReviewJson | undefined
@@ -46,10 +57,10 @@ export function hrefOfServer(server: string): string {
 export async function loadServers(api: Pick<Api, 'get'>, location: Location): Promise<ServersData> {
   const chosen = chosenServer(location)
   const of = chosen === undefined ? undefined : new URLSearchParams({ server: chosen })
-  const [found, activity, { escalations }, clients, policy, { tools: access }, { blocks }] =
+  const [found, calls, { escalations, more }, clients, policy, { tools: access }, { blocks }] =
     await Promise.all([
       api.get<ServersJson>('/api/servers'),
-      activityOf(api),
+      activityOf(api, of),
       api.get<EscalationList>('/api/escalations?status=pending&limit=500'),
       api.get<ClientsJson>('/api/clients'),
       of && api.get<PolicyJson>('/api/policy'),
@@ -63,13 +74,16 @@ export async function loadServers(api: Pick<Api, 'get'>, location: Location): Pr
   const review = reviews.servers.find(({ server }) => server === chosen)
   return {
     ...found,
-    ...{ routes: activity?.routes, waiting: escalations, clients, review, policy, access, blocks },
+    ...{ calls, waiting: escalations, waitingMore: more, clients, review, policy, access, blocks },
   }
 }
 
-async function activityOf(api: Pick<Api, 'get'>): Promise<ActivityJson | undefined> {
+async function activityOf(
+  api: Pick<Api, 'get'>,
+  of: URLSearchParams | undefined,
+): Promise<ActivityJson | undefined> {
   try {
-    return await api.get<ActivityJson>('/api/activity')
+    return await api.get<ActivityJson>(`/api/activity${of === undefined ? '' : `?${of}`}`)
   } catch (error) {
     if (apiRefusalOf(error).error === 'TARGET_NOT_FOUND') return undefined
     throw error
@@ -77,36 +91,46 @@ async function activityOf(api: Pick<Api, 'get'>): Promise<ActivityJson | undefin
 }
 
 /** Adds calls to the counts. Those that a stream in a hurry left out count with the row that stands for them. */
-export function withCalls(
-  routes: readonly CallRoute[],
-  { rows, one_in: weight }: CallsEvent,
-): readonly CallRoute[] {
-  const counted = new Map(routes.map((route) => [keyOf(route), route]))
+export function withCalls(sums: CallSums, { rows, one_in: weight }: CallsEvent): CallSums {
+  const total = { allowed: sums.allowed, denied: sums.denied, failed: sums.failed }
+  const pairs = new Map(sums.pairs.map((one) => [pairKey(one), one]))
+  const routes = new Map(sums.routes.map((one) => [routeKey(one), one]))
   for (const row of rows) {
     if (row.kind === 'event') continue
     const { tenant, server, tool, decision, status, agent = '' } = row
     const caller = row.caller === '' ? agent : row.caller
     // A row does not say what it names; the next reading of the counts does.
     const kind = /^[a-z]+(?:\/[a-z_]+)+$/.test(tool) ? 'protocol' : 'tool'
-    const key = keyOf({ tenant, caller, server, tool, kind })
-    const { allowed, denied, failed } = counted.get(key) ?? { allowed: 0, denied: 0, failed: 0 }
     const isDenied = decision === 'deny'
-    counted.set(key, {
-      ...{ tenant, caller, server, tool, kind },
-      allowed: allowed + (isDenied ? 0 : weight),
-      denied: denied + (isDenied ? weight : 0),
-      failed: failed + (!isDenied && status === 'error' ? weight : 0),
-    })
+    const own = {
+      allowed: isDenied ? 0 : weight,
+      denied: isDenied ? weight : 0,
+      failed: !isDenied && status === 'error' ? weight : 0,
+    }
+    Object.assign(total, added(total, own))
+    const pair = { tenant, caller, server, ...own }
+    const route = { ...pair, tool, kind } as const
+    pairs.set(pairKey(pair), added(pair, pairs.get(pairKey(pair))))
+    routes.set(routeKey(route), added(route, routes.get(routeKey(route))))
   }
-  return [...counted.values()]
+  return { ...sums, ...total, pairs: [...pairs.values()], routes: [...routes.values()] }
 }
 
-function keyOf({
-  tenant,
-  caller,
-  server,
-  tool,
-  kind,
-}: Omit<CallRoute, 'allowed' | 'denied' | 'failed'>): string {
+type Counted = Pick<CallSums, 'allowed' | 'denied' | 'failed'>
+
+function added<One extends Counted>(one: One, more: Counted = { allowed: 0, denied: 0, failed: 0 }): One {
+  return {
+    ...one,
+    allowed: one.allowed + more.allowed,
+    denied: one.denied + more.denied,
+    failed: one.failed + more.failed,
+  }
+}
+
+function pairKey({ tenant, caller, server }: Omit<CallPair, keyof Counted>): string {
+  return JSON.stringify([tenant, caller, server])
+}
+
+function routeKey({ tenant, caller, server, tool, kind }: Omit<CallRoute, keyof Counted>): string {
   return JSON.stringify([tenant, caller, server, tool, kind])
 }

@@ -3,7 +3,7 @@ import type { JSX } from 'preact'
 import { Copy } from '../kit/copy.js'
 import { Untrusted } from '../kit/untrusted.js'
 import { ClientPanel } from './client-panel.js'
-import type { CallRoute, ServersData } from './load.js'
+import type { CallSums, ServersData } from './load.js'
 import { ReviewPanel } from './review-panel.js'
 import { StateBadge } from './state-badge.js'
 import { callsIn, ToolTable } from './tool-table.js'
@@ -33,7 +33,7 @@ export function ServerPage({ data, name, onChanged }: ServerPageProps): JSX.Elem
     )
   }
   const { kind, address, processes = 0, reason, changed } = server
-  const routes = (data.routes ?? []).filter((route) => route.server === name)
+  const pairs = (data.calls?.pairs ?? []).filter((pair) => pair.server === name)
   return (
     <div class="server-page">
       <section class="panel facts">
@@ -59,7 +59,7 @@ export function ServerPage({ data, name, onChanged }: ServerPageProps): JSX.Elem
                   {processes > 0 && `${processes} process${processes === 1 ? '' : 'es'}`}
                 </>
               ) : (
-                <Reached routes={routes} />
+                <Reached pairs={pairs} />
               )}
             </dd>
           </div>
@@ -92,8 +92,8 @@ export function ServerPage({ data, name, onChanged }: ServerPageProps): JSX.Elem
 }
 
 /** The gateway keeps no connection to a server over HTTP, so its calls show its state. */
-function Reached({ routes }: { readonly routes: readonly CallRoute[] }): JSX.Element {
-  const [sent, failed] = [callsIn(routes, 'allowed'), callsIn(routes, 'failed')]
+function Reached({ pairs }: { readonly pairs: CallSums['pairs'] }): JSX.Element {
+  const [sent, failed] = [callsIn(pairs, 'allowed'), callsIn(pairs, 'failed')]
   if (sent === 0) return <>not called in the last 24 hours</>
   return (
     <span class={failed === 0 ? 'good' : failed === sent ? 'bad' : 'warn'}>

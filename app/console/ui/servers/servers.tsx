@@ -58,7 +58,7 @@ export function ServerPages({ data: initial, location }: ViewProps<ServersData>)
     calls(event) {
       if (event.is_backfill) return
       missed.current = isReading.current
-      set((old) => (old.routes === undefined ? old : { ...old, routes: withCalls(old.routes, event) }))
+      set((old) => (old.calls === undefined ? old : { ...old, calls: withCalls(old.calls, event) }))
       setBeats((old) => withBeats(old, event))
     },
     escalations: () => void read(),

@@ -36,11 +36,11 @@ const counts = (
 )
 
 export function ToolTable({ data, server, onChanged }: ToolTableProps): JSX.Element {
-  const { policy, access, blocks, routes = [] } = data
+  const { policy, access, blocks, calls } = data
   const { button, dialog } = useToolSwitches(policy, onChanged)
   const known = policy?.servers.find((one) => one.server === server)
   const tools = new Map<string, CallRoute[]>((known?.tools ?? []).map((name) => [name, []]))
-  for (const route of routes) {
+  for (const route of calls?.routes ?? []) {
     if (route.server !== server || route.kind !== 'tool') continue
     tools.set(route.tool, [...(tools.get(route.tool) ?? []), route])
   }
@@ -58,7 +58,7 @@ export function ToolTable({ data, server, onChanged }: ToolTableProps): JSX.Elem
       ),
     },
     {
-      name: 'May call it',
+      name: 'Not denied to',
       cell: ([tool]) =>
         blockOf(tool) === undefined ? (
           <Callers
@@ -100,6 +100,12 @@ export function ToolTable({ data, server, onChanged }: ToolTableProps): JSX.Elem
           The first {MAX_SHOWN} of {tools.size.toLocaleString('en')} tools.
         </p>
       )}
+      {calls?.routes_more === true && (
+        <p class="note">
+          Calls of so many callers and tools are not all counted here: a tool may have more, and others may
+          have been called.
+        </p>
+      )}
       {dialog}
     </section>
   )
@@ -136,6 +142,9 @@ function toneOf(name: 'allowed' | 'failed' | 'denied', count: number): string | 
   return name === 'allowed' ? undefined : name === 'failed' ? 'warn' : 'bad'
 }
 
-export function callsIn(routes: readonly CallRoute[], name: 'allowed' | 'denied' | 'failed'): number {
-  return routes.reduce((total, route) => total + route[name], 0)
+export function callsIn<Name extends 'allowed' | 'denied' | 'failed'>(
+  counted: readonly Readonly<Record<Name, number>>[],
+  name: Name,
+): number {
+  return counted.reduce((total, one) => total + one[name], 0)
 }

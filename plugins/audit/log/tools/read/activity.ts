@@ -21,13 +21,17 @@ export interface CallCounts {
   failed: number
 }
 
-/** Calls of one caller to one tool. */
-export interface RouteCounts extends CallCounts {
+/** Calls of one caller to one server. */
+export interface PairCounts extends CallCounts {
   readonly tenant: string
   /** The user, subject, client or agent reference; empty for a caller without a name. */
   readonly caller: string
-  /** Names without versions. */
+  /** The name without a version. */
   readonly server: string
+}
+
+/** Calls of one caller to one tool. */
+export interface RouteCounts extends PairCounts {
   readonly tool: string
   readonly kind: RequestKind
   /** The version of the tool in the first of them. */
@@ -63,7 +67,9 @@ export interface ActivityCounts extends CallCounts {
   /** In descending order of calls. */
   readonly reasons: readonly ReasonCount[]
   readonly routes: readonly RouteCounts[]
-  /** Whether there were more routes or reasons in a bucket than are kept apart: the rest is in totals only. */
+  /** The sums of the routes between a caller and a server. */
+  readonly pairs: readonly PairCounts[]
+  /** Whether there were more routes, pairs or reasons in a bucket than are kept apart: the rest is in totals only. */
   readonly isCut: boolean
   /** Milliseconds since the epoch: older lines were not read. Undefined if all of the time was. */
   readonly readFrom: number | undefined
@@ -73,7 +79,7 @@ const DAY_MS = 86_400_000
 const ACTIVITY_BUCKET_MS = 600_000
 /** Bytes of the log that a first read goes back at most. */
 const MAX_BYTES = 256 * 1024 * 1024
-/** Routes and reasons that a bucket counts apart, each. */
+/** Routes, pairs and reasons that a bucket counts apart, each. */
 const MAX_APART = 2_000
 const SEARCHED_BYTES = 65_536
 
@@ -126,7 +132,7 @@ export class Activity {
       const [p50, p99] = [latency.percentile(0.5), latency.percentile(0.99)]
       return { from: (first + index) * ACTIVITY_BUCKET_MS, ...counts, p50, p99 }
     })
-    const { counts, latency, reasons, routes, isCut } = total
+    const { counts, latency, reasons, routes, pairs, isCut } = total
     return {
       ...counts,
       bucketMs: ACTIVITY_BUCKET_MS,
@@ -139,6 +145,7 @@ export class Activity {
       },
       reasons: [...reasons.values()].sort((a, b) => b.calls - a.calls),
       routes: [...routes.values()].sort((a, b) => callsOf(b) - callsOf(a)),
+      pairs: [...pairs.values()].sort((a, b) => callsOf(b) - callsOf(a)),
       isCut,
       readFrom: this.#readFrom !== undefined && this.#readFrom > since ? this.#readFrom : undefined,
     }
@@ -199,6 +206,7 @@ class Tally {
   readonly latency = new LatencyHistogram()
   readonly reasons = new Map<string, { reason: string; effect: string; calls: number }>()
   readonly routes = new Map<string, RouteCounts>()
+  readonly pairs = new Map<string, PairCounts>()
   isCut = false
 
   add(record: SignedEnvelope): void {
@@ -211,13 +219,12 @@ class Tally {
     const caller = callerOf(record)
     const [[server], [tool, version]] = [partsOf(record.server), partsOf(record.tool)]
     const kind = recordedKind(record)
-    const key = JSON.stringify([tenant, caller, server, tool, kind])
-    this.#apart(
-      this.routes,
-      key,
-      () => ({ tenant, caller, server, tool, kind, version, allowed: 0, denied: 0, failed: 0 }),
-      own,
-    )
+    const pair = { tenant, caller, server, ...own }
+    this.#apart(this.pairs, JSON.stringify([tenant, caller, server]), pair)
+    this.#apart(this.routes, JSON.stringify([tenant, caller, server, tool, kind]), {
+      ...pair,
+      ...{ tool, kind, version },
+    })
     const found = new Map(
       (record.findings ?? []).map(({ reason, effect }) => [`${reason} ${effect}`, { reason, effect }]),
     )
@@ -227,19 +234,18 @@ class Tally {
     for (const [name, one] of found) this.#reason(name, { ...one, calls: 1 })
   }
 
-  merge({ counts, latency, reasons, routes, isCut }: Tally): void {
+  merge({ counts, latency, reasons, routes, pairs, isCut }: Tally): void {
     addTo(this.counts, counts)
     this.latency.merge(latency)
-    for (const [key, one] of routes) {
-      this.#apart(this.routes, key, () => ({ ...one, allowed: 0, denied: 0, failed: 0 }), one)
-    }
+    for (const [key, one] of routes) this.#apart(this.routes, key, one)
+    for (const [key, one] of pairs) this.#apart(this.pairs, key, one)
     for (const [name, one] of reasons) this.#reason(name, one)
     this.isCut ||= isCut
   }
 
-  #apart(kept: Map<string, RouteCounts>, key: string, create: () => RouteCounts, counts: CallCounts): void {
-    const one = kept.get(key) ?? this.#room(kept, key, create)
-    if (one !== undefined) addTo(one, counts)
+  #apart<Kept extends CallCounts>(kept: Map<string, Kept>, key: string, added: Kept): void {
+    const one = kept.get(key) ?? this.#room(kept, key, () => ({ ...added, allowed: 0, denied: 0, failed: 0 }))
+    if (one !== undefined) addTo(one, added)
   }
 
   #reason(name: string, { reason, effect, calls }: ReasonCount): void {

@@ -61,6 +61,10 @@ describe('Activity', () => {
     ])
     const ofAnn = counts.routes.find(({ caller }) => caller === 'ann')
     expect(ofAnn).to.include({ allowed: 2, denied: 0, failed: 1 })
+    expect(counts.pairs.find(({ caller }) => caller === 'ann')).to.deep.equal({
+      ...{ tenant: 'acme', caller: 'ann', server: 'files' },
+      ...{ allowed: 2, denied: 0, failed: 1 },
+    })
     const busy = counts.buckets.filter((one) => one.allowed + one.denied > 0)
     expect(
       busy.map(({ from, allowed, denied }) => [new Date(from).toISOString(), allowed, denied]),
