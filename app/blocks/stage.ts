@@ -76,7 +76,7 @@ function findingOf(block: Block | undefined): Finding | undefined {
     reason: reasonOf(block),
     stage: STAGE,
     level: 'gateway',
-    ruling: 'deny',
+    ruling: 'block',
     detail: blockedMessage(block),
   }
 }

@@ -10,6 +10,7 @@ import {
   toEcs,
   toOcsf,
 } from '@svc/plugin-audit/tools'
+import { isUse, wouldDeny } from './call-lines.js'
 import type { CliIo } from './io.js'
 import { formatMilliseconds, table } from './table.js'
 
@@ -23,6 +24,8 @@ export interface ShowOptions extends LogFilter {
   from?: number
   /** Prints what decided each call in place of the records. */
   explain?: boolean
+  /** Whether the forms for people have events and requests of the protocol too. */
+  all?: boolean
 }
 
 /** When `--follow` looks again, and whether it ends. */
@@ -44,19 +47,22 @@ interface ShownRecord {
 const headings = ['TIME', 'DECISION', 'STATUS', 'MS', 'TENANT', 'SERVER', 'TOOL', 'WHY', 'TRACE']
 
 /** Widths of a table that is printed as it grows; a wider cell moves those after it. */
-const growing = [24, 8, 6, 8, 12, 20, 24, 24, 32]
+const growing = [24, 10, 6, 8, 12, 20, 24, 24, 32]
 
 const FOLLOW_EVERY_MS = 250
 const NOT_VERIFIED = 1
 
 /** The exit status says whether a record that was printed, or had to be, is not verified. */
 export async function show(dir: string, options: ShowOptions, io: CliIo, end?: FollowEnd): Promise<void> {
-  const { format = 'json', follow = false, explain = false, from, ...filter } = options
+  const { format = 'json', follow = false, explain = false, all = false, from, ...given } = options
   if (from !== undefined && !follow) throw new Error('--from is the leaf at which --follow resumes')
   // Imported here, because it loads the reader of policies.
   const explainer = explain
     ? new (await import('../policy-tools/decision/explainer.js')).Explainer(dir)
     : undefined
+  const calls = new CallsAlone()
+  const isForPeople = (format === 'table' || explain) && !all
+  const filter = isForPeople ? { ...given, where: calls.isShown } : given
   const report = (message: string) => {
     io.exit(NOT_VERIFIED)
     io.err(`${message} (npx svc-sdk audit verify says more)\n`)
@@ -75,6 +81,28 @@ export async function show(dir: string, options: ShowOptions, io: CliIo, end?: F
     else await io.out(lineOf(format, shown))
   }
   if (isWhole) await io.out(table(rows, [3]))
+  if (calls.hidden !== '') await io.out(`${calls.hidden}\n`)
+}
+
+/** Selects calls, and counts what it leaves out. */
+class CallsAlone {
+  #events = 0
+  #requests = 0
+
+  readonly isShown = (record: SignedEnvelope): boolean => {
+    if (isUse(record)) return true
+    if (record.mcp_method === undefined) this.#events++
+    else this.#requests++
+    return false
+  }
+
+  /** Empty if nothing was left out. */
+  get hidden(): string {
+    const events = this.#events === 0 ? [] : [`${this.#events} events of the gateway`]
+    const requests = this.#requests === 0 ? [] : [`${this.#requests} requests of the protocol`]
+    const found = [...events, ...requests]
+    return found.length === 0 ? '' : `left out: ${found.join(', ')} (--all prints them)`
+  }
 }
 
 interface Reporting {
@@ -163,7 +191,7 @@ function row({ record, failure }: ShownRecord): string[] {
   if (record === undefined) return ['', '', '', '', '', '', '', ...mark]
   return [
     record.ts,
-    record.policy.decision,
+    wouldDeny(record) ? 'would deny' : record.policy.decision,
     record.status,
     formatMilliseconds(record.latency_ms),
     record.tenant,

@@ -153,6 +153,7 @@ function reading(io: CliIo): Command[] {
         'print what decided each call, with the text of the policy that was in force',
       ).conflicts(['format', 'trace']),
     )
+    .option('--all', 'print events and requests of the protocol too, in a table and with --explain')
     .addOption(
       new Option('--follow', 'print each record once, when it is sealed, until interrupted').conflicts([
         'last',

@@ -65,9 +65,19 @@ export class CallLines {
   }
 }
 
-function isShown({ mcp_method: method, tool, status }: AuditEnvelope): boolean {
-  if (method === undefined) return !stepsOfCalls.test(tool)
+function isShown(record: AuditEnvelope): boolean {
+  return isUse(record) || (record.mcp_method === undefined && !stepsOfCalls.test(record.tool))
+}
+
+/** Whether the record is of a use of a tool, a prompt or a resource, or of another request that failed. */
+export function isUse({ mcp_method: method, server, gateway, tool, status }: AuditEnvelope): boolean {
+  if (method === undefined) return server !== gateway || !tool.includes('/')
   return usingMethods.test(method) || status === 'error'
+}
+
+/** Whether the call was sent although a finding denies it, as the policy observes. */
+export function wouldDeny({ policy, findings = [] }: AuditEnvelope): boolean {
+  return policy.decision === 'allow' && findings.some(({ effect }) => effect === 'would_deny')
 }
 
 export function callPieces(record: AuditEnvelope, at: number, further: Further | undefined): StyledText[] {
@@ -103,7 +113,8 @@ interface Result {
   readonly reason: string
 }
 
-function resultOf({ policy, status, error, findings = [] }: AuditEnvelope): Result {
+function resultOf(record: AuditEnvelope): Result {
+  const { policy, status, error, findings = [] } = record
   const deciding = findings.filter(({ effect }) => effect !== 'reported')
   const why = deciding.map(({ reason, detail }) => (detail === undefined ? reason : `${reason}: ${detail}`))
   const whole = why.length > 0 ? why.join('; ') : (error ?? '')
@@ -121,6 +132,6 @@ function resultOf({ policy, status, error, findings = [] }: AuditEnvelope): Resu
       reason: `${error ?? 'the server responded with an error'}${found}`,
     }
   }
-  if (why.length === 0) return { word: 'allow', style: 'green', reason: '' }
-  return { word: 'allow', style: 'yellow', reason: `would deny: ${reason}` }
+  if (wouldDeny(record)) return { word: 'would deny', style: 'yellow', reason }
+  return { word: 'allow', style: 'green', reason: '' }
 }

@@ -38,6 +38,8 @@ export interface Started {
   readonly logDir: string
   /** Arguments by which `svc escalations` reaches the gateway; absent without a listener for approvals. */
   readonly approvals?: string | undefined
+  /** The URL of the console, and where its token is; absent without an admin listener. */
+  readonly console?: string | undefined
   /** A client's settings of these servers by their names. */
   readonly snippet?: Readonly<Record<string, object>> | undefined
 }
@@ -100,7 +102,8 @@ function furtherOf({ logDir, approvals }: Pick<Started, 'logDir' | 'approvals'>)
   }
 }
 
-function printStart(write: WriteLine, { title, servers, policy, logDir, approvals, snippet }: Started): void {
+function printStart(write: WriteLine, started: Started): void {
+  const { title, servers, policy, logDir, approvals, console, snippet } = started
   const rule = resolveOptional(policy, policyTokens.denyRule)
   const rows: readonly (readonly [string, string | undefined])[] = [
     ['mode', modeOf(rule)],
@@ -111,6 +114,7 @@ function printStart(write: WriteLine, { title, servers, policy, logDir, approval
     ),
     ['log', shownPath(logDir)],
     ['approvals', approvals && `npx svc-sdk escalations list ${approvals}`],
+    ['console', console],
   ]
   write({ text: title, style: 'bold' })
   for (const [name, value] of rows) {
@@ -146,16 +150,19 @@ export function placesAtTerminal(
   policy: EffectivePolicy<HostConfig>,
   file: string | undefined,
   adminUrl: string | undefined,
-): Pick<Started, 'logDir' | 'approvals'> {
+): Pick<Started, 'logDir' | 'approvals' | 'console'> {
   const { logDir, admin } = placesOf(policy, file === undefined ? process.cwd() : baseDirOf(file))
   const { escalationRule, ruleEscalations, flowEscalations } = policyTokens
   const escalates = [escalationRule, ruleEscalations, flowEscalations].some((token) =>
     policy.container.isRegistered(token, true),
   )
-  if (admin === undefined || !escalates) return { logDir }
-  if (file !== undefined && admin.port !== 0)
-    return { logDir, approvals: `--policy ${shownPath(resolve(file))}` }
+  if (admin === undefined || (adminUrl === undefined && admin.port === 0)) return { logDir }
   const url = adminUrl ?? adminUrlOf('the policy', admin)
+  const at = admin.tokenRef === undefined ? '' : `, with the token in ${admin.tokenRef}`
+  const console = `${url}/console${at}`
+  if (!escalates) return { logDir, console }
+  if (file !== undefined && admin.port !== 0)
+    return { logDir, console, approvals: `--policy ${shownPath(resolve(file))}` }
   const token = admin.tokenRef === undefined ? '' : ` --token-ref ${quoted(admin.tokenRef)}`
-  return { logDir, approvals: `--admin ${url}${token}` }
+  return { logDir, console, approvals: `--admin ${url}${token}` }
 }

@@ -145,6 +145,7 @@ export class LocalConsole {
     }
     await this.#sessions.checkRequest(message, session, async () => body)
     const path = requestPath(message)
+    if (!isOfApi(path)) throw new Refusal('TARGET_NOT_FOUND', 'The API has no operation with such a path.')
     // The gateway has no session for the token, so only the session here ends or goes on.
     const cookie = isRead ? undefined : await this.#sessionCookie(path, message)
     if (cookie !== undefined) return respond(response, 200, '{}\n', { ...json, 'set-cookie': cookie })
@@ -235,6 +236,16 @@ export class LocalConsole {
     })
     respond(response, status, html, pageHeaders(this.#assets))
   }
+}
+
+/**
+ * Whether the token may go with the path. One that a URL or a proxy reads as another, such as `/api/../x`, could lead to what
+ * is no operation.
+ */
+function isOfApi(path: string): boolean {
+  const [written = ''] = path.split('?')
+  const { pathname } = new URL(path, 'http://localhost')
+  return pathname === written && /^(?:\/[\w.~%-]+)+$/.test(written) && !/%(?:2e|2f|5c)/i.test(written)
 }
 
 /** The response of the API for an error. */

@@ -1,5 +1,6 @@
 // The tools of the servers in a policy, as far as the gateway can know them: those that a server lists without a
-// credential, a command only while it runs; those that the policy names; and those that were called in the last 24 hours.
+// credential, a command only while it runs; those that the policy names; and those that were called in the last 24 hours. A
+// server over HTTP is asked once whether it speaks MCP.
 import type { Clock } from '@svc/core'
 import { patternsOf } from '@svc/core/policy'
 import type { BlockList } from '../blocks/block.js'
@@ -28,6 +29,8 @@ const MAX_TOOLS = 1_000
 export interface KnownServer extends NamedTools {
   /** Whether the server listed them itself. */
   readonly isListed: boolean
+  /** Whether the invoke protocol calls its tools by MCP. */
+  readonly isMcp: boolean
   /** Names that were called, although the server does not list them and the policy does not name them; some are mistyped. */
   readonly calledOnly: ReadonlySet<string>
 }
@@ -48,6 +51,8 @@ interface Listed {
 
 export class ServerTools {
   readonly #parts: ServerToolsParts
+  /** Addresses over HTTP that may be no MCP server, and whether they were when they were asked, once. */
+  readonly #speakMcp = new Map<string, boolean>()
   readonly #lists = new Map<string, { readonly at: number; readonly tools: Promise<Versions | undefined> }>()
   #known: readonly KnownServer[] = []
   readonly #named = new WeakMap<Policy, ReadonlyMap<string, readonly string[]>>()
@@ -72,8 +77,10 @@ export class ServerTools {
         const calls = routes.filter((one) => one.server === server)
         // A server that has responded to a method of MCP may be asked for a list too.
         const speaksMcp = calls.some(({ kind, allowed, failed }) => kind === 'protocol' && allowed > failed)
-        const mayAsk = speaksMcp || isCommand(address) || targetOf(address).isMcp
+        const isMcp = speaksMcp || isCommand(address) || targetOf(address).isMcp
+        const mayAsk = isMcp || this.#speakMcp.get(address) !== false
         const listed = mayAsk ? await this.#listOf(server, address) : undefined
+        if (mayAsk && !isMcp) this.#speakMcp.set(address, listed !== undefined)
         const called = calls.filter(({ kind }) => kind === 'tool')
         const byPolicy = new Set(named.get(server) ?? [])
         const tools: Versions = new Map([
@@ -86,6 +93,7 @@ export class ServerTools {
           server,
           tools: sorted.map(([name, version]) => ({ name, version })),
           isListed: listed !== undefined,
+          isMcp: targetOf(address).isMcp,
           calledOnly: new Set(
             sorted.flatMap(([name]) => (byPolicy.has(name) || listed?.has(name) === true ? [] : [name])),
           ),

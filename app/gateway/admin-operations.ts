@@ -82,7 +82,7 @@ export function gatewayOperations(gateway: OperatedGateway): Operation[] {
     healthOperation(gateway.facts),
     serversOperation(gateway),
     clientsOperation(gateway),
-    ...callOperations(() => gateway.url()),
+    ...callOperations(() => gateway.url(), knownServers),
     showCall(gateway.facts),
     eventsOperation,
     statusOperation,

@@ -1,9 +1,10 @@
 // Puts back what `svc init` changed. A configuration that is as init left it gets its former bytes. In one that was edited
 // since, only the members that init changed go back, if they still are what init wrote.
 import { existsSync, rmSync } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join, resolve } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import { isJsonObject } from '@svc/core/json'
+import { isBelow } from '@svc/core/secret'
 import { applyMembers, fileNames, removeEmptyDirectories } from './apply.js'
 import { type ClientMachine, configurationPlaces } from './clients/clients.js'
 import {
@@ -64,6 +65,7 @@ export function planUndo(journal: Journal, journalFile: JournalFile, machine: Cl
   if (hasLog) kept.push(`${fileNames.state}: the log of the calls, and its key`)
   const removed: string[] = []
   for (const [name, digest] of Object.entries(journal.written)) {
+    checkBelow(machine.dir, name)
     const bytes = readIfPresent(join(machine.dir, name))
     if (bytes === undefined || needed.includes(name)) continue
     if (fileDigest(bytes) === digest) removed.push(name)
@@ -76,6 +78,7 @@ export function planUndo(journal: Journal, journalFile: JournalFile, machine: Cl
         (file) => removed.includes(`${path}/${file}`) || !existsSync(join(machine.dir, path, file)),
       ),
     )
+  for (const path of packages) checkBelow(machine.dir, `${path}/node_modules`)
   return { contents, removed, packages, kept, conflicts }
 }
 
@@ -115,6 +118,14 @@ function membersOf({ set, removed }: EntryChange): Record<string, unknown> {
 
 function formerMembers(was: Readonly<Record<string, unknown>>, entry: EntryChange): Record<string, unknown> {
   return Object.fromEntries(Object.keys(membersOf(entry)).map((name) => [name, was[name]]))
+}
+
+/** Throws `InitError` for a path that init cannot have written: one outside of the directory, also by a symbolic link. */
+function checkBelow(dir: string, name: string): void {
+  const path = resolve(dir, name)
+  const [root, parent] = [realPathOf(dir) ?? dir, realPathOf(dirname(path))]
+  if (path !== dir && isBelow(path, [dir]) && (parent === undefined || isBelow(parent, [root]))) return
+  throw new InitError(`the journal names ${name}, which is not below ${dir}`)
 }
 
 /** An entry with another name that starts the server of this one may be this one. */

@@ -147,6 +147,9 @@ async function refusedByUpstream(response: WholeResponse, context: ResponseConte
     const filtered = isResponse(message) ? await filter.response(message, received.text) : message
     shown = showMessage(received, filtered).bytes
   }
+  // A server need not offer a stream of its own, nor let a session be ended (Streamable HTTP).
+  if (response.status === 405 && context.exchange.method !== 'POST')
+    return completed(response, shown, { digest: null })
   noteHttpError(call, response.status)
   if (response.status === 401 || response.status === 403)
     return unauthorizedByUpstream(response.status, received?.message, context)

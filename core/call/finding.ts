@@ -39,10 +39,10 @@ export interface Finding {
    */
   readonly isLate?: true
   /**
-   * The rule of its stage, in place of `deny_on` and `escalate_on`; nothing denies in observe mode. `observe` records what
-   * `deny_on` would have done.
+   * The rule of its stage, in place of `deny_on` and `escalate_on`. In observe mode nothing denies but `block`, which is what
+   * an operator has ruled. `observe` records what `deny_on` would have done.
    */
-  readonly ruling?: 'report' | 'deny' | 'escalate' | 'confirm' | 'observe'
+  readonly ruling?: 'report' | 'deny' | 'block' | 'escalate' | 'confirm' | 'observe'
   /** With the ruling `confirm`: what the person at the client is asked. */
   readonly confirmation?: RequiredConfirmation
   /** With the rulings `escalate` and `confirm`: whose approval it needs, and of what. */
@@ -91,6 +91,7 @@ export function effectOnCall(finding: Finding, rule: Verdict): Effect {
 export function effectOf(finding: Finding, rule: Verdict): Effect {
   const { reason, isLate, ruling, confirmation } = finding
   if (ruling === 'report') return 'reported'
+  if (ruling === 'block') return 'deny'
   if (ruling === 'confirm') {
     const { otherwise = 'deny' } = confirmation ?? {}
     if (rule.mode === 'observe' || isLate === true || rule.canConfirm !== true)

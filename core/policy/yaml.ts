@@ -21,6 +21,8 @@ import { type SyntaxMistake, syntaxMistake } from './syntax-mistake.js'
 import type { Diagnostic } from './types.js'
 
 const maxDepth = 64
+/** Characters of one file. Larger ones take minutes to check, and no person reviews them. */
+const maxLength = 2 * 1024 * 1024
 /** Maximum number of values from aliases: a few lines could otherwise expand to billions. */
 const maxExpanded = 10_000
 
@@ -36,6 +38,13 @@ export function parsePolicyText(text: string, file: string): ParsedText {
   const originAt = (offset: number | undefined): Required<Origin> => {
     const { line, col } = lines.linePos(offset ?? 0)
     return { file, line: Math.max(line, 1), column: Math.max(col, 1) }
+  }
+  if (text.length > maxLength) {
+    const size = (text.length / 1024 / 1024).toFixed(1)
+    return {
+      root: undefined,
+      mistakes: [mistakeAt(originAt(0), '', `too large: ${size} MiB; at most 2 MiB`)],
+    }
   }
   let document: ReturnType<typeof parseDocument>
   try {

@@ -84,7 +84,9 @@ interface Result extends Measured {
 export function recordOf(context: RecordContext, recorded: RecordedCall): AuditEnvelope {
   const { call, settlement, latencyMs, firstByteMs, inputSha256 } = recorded
   const { error, digest, status, sent, outcome } = settlement
-  const isOk = error === null && status < 400
+  // By 405 an MCP server says that it has no stream of its own, or lets nobody end a session: neither is an error.
+  const isNotOffered = status === 405 && call.parsedRequest?.kind === 'protocol'
+  const isOk = error === null && (status < 400 || isNotOffered)
   return envelopeOf(context, call, {
     outcome,
     latencyMs,

@@ -49,12 +49,13 @@ function conflictsOfRule(
       ...ofRules,
     ]
     const asksRuntime = resolveOptional(bindings, policyTokens.asksRuntime) === true
-    if (asksRuntime || (escalate_on !== undefined && escalate_on.length > 0)) return found
-    const message = 'names no reason, and no runtime is asked: nothing escalates'
+    const escalates = asksRuntime || Number(escalate_on?.length) > 0 || escalatingRules(bindings).length > 0
+    if (escalates) return found
+    const message = 'names no reason, no rule escalates, and no runtime is asked: nothing escalates'
     return [...found, { path: ['enforcement', 'escalate_on'], message, severity: 'warning' }]
   }
   if (escalate_on === undefined) return ofRules
-  const message = 'nothing escalates without security.side_effects.approve_high_risk: true'
+  const message = 'has no effect without security.side_effects.approve_high_risk: true'
   return [...ofRules, { path: ['enforcement', 'escalate_on'], message, severity: 'warning' }]
 }
 

@@ -3,6 +3,7 @@ import { expect } from 'chai'
 import { startAdminRig } from '../app/admin/rig.js'
 import { until } from '../support/redis.js'
 import { scriptedTarget } from '../support/stdio-target.js'
+import { startSessionServer } from '../support/tool-servers.js'
 import { startUpstream } from '../support/upstream.js'
 
 interface Known {
@@ -38,5 +39,34 @@ describe('the tools that the console knows', () => {
       servers: { server: string; state: string }[]
     }
     expect(states.map(({ state }) => state)).to.deep.equal(['up', 'idle', 'unknown'])
+  })
+
+  it('are what the first call is suggested of: one that a server lists, never its page', async () => {
+    await using server = await startSessionServer('files', (mcp) => {
+      for (const name of ['wipe', 'get_file']) mcp.registerTool(name, {}, () => ({ content: [] }))
+    })
+    await using page = await startUpstream((_, response) => response.end('<html></html>'))
+    const first = async (target: string) => {
+      await using rig = await startAdminRig({ targets: { files: target } })
+      const { first_call: found } = (await rig.admin('/api/calls')).json as unknown as {
+        first_call: { url: string; by: string }
+      }
+      const { status } = await fetch(found.url, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: '{}',
+      })
+      // A second look asks a server that is none of MCP nothing.
+      const asked = page.calls.length
+      await rig.admin('/api/calls')
+      expect(page.calls).to.have.length(asked)
+      return [found.by, found.url.slice(found.url.indexOf('/mcp/')), status]
+    }
+    const [by, url, status] = await first(`mcp+${server.url}`)
+    expect([by, status]).to.deep.equal(['listed_tool', 200])
+    expect(url).to.match(/^\/mcp\/files\/get_file@\d/)
+    expect((await first(server.url)).slice(0, 2)).to.deep.equal(['mcp_client', '/mcp/files'])
+    expect((await first(page.url)).slice(0, 2)).to.deep.equal(['unknown_tool', '/mcp/files/TOOL@1.0.0'])
+    expect(page.calls.filter(({ body }) => body.includes('"initialize"'))).to.have.length(1)
   })
 })

@@ -27,8 +27,9 @@ describe('the view of calls as they happen', () => {
     it('begins with a command that makes the first call, and shows it as it is recorded', async () => {
       const page = await rig.page('/console/live')
       const command = (await page.locator('.empty .copy .mono').textContent()) ?? ''
-      const [, url = ''] = /^curl -s (\S+) \\\n {2}-H 'content-type: application\/json'/.exec(command) ?? []
-      expect(url).to.equal(`${rig.gateway.url}/mcp/billing/ping@1.0.0`)
+      const [, url = ''] = /^curl -s '(\S+)' \\\n {2}-H 'content-type: application\/json'/.exec(command) ?? []
+      expect(url).to.equal(`${rig.gateway.url}/mcp/billing/TOOL@1.0.0`)
+      await page.getByText('No server lists its tools to the gateway.').waitFor()
       expect(command).to.include('authorization: Bearer $TOKEN')
       expect(await accessibilityViolations(page)).to.deep.equal([])
       await screenshot(page, 'live-empty')

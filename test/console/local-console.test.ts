@@ -1,7 +1,7 @@
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
-import { createServer } from 'node:http'
+import { createServer, type IncomingMessage, request } from 'node:http'
 import { join } from 'node:path'
 import { COSIGNATURE_TYPE } from '@svc/plugin-audit/internal/log/format/note'
 import { formatVkey } from '@svc/plugin-audit/internal/log/keys/note-keys'
@@ -296,6 +296,29 @@ describe('a session of svc console', () => {
     const [status, text] = await console.get('/console/log', cookie)
     expect(status).to.equal(502)
     expect(text).to.match(/^The gateway at http:\/\/\S+ has not responded within 0.05 seconds\.\n$/)
+  })
+
+  it('passes on no path that a URL or a proxy reads as another', async () => {
+    await using console = await open()
+    const { cookie } = await beginSession(console.origin, console.ticket)
+    const { port } = new URL(console.origin)
+    const statusOf = async (path: string) => {
+      // `fetch` would send the path as it reads it.
+      const sent = request({ port, path, headers: { host: `localhost:${port}`, cookie } }).end()
+      const [{ statusCode }] = (await once(sent, 'response')) as [IncomingMessage]
+      sent.destroy()
+      return statusCode
+    }
+    expect(await statusOf('/api/records?limit=1')).to.equal(200)
+    for (const path of [
+      '/api/../healthz',
+      '/api/%2e%2E/healthz',
+      '/api/..%2fhealthz',
+      '/api/x/.\\..\\healthz',
+    ])
+      expect(await statusOf(path), path).to.equal(404)
+    const { text } = await ask(console.origin, '/api/..%2fhealthz', { headers: { cookie } })
+    expect(text).to.include('The API has no operation with such a path.')
   })
 
   it('refuses secrets of other characters as wrong ones', async () => {

@@ -1,9 +1,11 @@
 // The operations of the admin API on the calls of the log, as the console shows them.
-import { policyTokens, Refusal, resolveOptional, services } from '@svc/core'
+import { policyTokens, Refusal, resolveOptional, services, sideEffectsOf } from '@svc/core'
 import { z } from 'zod'
 import { type Operation, type OperationRequest, operation } from '../../admin/operation.js'
 import { requireEscalations } from '../../escalations/operations.js'
 import { withStoreRefusal } from '../../escalations/reviewer-escalations.js'
+import type { ReadServers } from '../policy-operations.js'
+import type { KnownServer } from '../server-tools.js'
 import { callRowSchema } from './call-row.js'
 
 const MAX_LISTED = 500
@@ -32,15 +34,23 @@ export type ContextJson = z.output<typeof contextSchema>
 const callsSchema = z.object({
   calls: z.array(callRowSchema),
   first_call: z
-    .object({ url: z.string(), needs_token: z.boolean() })
+    .object({
+      url: z.string(),
+      needs_token: z.boolean(),
+      by: z
+        .enum(['listed_tool', 'mcp_client', 'unknown_tool'])
+        .describe(
+          'A call of a tool that the server lists; a client of MCP, if the target is not written as an MCP server; or a tool whose name has to be put in.',
+        ),
+    })
     .optional()
-    .describe('For a log without calls: a URL for a first one, which is recorded whatever the server says.'),
+    .describe('For a log without calls: a URL for a first one.'),
 })
 
 export type CallsJson = z.output<typeof callsSchema>
 
 /** `url` is that for callers of the gateway. */
-export const callOperations = (url: () => Promise<string>): Operation[] => [
+export const callOperations = (url: () => Promise<string>, serversOf: ReadServers): Operation[] => [
   operation({
     method: 'GET',
     path: '/api/calls',
@@ -57,7 +67,12 @@ export const callOperations = (url: () => Promise<string>): Operation[] => [
       trace: z.string().optional(),
     }),
     response: callsSchema,
-    async run({ access, policy, query: { limit, trace } }): Promise<CallsJson> {
+    async run(request): Promise<CallsJson> {
+      const {
+        access,
+        policy,
+        query: { limit, trace },
+      } = request
       const dir = logDirectoryOf(policy)
       if (dir === undefined) return { calls: [] }
       const { findCalls, maySee } = await import('./find-calls.js')
@@ -70,11 +85,10 @@ export const callOperations = (url: () => Promise<string>): Operation[] => [
         limit,
       )
       if (calls.length > 0 || trace !== undefined) return { calls }
-      const [server = 'SERVER'] = policy.allServers.servers
       const needsToken = resolveOptional(policy.container, policyTokens.needsToken) !== false
       return {
         calls,
-        first_call: { url: `${await url()}/mcp/${server}/ping@1.0.0`, needs_token: needsToken },
+        first_call: { ...firstCall(await url(), await serversOf(request)), needs_token: needsToken },
       }
     },
   }),
@@ -128,4 +142,19 @@ export const callOperations = (url: () => Promise<string>): Operation[] => [
 /** Undefined if code writes the records. */
 export function logDirectoryOf(policy: OperationRequest['policy']): string | undefined {
   return resolveOptional(policy.container, services.auditLog)?.dir
+}
+
+/** A call that is likely to work: of a server that lists its tools, if there is one, and of a tool that only reads. */
+function firstCall(url: string, known: readonly KnownServer[]) {
+  const listing = known.filter(({ isListed, tools }) => isListed && tools.length > 0)
+  const { server, tools, isMcp } = listing.find((one) => one.isMcp) ?? listing[0] ?? {}
+  if (server === undefined || tools === undefined)
+    return { url: `${url}/mcp/${known[0]?.server ?? 'SERVER'}/TOOL@1.0.0`, by: 'unknown_tool' } as const
+  if (isMcp !== true) return { url: `${url}/mcp/${server}`, by: 'mcp_client' } as const
+  const only = tools.find(({ name }) => isHarmlessByName(name)) ?? tools[0]
+  return { url: `${url}/mcp/${server}/${only?.name}@${only?.version}`, by: 'listed_tool' } as const
+}
+
+function isHarmlessByName(name: string): boolean {
+  return sideEffectsOf({ kind: 'tool', name, reference: name, args: {} }) === 'harmless'
 }

@@ -67,21 +67,25 @@ describe('svc block', () => {
 
   const forTwoHours = ['--for', '2h', '--reason', 'stolen token'] as const
 
-  it('leaves handshakes and the lists of other tools, at one server and at several', async () => {
-    await using server = await startSessionServer('files', (one) => {
-      for (const name of ['read', 'write']) one.registerTool(name, {}, () => ({ content: [] }))
+  for (const mode of ['enforce', 'observe'] as const)
+    it(`leaves handshakes and the lists of other tools, at one server and at several, in mode ${mode}`, async () => {
+      await using server = await startSessionServer('files', (one) => {
+        for (const name of ['read', 'write']) one.registerTool(name, {}, () => ({ content: [] }))
+      })
+      await using gateway = await start({
+        targets: { files: server.url, other: server.url },
+        enforcement: { mode },
+      })
+      await block(gateway, '--tool', 'files/write', ...forTwoHours)
+      for (const [path, expected] of [
+        ['/mcp/files', ['read']],
+        ['/mcp', ['files__read', 'other__read', 'other__write']],
+      ] as const) {
+        const client = await connect1(`${gateway.url}${path}`)
+        expect((await client.listTools()).tools.map(({ name }) => name)).to.deep.equal(expected)
+        await client.close()
+      }
     })
-    await using gateway = await start({ targets: { files: server.url, other: server.url } })
-    await block(gateway, '--tool', 'files/write', ...forTwoHours)
-    for (const [path, expected] of [
-      ['/mcp/files', ['read']],
-      ['/mcp', ['files__read', 'other__read', 'other__write']],
-    ] as const) {
-      const client = await connect1(`${gateway.url}${path}`)
-      expect((await client.listTools()).tools.map(({ name }) => name)).to.deep.equal(expected)
-      await client.close()
-    }
-  })
 
   for (const adapter of ['redis', 'lmdb'] as const) {
     describe(`with ${adapter}`, () => {

@@ -92,6 +92,37 @@ describe('svc audit', () => {
       expect(out).to.include('TOOL_NOT_ALLOWED').and.not.include('\u001b')
     })
 
+    it('prints calls in a table, and counts the rest, which --all prints', async () => {
+      const appender = appenderIn(dir.path)
+      const own = { server: 'edge@1.0.0', gateway: 'edge@1.0.0' }
+      await appender.append(envelope({ ...own, tool: 'admin/read_policy@1', trace_id: 'e0' }))
+      await appender.append(envelope({ mcp_method: 'tools/list', trace_id: 'e1' }))
+      await appender.append(envelope({ mcp_method: 'tools/list', status: 'error', trace_id: 'e2' }))
+      await appender.close()
+      const rows = async (...args: string[]) =>
+        (await audit('show', dir.path, '--format', 'table', ...args)).out.trim().split('\n').slice(1)
+      const calls = await rows()
+      const left = 'left out: 1 events of the gateway, 1 requests of the protocol (--all prints them)'
+      expect(calls.map((row) => row.split(' ').at(-1))).to.deep.equal(['aa', 'bb', 'cc', 'e2', 'them)'])
+      expect(calls.at(-1)).to.equal(left)
+      expect(await rows('--last', '2')).to.have.length(3)
+      expect(await rows('--all')).to.have.length(6)
+      expect((await audit('show', dir.path, '--explain')).out)
+        .to.include(left)
+        .and.not.include('trace e0')
+      expect((await audit('show', dir.path)).out.trim().split('\n')).to.have.length(6)
+    })
+
+    it('says "would deny" of a call that the policy only observes', async () => {
+      const appender = appenderIn(dir.path)
+      await appender.append(
+        envelope({ findings: [{ stage: 'security', reason: 'fs_violation', effect: 'would_deny' }] }),
+      )
+      await appender.close()
+      const { out } = await audit('show', dir.path, '--format', 'table', '--last', '1')
+      expect(out).to.match(/ would deny +ok .* fs_violation /)
+    })
+
     it('prints OCSF and ECS events, one a line', async () => {
       const ocsf = (await audit('show', dir.path, '--format', 'ocsf')).out.trim().split('\n')
       expect(JSON.parse(ocsf[0] ?? '')).to.include({ class_uid: 6003 })

@@ -125,6 +125,9 @@ entitlements: { default_plan: a, plans: { a: { allowlist: [files/pid] } }, tenan
     const url = urlIn(started)
     const snippet = JSON.parse(/^ +client +(.*)$/m.exec(started)?.[1] ?? '')
     expect(snippet).to.deep.equal({ mcpServers: { files: { type: 'http', url } } })
+    expect(started).to.match(
+      /^ {2}console {4}http:\/\/127\.0\.0\.1:\d+\/console, with the token in file:\/\/\S+admin\.token$/m,
+    )
     await callTools(url, ['delete_all'])
     const shown = await gateway.plain(/--token-ref \S+\n$/)
     const [, command = ''] =
@@ -178,7 +181,7 @@ describe('the line of a call', () => {
   const rows: readonly (readonly [string, Partial<AuditEnvelope>, string])[] = [
     ['of a call that was allowed', {}, 'allow'],
     ['of a finding that is only reported', finding('reported'), 'allow'],
-    ['of what guard would refuse', finding('would_deny'), 'allow  would deny: fs_violation: $.path  show T'],
+    ['of what guard would refuse', finding('would_deny'), 'would deny  fs_violation: $.path  show T'],
     ['of a denied call', { ...deny, ...finding('deny') }, 'deny  fs_violation: $.path  show T'],
     ['of a call over its limit', { ...deny, error: 'RATE_LIMITED' }, 'deny  RATE_LIMITED  show T'],
     [

@@ -8,6 +8,7 @@ import { z } from 'zod'
 import { startEverything } from '../../support/everything.js'
 import { startTestGateway } from '../../support/gateway.js'
 import { postMcp, readUntil } from '../../support/mcp-post.js'
+import { serverOf } from '../../support/mcp-server.js'
 import { startResumableServer } from '../../support/resumable-server.js'
 import { connect1 } from '../../support/sdk-clients.js'
 import { scriptedTarget } from '../../support/stdio-target.js'
@@ -42,6 +43,18 @@ describe('the GET stream at /mcp', () => {
     })
     expect(response.status).to.equal(405)
     expect(response.headers.get('allow')).to.equal('POST, DELETE')
+  })
+
+  it('of one server is no error if the server has none', async () => {
+    const { upstream } = await serverOf((_, response) => response.writeHead(405).end(), 'session-1')
+    await using _ended = upstream
+    await using gateway = await startTestGateway({ targets: { math: `mcp+${upstream.url}` } })
+    const url = `${gateway.url}/mcp/math`
+    const session = await begin(url)
+    const response = await fetch(url, { headers: { accept: 'text/event-stream', ...session } })
+    expect(response.status).to.equal(405)
+    const record = gateway.records().find(({ tool }) => tool.startsWith('GET@'))
+    expect(record).to.include({ status: 'ok' }).and.not.have.property('error')
   })
 
   for (const [path, tool] of [

@@ -1,4 +1,5 @@
 // What `svc init` does not change without a yes of its own, or at all.
+import { createHash } from 'node:crypto'
 import { chmodSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -204,4 +205,27 @@ describe('svc init, in doubt', function () {
     expect(code).to.equal(1)
     expect(err).to.include('.bashrc, which is not a configuration of a client')
   })
+
+  for (const [how, name] of [
+    ['a path that leads out of it', '../other/file'],
+    ['an absolute path', undefined],
+    ['a symbolic link', 'link/file'],
+  ] as const)
+    it(`undoes no file outside of the directory, by ${how}`, async () => {
+      using home = new Home()
+      home.write('Cursor', { mcpServers: { a: { command: 'true' } } })
+      await home.run('--yes')
+      const outside = join(home.path, 'other')
+      mkdirSync(outside)
+      writeFileSync(join(outside, 'file'), 'mine')
+      symlinkSync(outside, join(home.project, 'link'))
+      const file = join(home.project, '.svc', 'undo', 'journal.json')
+      const journal = JSON.parse(readFileSync(file, 'utf8'))
+      journal.written[name ?? join(outside, 'file')] = createHash('sha256').update('mine').digest('hex')
+      writeFileSync(file, JSON.stringify(journal))
+      const { err, code } = await home.run('--undo', '--yes')
+      expect(code).to.equal(1)
+      expect(err).to.include(`which is not below ${home.project}`)
+      expect(readFileSync(join(outside, 'file'), 'utf8')).to.equal('mine')
+    })
 })

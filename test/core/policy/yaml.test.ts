@@ -118,4 +118,10 @@ describe('the text of a policy', () => {
       )
     }
   })
+
+  it('is refused at once if it is too large', () => {
+    const rules = Array.from({ length: 100_000 }, (_, at) => `  - { name: r${at}, then: deny }\n`).join('')
+    const [mistake = ''] = mistakesIn(`rules:\n${rules}`)
+    expect(mistake).to.match(/too large: [\d.]+ MiB; at most 2 MiB/)
+  })
 })

@@ -49,6 +49,12 @@ function Outcome({ call, record }: CallSentenceProps): JSX.Element {
   const { word } = callDecision(call)
   const { stage, rule } = recordedDecision(record)
   if (word === 'allowed') return <>allowed</>
+  if (word === 'would deny')
+    return (
+      <>
+        sent, as the policy observes; it would be denied: <Untrusted text={call.reasons[0] ?? ''} cut={80} />
+      </>
+    )
   if (word === 'failed') return <>failed{call.error === undefined ? '' : ` with ${call.error}`}</>
   const does = word === 'waits' ? 'waits, ' : 'denied '
   if (rule?.startsWith('rule:') === true) {

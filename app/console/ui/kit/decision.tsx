@@ -2,16 +2,17 @@
 import type { JSX } from 'preact'
 import type { CallRow } from '../../calls/call-row.js'
 
-type Decided = Pick<CallRow, 'decision' | 'status'> & { readonly error?: string | undefined }
+type Decided = Pick<CallRow, 'decision' | 'status' | 'would_deny'> & { readonly error?: string | undefined }
 
 interface CallDecision {
-  readonly word: 'waits' | 'denied' | 'allowed' | 'failed'
+  readonly word: 'waits' | 'denied' | 'would deny' | 'allowed' | 'failed'
   readonly tone: 'warn' | 'bad' | 'good'
 }
 
-export function callDecision({ decision, status, error }: Decided): CallDecision {
+export function callDecision({ decision, status, error, would_deny: wouldDeny }: Decided): CallDecision {
   if (error === 'ESCALATION_PENDING') return { word: 'waits', tone: 'warn' }
   if (decision === 'deny') return { word: 'denied', tone: 'bad' }
+  if (wouldDeny === true && status === 'ok') return { word: 'would deny', tone: 'warn' }
   return status === 'ok' ? { word: 'allowed', tone: 'good' } : { word: 'failed', tone: 'warn' }
 }
 

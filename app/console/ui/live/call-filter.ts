@@ -9,7 +9,7 @@ export interface CallFilter {
   readonly decision: string
 }
 
-export const decisionWords = ['denied', 'waits', 'failed', 'allowed'] as const
+export const decisionWords = ['denied', 'would deny', 'waits', 'failed', 'allowed'] as const
 
 const columns: Readonly<Record<string, (row: CallRow) => string>> = {
   caller: ({ caller, agent = '' }) => `${caller} ${agent}`,

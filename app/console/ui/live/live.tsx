@@ -116,16 +116,28 @@ function StreamState({
   )
 }
 
+const firstCallHints = {
+  listed_tool: 'Make a first one, of a tool that the server lists:',
+  mcp_client:
+    'The server speaks MCP: give a client this URL. With mcp+ before the URL of its target, curl calls its tools too.',
+  unknown_tool:
+    'No server lists its tools to the gateway. Make a first one, with the name of a tool for TOOL:',
+} as const
+
 function FirstCall({ firstCall }: { readonly firstCall: CallsJson['first_call'] }): JSX.Element {
   const token = firstCall?.needs_token === true ? ` \\\n  -H "authorization: Bearer $TOKEN"` : ''
   return (
     <div class="empty">
       <h2>No calls yet</h2>
-      <p>A call appears here as soon as it is recorded. Make a first one:</p>
-      {firstCall !== undefined && (
+      <p>
+        A call appears here as soon as it is recorded.
+        {firstCall !== undefined && ` ${firstCallHints[firstCall.by]}`}
+      </p>
+      {firstCall?.by === 'mcp_client' && <Copy label="the URL" value={firstCall.url} />}
+      {firstCall !== undefined && firstCall.by !== 'mcp_client' && (
         <Copy
           label="the command"
-          value={`curl -s ${firstCall.url} \\\n  -H 'content-type: application/json'${token} -d '{}'`}
+          value={`curl -s '${firstCall.url}' \\\n  -H 'content-type: application/json'${token} -d '{}'`}
         />
       )}
     </div>

@@ -3,7 +3,7 @@ import type { JSX } from 'preact'
 import type { RecordJson, RecordsJson } from '../../../log/log-json.js'
 import { milliseconds } from '../kit/call-list.js'
 import { CallDecisionBadge } from '../kit/decision.js'
-import { type Column, Table } from '../kit/table.js'
+import { type Column, newestFirst, Table } from '../kit/table.js'
 import { Time } from '../kit/time.js'
 import { Untrusted } from '../kit/untrusted.js'
 import { filterQuery, recordKindOf, recordKinds } from './load.js'
@@ -37,7 +37,7 @@ export function RecordTable({ records: { records, next }, query }: RecordTablePr
           class="log-records"
           caption="Records, the newest first"
           columns={columns}
-          rows={records}
+          rows={newestFirst(records, ({ record }) => recordMember(record, 'ts') ?? '')}
           keyOf={({ leaf, record }) => `${leaf} ${recordMember(record, 'seq') ?? ''}`}
         />
       )}

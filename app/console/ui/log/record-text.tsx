@@ -35,8 +35,11 @@ export function recordCaller(record: StoredRecord): string {
 /** The decision about a call and its outcome, by its record. */
 export function decidedIn(record: StoredRecord) {
   const isDenied = recordMember(record, 'policy', 'decision') === 'deny'
+  const findings = Array.isArray(record['findings']) ? record['findings'] : []
+  const wouldDeny = findings.some((finding) => recordMember(finding, 'effect') === 'would_deny')
   return {
     decision: isDenied ? 'deny' : 'allow',
+    ...(wouldDeny ? { would_deny: true } : {}),
     status: recordMember(record, 'status') === 'ok' ? 'ok' : 'error',
     error: recordMember(record, 'error'),
   } as const

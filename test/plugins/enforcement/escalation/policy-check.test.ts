@@ -20,9 +20,11 @@ describe('an escalation rule that applies to no call', () => {
   it('is found if no reason escalates and no runtime is asked', () => {
     for (const section of [{}, { escalate_on: [] }]) {
       expect(said({}, { knowsUsers: true, host }, section)).to.deep.equal([
-        'warning enforcement.escalate_on: names no reason, and no runtime is asked: nothing escalates',
+        'warning enforcement.escalate_on: names no reason, no rule escalates, and no runtime is asked: nothing escalates',
       ])
       expect(said({}, { knowsUsers: true, host, asksRuntime: true }, section)).to.deep.equal([])
+      const ruleEscalations = [{ path: ['rules', 0] }]
+      expect(said({}, { knowsUsers: true, host, ruleEscalations }, section)).to.deep.equal([])
     }
   })
 })
@@ -87,7 +89,7 @@ describe('an escalation rule that nobody could satisfy', () => {
   it('causes a warning if nothing escalates', () => {
     const check = (section: object) => checkSection(enforcementPlugin, section)
     expect(check({ escalate_on: ['egress_violation'] })).to.deep.equal([
-      'warning enforcement.escalate_on: nothing escalates without security.side_effects.approve_high_risk: true',
+      'warning enforcement.escalate_on: has no effect without security.side_effects.approve_high_risk: true',
     ])
     expect(check({})).to.deep.equal([])
   })

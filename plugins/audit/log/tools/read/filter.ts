@@ -35,6 +35,8 @@ export interface LogFilter {
   kind?: 'call' | 'event'
   /** `policy_sha256`, or its first digits. */
   policySha256?: string
+  /** A further condition. It does not select evidence. */
+  where?: (record: SignedEnvelope) => boolean
   /** Maximum number of records, the first ones. */
   limit?: number
   /** Maximum number of records, the last ones. */
@@ -85,7 +87,8 @@ export function compileFilter(filter: LogFilter): CompiledFilter {
       isSelected?.(record) === true &&
       isOfTraces(filter.traces, record) &&
       (filter.readableBy === undefined || isReadableBy(filter.readableBy, record)) &&
-      (filter.kind === undefined || (filter.kind === 'event') === isGatewayEvent(record)),
+      (filter.kind === undefined || (filter.kind === 'event') === isGatewayEvent(record)) &&
+      (filter.where === undefined || filter.where(record)),
   }
 }
 
