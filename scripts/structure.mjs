@@ -272,11 +272,11 @@ function exportsOf(path) {
     .filter((name) => name !== '')
 }
 
-/** One exported name has one meaning. `log/tools/index.ts` exports the tools of the log under the names that they have. */
+/** One exported name has one meaning. Two modules of the log load others on demand, and export what these do. */
 function checkNames() {
   const declared = /^export (?:abstract |async )?(?:class|interface|type|function\*?|const|enum) (\w+)/gm
   const places = new Map()
-  for (const path of sources.filter((one) => !one.endsWith('/log/tools/index.ts'))) {
+  for (const path of sources.filter((one) => !/\/log\/(?:tools\/on-demand|index)\.ts$/.test(one))) {
     for (const [, name] of read(path).matchAll(declared))
       places.set(name, new Set(places.get(name)).add(path))
   }

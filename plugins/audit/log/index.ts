@@ -18,4 +18,13 @@ export type { UploadStatus } from './upload/upload-status.js'
 export { SvcAppender } from './writer/appender.js'
 export type { AppenderConfig, AppenderLimits, AppenderOptions } from './writer/config.js'
 export { forkLog, resumeLog } from './writer/fork.js'
-export { type Revocation, revokeKey, rotateKey } from './writer/log-keys.js'
+export type { Revocation } from './writer/log-keys.js'
+
+type LogKeys = typeof import('./writer/log-keys.js')
+
+// A key changes once in years: what changes it is loaded then.
+export const rotateKey: LogKeys['rotateKey'] = async (...given) =>
+  (await import('./writer/log-keys.js')).rotateKey(...given)
+
+export const revokeKey: LogKeys['revokeKey'] = async (...given) =>
+  (await import('./writer/log-keys.js')).revokeKey(...given)

@@ -5,7 +5,8 @@
 import { messageOf } from '@svc/core/json'
 import { AuditError, signerFailure } from '../format/errors.js'
 import type { WriteBatch } from './batch.js'
-import type { LogDirectory, OpenDirectory } from './log-directory.js'
+import type { LogDirectory } from './log-directory.js'
+import type { OpenDirectory } from './open-directory.js'
 import type { StatusTracker } from './status.js'
 import type { WriteQueue, WriteQueues } from './write-queues.js'
 

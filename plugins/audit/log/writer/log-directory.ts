@@ -1,63 +1,12 @@
-// The directory of a log: opening, and repair after a writer died.
+// The directory of a log, which is opened with the first record. What opening needs is loaded then: a program that imports
+// the writer may never write.
 
-import { dirname, join } from 'node:path'
-import type { Clock, Logger, Meter, Signer } from '@svc/core'
+import { join } from 'node:path'
 import { reasonOf } from '@svc/core/json'
-import type { Cosigning } from '../cosigning/cosigning.js'
-import { DirectoryLock, type LockedDirectory } from '../files/directory-lock.js'
-import {
-  CREATE_NEW,
-  DIRECTORY_MODE,
-  type FileSystem,
-  syncDirectorySync,
-  withFile,
-  writeFully,
-} from '../files/file-system.js'
-import { requireLocal } from '../files/local-file-system.js'
-import { LogFile } from '../files/log-file.js'
+import { CREATE_NEW, withFile, writeFully } from '../files/file-system.js'
 import { AuditError } from '../format/errors.js'
-import { dayOfDailyLog, dayOfRawLog } from '../format/paths.js'
 import type { SignatureVerifier } from '../format/verifier.js'
-import { canSignNotes, type NoteSigner } from '../keys/note-keys.js'
-import { verifierFromPublicKey } from '../keys/public-key.js'
-import type { Sealer } from '../seal/sealer.js'
-import { readGenesis } from '../tree/journal-file.js'
-import { AgentLogs } from './agent-logs.js'
-import { type AppenderConfig, type AppenderLimits, DEFAULT_CHECKPOINT_INTERVAL_MS } from './config.js'
-import { beginOrContinue, type Genesis, recordPublicKey } from './log-identity.js'
-import { LogRetention } from './log-retention.js'
-
-// Earlier openings repaired older days.
-const DAYS_TO_REPAIR = 2
-
-interface DirectoryParts {
-  readonly config: AppenderConfig
-  readonly limits: AppenderLimits
-  readonly signer: Signer
-  /** The former signer, whose key is being retired. */
-  readonly retiringSigner: Signer | undefined
-  readonly port: FileSystem
-  readonly clock: Clock
-  readonly logger: Logger
-  readonly meter: Meter
-  readonly random: () => number
-  readonly onAsyncError: (error: Error) => void
-  readonly onOpen: () => void
-}
-
-/** The parts of an open directory. */
-export interface OpenDirectory {
-  readonly lock: DirectoryLock
-  readonly agentLogs: AgentLogs
-  /** Undefined if checkpoints are off. */
-  readonly sealer: Sealer | undefined
-  /** Undefined without witnesses. */
-  readonly cosigning: Cosigning | undefined
-  /** Undefined if checkpoints are off. */
-  readonly logId: string | undefined
-  /** Whether there were no records here when it was opened. */
-  readonly isNew: boolean
-}
+import type { DirectoryParts, OpenDirectory } from './open-directory.js'
 
 export class LogDirectory {
   readonly #dir: string
@@ -65,17 +14,15 @@ export class LogDirectory {
   #opening: Promise<OpenDirectory> | undefined
   /** Its parts once it is open. */
   opened: OpenDirectory | undefined
-  readonly #retention: LogRetention
 
   constructor(dir: string, parts: DirectoryParts) {
     this.#dir = dir
     this.#parts = parts
-    this.#retention = new LogRetention(dir, parts, this.#signers)
   }
 
   /** Opens the directory once; after a failure the next call retries. */
   open(): Promise<OpenDirectory> {
-    this.#opening ??= this.#prepare().catch((error: unknown) => {
+    this.#opening ??= this.#openNow().catch((error: unknown) => {
       this.#opening = undefined
       if (error instanceof AuditError) throw error
       throw new AuditError('open_failed', `cannot open the log at ${this.#dir}: ${reasonOf(error)}`, error)
@@ -113,14 +60,15 @@ export class LogDirectory {
    * @returns the removed paths, relative to the directory.
    */
   async retainUploaded(uploaded: (path: string) => number): Promise<string[]> {
-    return this.#retention.removeUploaded(await this.open(), uploaded)
+    const open = await this.open()
+    return open.retention.removeUploaded(open, uploaded)
   }
 
   /** @param last runs when the last checkpoints are on disk. */
   async close(last: () => Promise<void> | undefined): Promise<void> {
     // An opening in progress would leave its handles open.
     if (this.#opening !== undefined) await Promise.allSettled([this.#opening])
-    await this.#retention.close()
+    await this.opened?.retention.close()
     await this.opened?.sealer?.close()
     await this.opened?.cosigning?.close()
     await last()
@@ -128,111 +76,10 @@ export class LogDirectory {
     this.opened?.lock.close()
   }
 
-  async #prepare(): Promise<OpenDirectory> {
-    const { port, clock, limits, logger, onAsyncError } = this.#parts
-    const made = port.mkdirSync(this.#dir, { recursive: true, mode: DIRECTORY_MODE })
-    requireLocal(port, this.#dir, logger)
-    if (made !== undefined) syncDirectorySync(port, dirname(made))
-    const isNew = !port.readdirSync(this.#dir).some((name) => dayOfDailyLog(name) !== undefined)
-    const lock = new DirectoryLock(this.#dir, port, clock)
-    const log = { dir: this.#dir, port, lock, logger, clock }
-    const agentLogs = new AgentLogs(log, limits.agentHandles, onAsyncError)
-    let sealer: Sealer | undefined
-    let cosigning: Cosigning | undefined
-    let genesis: Genesis | undefined
-    try {
-      genesis = await this.#identify(log)
-      await lock.run(() => this.#firstSection(agentLogs))
-      cosigning = genesis && (await this.#cosigning(log, genesis.origin))
-      sealer = await this.#sealer(log, cosigning)
-      await this.#retention.start({ lock, sealer, cosigning })
-    } catch (error) {
-      await sealer?.close()
-      await cosigning?.close()
-      await agentLogs.close()
-      lock.close()
-      throw error
-    }
-    sealer?.start()
-    this.opened = { lock, agentLogs, sealer, cosigning, logId: genesis?.log_id, isNew }
+  async #openNow(): Promise<OpenDirectory> {
+    const { openDirectory } = await import('./open-directory.js')
+    this.opened = await openDirectory(this.#dir, this.#parts)
     this.#parts.onOpen()
     return this.opened
-  }
-
-  #firstSection(agentLogs: AgentLogs): void {
-    const { port, signer } = this.#parts
-    if (signer.publicKey !== undefined) recordPublicKey(port, this.#dir, signer.publicKey)
-    agentLogs.checkMarker()
-    const names = port.readdirSync(this.#dir)
-    const daily = names.filter((name) => dayOfDailyLog(name) !== undefined).sort()
-    const raw = names.includes('raw') ? port.readdirSync(join(this.#dir, 'raw')) : []
-    for (const name of daily) this.#repairTail(name)
-    for (const name of raw) if (dayOfRawLog(name) !== undefined) this.#repairTail(`raw/${name}`)
-    for (const name of daily.slice(-DAYS_TO_REPAIR)) agentLogs.repair(dayOfDailyLog(name) ?? '')
-  }
-
-  #repairTail(name: string): void {
-    const file = new LogFile(join(this.#dir, name), this.#parts)
-    try {
-      file.repairTail()
-    } finally {
-      file.close()
-    }
-  }
-
-  /** The signers of the journal and of checkpoints; none if checkpoints are off. */
-  get #signers(): NoteSigner[] {
-    const { config, signer, retiringSigner } = this.#parts
-    if (config.checkpoints === false) return []
-    return [signer, ...(retiringSigner === undefined ? [] : [retiringSigner])].filter(canSignNotes)
-  }
-
-  async #identify(log: LockedDirectory): Promise<Genesis | undefined> {
-    const { config, port, logger } = this.#parts
-    const signer = this.#signers[0]
-    if (signer !== undefined) {
-      const { origin } = config
-      const genesis = await beginOrContinue(log, signer, config)
-      if (origin !== undefined && origin !== genesis.origin) {
-        logger.warn({ origin, stated: genesis.origin }, 'a log keeps the origin that its genesis states')
-      }
-      return genesis
-    }
-    if (readGenesis(port, this.#dir) === undefined) return undefined
-    throw new AuditError(
-      'bad_config',
-      `the log in ${this.#dir} has checkpoints and cannot go on without them`,
-    )
-  }
-
-  /** A sealer whose tree is linked and whose log trusts this signer. */
-  async #sealer(log: LockedDirectory, cosigning: Cosigning | undefined): Promise<Sealer | undefined> {
-    const { config, limits, meter, onAsyncError } = this.#parts
-    const signers = this.#signers
-    const [signer] = signers
-    if (signer === undefined) return undefined
-    const intervalMs = config.checkpoints === false ? undefined : config.checkpoints?.intervalMs
-    const { Sealer } = await import('../seal/sealer.js')
-    const sealer = new Sealer({
-      ...log,
-      signers,
-      meter,
-      intervalMs: intervalMs ?? DEFAULT_CHECKPOINT_INTERVAL_MS,
-      closeMs: limits.sealOnCloseMs,
-      retentionDays: config.retentionDays,
-      onError: onAsyncError,
-      onSealed: () => cosigning?.request(),
-    })
-    await sealer.open(signer)
-    return sealer
-  }
-
-  async #cosigning(log: LockedDirectory, origin: string): Promise<Cosigning | undefined> {
-    const { config, meter, random, onAsyncError: onError } = this.#parts
-    const { witnesses = [], quorum = witnesses.length } = config
-    if (witnesses.length === 0) return undefined
-    const { Cosigning } = await import('../cosigning/cosigning.js')
-    const keys = this.#signers.map(({ publicKey }) => verifierFromPublicKey(publicKey))
-    return new Cosigning({ ...log, origin, keys, meter, witnesses, quorum, random, onError })
   }
 }

@@ -64,6 +64,14 @@ describe('@svc/plugin-audit/log', () => {
 })
 
 describe('svc-sdk/audit', () => {
+  it('loads nothing that opens, seals, reads or verifies a log before its first use', () => {
+    const loaded = [...loadedBy(import.meta.resolve('svc-sdk/audit'))].filter(isOurs)
+    const early =
+      /log\/(?:cosigning\/cosigning|merkle|seal|tools\/.*\/|writer\/(?:agent|log-(?!directory)|open))/
+    expect(loaded.filter((name) => early.test(name))).to.deep.equal([])
+    expect(loaded.length).to.be.at.most(90)
+  })
+
   it('loads no HTTP client before something is uploaded or fetched', () => {
     const loaded = loadedBy(import.meta.resolve('svc-sdk/audit'))
     expect([...loaded].filter((name) => /^node:https?$/.test(name))).to.deep.equal([])
