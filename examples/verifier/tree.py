@@ -16,6 +16,8 @@ def stored_leaves(folder):
             return leaves
         with open(path, "rb") as file:
             data = file.read(PER_FILE * 32)
+        if len(data) < 32:
+            return leaves
         for at in range(0, len(data) - 31, 32):
             if data[at : at + 32] == bytes(32):
                 return leaves

@@ -124,3 +124,19 @@ describe('a log with many copies of one checkpoint', function () {
     expect(python).to.include({ verdict: 'intact' })
   })
 })
+
+describe('a log with an empty file of the tree', function () {
+  this.timeout(4 * LIMIT_MS)
+  const dir = temporaryDir()
+
+  it('is intact for both verifiers, which end although it has no leaf', () => {
+    const log = new LogBuilder(dir.path)
+    log.record(DAY)
+    log.seal()
+    log.finish()
+    truncateSync(join(dir.path, 'tree/0/0'), 0)
+    expect(verifyApart([dir.path])[0]).to.include({ verdict: 'intact' })
+    const [python] = verifyInPython([jobOf(dir.path, join(dir.path, 'public-keys'))])
+    expect(python).to.include({ verdict: 'intact' })
+  })
+})
