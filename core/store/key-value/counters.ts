@@ -181,10 +181,10 @@ class Transaction {
 /** The name of its entry: each window has one. */
 function nameOf({ key, window, perSecond }: Counter & Pick<CounterLimit, 'perSecond'>, at: number): string {
   if (perSecond !== undefined) return `b/${key}`
-  return window === undefined ? `n/${key}` : `w/${startOf(window, at)}/${key}`
+  return window === undefined ? `n/${key}` : `w/${windowStart(window, at)}/${key}`
 }
 
-function startOf({ ms, from = 0 }: NonNullable<Counter['window']>, at: number): number {
+export function windowStart({ ms, from = 0 }: NonNullable<Counter['window']>, at: number): number {
   return from + Math.floor((at - from) / ms) * ms
 }
 
@@ -235,7 +235,7 @@ function takeUse(
     first = Math.min(first, endsAt)
     last = Math.max(last, endsAt)
   }
-  const end = window === undefined ? undefined : startOf(window, at) + window.ms
+  const end = window === undefined ? undefined : windowStart(window, at) + window.ms
   const use = { left: Math.max(0, left), resetAt: end ?? first + at - now, taken }
   if (!passes) return refusal(use, now)
   // A clock that is behind begins no window anew that has begun.

@@ -64,20 +64,22 @@ end
  * KEYS and ARGV[1] as for entries. ARGV: then the given instant, the hold or '-', its milliseconds, and the batch ('' for none of
  * them); for each limit 'b' for a bucket or 'w', its key, maximum, tokens per second or milliseconds of the window ('-' without),
  * amount, and an instant at which a window begins. The response is '+' or '-', the state of the space, and for each limit, after a
- * ';', what is left, the milliseconds until its reset, and how many times the amount was taken.
+ * ';', what is left, without a window the milliseconds until its reset, and after a '/', of a batch, how many times it was taken.
  */
 export const takeCounters = script(`${state}${counters}
 local held, times = tonumber(option[3]) or 0, tonumber(option[4]) or 1
 local uses = {}
 local function batch(possible) return math.max(1, math.min(times, math.floor(possible / 10))) end
 local function tell(left, free, resetAt, taken)
-  uses[#uses + 1] = { left = left, free = free, reset = math.min(8.64e15, resetAt) - instant, taken = taken }
+  uses[#uses + 1] = { left = left, free = free, reset = resetAt and math.min(8.64e15, resetAt) - instant, taken = taken }
 end
 local function respond(status)
   local text = { status .. head() }
   for _, use in ipairs(uses) do
-    text[#text + 1] = string.format('%.17g %.0f', math.max(0, status == '+' and use.left or use.free), use.reset)
-    if times > 1 and status == '+' then text[#text] = text[#text] .. ' ' .. whole(use.taken) end
+    local one = string.format('%.17g', math.max(0, status == '+' and use.left or use.free))
+    if use.reset then one = one .. ' ' .. whole(use.reset) end
+    if times > 1 and status == '+' then one = one .. '/' .. whole(use.taken) end
+    text[#text + 1] = one
   end
   return table.concat(text, ';')
 end
@@ -123,7 +125,7 @@ local function takeUse(key, max, ms, amount, from)
   for _, hold in ipairs(holds) do
     first, last = math.min(first, hold[3]), math.max(last, hold[3])
   end
-  tell(left, free, ending or first, taken)
+  tell(left, free, not ending and first, taken)
   if passes then write(name, textOf(used, holds), math.max(last - now, ending and late(ending) or 0)) end
   return passes
 end

@@ -21,6 +21,7 @@ import type {
 } from '../../plugin/key-value-store.js'
 import type { Clock } from '../../plugin/tokens.js'
 import { checkChanges, checkLimits, checkWrites } from '../key-value/check.js'
+import { windowStart } from '../key-value/counters.js'
 import { RedisConnection, type RedisConnectionOptions } from './connection.js'
 import { settleCounters, takeCounters } from './counter-scripts.js'
 import { commitWrites, getEntries, scanEntries } from './key-value-scripts.js'
@@ -141,10 +142,13 @@ export class RedisKeyValueStore implements KeyValueStore, Counters {
     const option = isPlain ? '' : `${at ?? '-'} ${hold?.id ?? '-'} ${Math.ceil(hold?.ms ?? 0)} ${batch}`
     const { status, state, rest } = await this.#run(takeCounters, space, [option, ...limits.map(limitText)])
     const from = at ?? state.now
-    const uses = rest.map((text) => {
-      const [left = Number.NaN, reset = Number.NaN, taken] = String(text).split(' ').map(Number)
-      if (Number.isNaN(left + reset)) throw new Error('Redis: the response to a count cannot be read')
-      return { left, resetAt: from + reset, taken: taken ?? (status === '+' ? 1 : 0) }
+    const uses = rest.map((text, i) => {
+      const [, left = '', reset, taken] = /^([\d.e+-]+)(?: (\d+))?(?:\/(\d+))?$/.exec(String(text)) ?? []
+      const window = limits[i]?.window
+      const resetAt = window === undefined ? from + Number(reset) : windowStart(window, from) + window.ms
+      if (left === '' || Number.isNaN(Number(left) + resetAt))
+        throw new Error('Redis: the response to a count cannot be read')
+      return { left: Number(left), resetAt, taken: Number(taken ?? (status === '+' ? 1 : 0)) }
     })
     return { isTaken: status === '+', uses, at: from, lostAt: state.lostAt }
   }
