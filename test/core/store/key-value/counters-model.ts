@@ -134,7 +134,8 @@ export class CountersCheck implements PortCheck {
     await this.#compare(limits, { hold })
     // A space of the same kind has its own counts.
     const limit = { key: 'calls', max: 1, window: this.#window }
-    const { uses } = await this.#anyClient().client.take(other, [{ ...limit, amount: 0 }])
+    const client = this.#world.chance.pick(this.#world.clients as readonly [Store, ...Store[]])
+    const { uses } = await client.take(other, [{ ...limit, amount: 0 }])
     assert.equal(uses[0]?.left, 1, 'the count of another space')
   }
 
