@@ -201,7 +201,6 @@ export {
   bindOwned,
   type ConfigConflict,
   definePlugin,
-  type MetricEntry,
   owned,
   type Plugin,
   type PluginContext,
@@ -236,6 +235,7 @@ export {
   disabledStage,
   type Next,
   type Stage,
+  type StageHealth,
 } from './plugin/stage.js'
 export { lifecycleMembers, type StoreLifecycle } from './plugin/store-lifecycle.js'
 export {
@@ -243,9 +243,11 @@ export {
   bind,
   bindDefault,
   type Clock,
+  declareMetrics,
   type Ids,
   type Logger,
   type Meter,
+  type MetricEntry,
   resolve,
   resolveOptional,
   type Token,

@@ -24,7 +24,8 @@ const {
 const { allOperations } = await built('app/dist/admin/admin.js')
 const { openApiOf } = await built('app/dist/admin/openapi.js')
 const { gatewayOperations } = await built('app/dist/gateway/admin-operations.js')
-const { builtinPlugins } = await built('app/dist/policy/plugins.js')
+const { builtinPlugins, sectionRules } = await built('app/dist/policy/plugins.js')
+const { createStageIn, fakeContext } = await built('app/dist/testing/context.js')
 
 // Imported without mocha, these register their statements and run nothing.
 const contractTests = (await readdir(`${root}test/contract`))
@@ -60,15 +61,15 @@ ${table(hostSchema)}
 ${inOrder(builtinPlugins).map(section).join('\n')}`
 }
 
-function section({ name, version, schema, presence }) {
+function section({ name, version, schema }) {
   const about = schema.description ?? ''
   const notes = [
     ...(about === '' ? [] : [about]),
-    ...(presence === 'required' ? ['Required.'] : []),
-    ...(presence === 'always' ? ['Runs with the defaults if the section is absent.'] : []),
-    ...(presence === undefined || presence === 'optional'
-      ? ['Optional: without the section the stage does not run.']
-      : []),
+    sectionRules.required.includes(name)
+      ? 'Required.'
+      : schema.safeParse(undefined).success
+        ? 'Runs with the defaults if the section is absent.'
+        : 'Optional: without the section the stage does not run.',
   ]
   return `## \`${name}\`
 
@@ -105,6 +106,21 @@ JSON-RPC errors whose \`code\` is the HTTP status below and whose \`data\` is th
 ${markdown(['Code', 'HTTP status', 'When'], rows)}`
 }
 
+/** What each stage declares when it is created, with a section of its own. */
+function stageMetrics() {
+  const directory = process.cwd()
+  const sections = {
+    audit: { dir: directory, gatewayName: 'docs', gatewayVersion: '1.0.0', clientName: 'docs', environment: 'docs' },
+    entitlements: 'open',
+    rules: [{ name: 'all', when: 'true', then: 'report' }],
+    ap2: { enabled: true },
+    quotas: { adapter: 'memory' },
+  }
+  const context = fakeContext(directory)
+  for (const plugin of inOrder(builtinPlugins)) createStageIn(plugin, sections[plugin.name] ?? {}, context)
+  return context.declared
+}
+
 function metricsPage() {
   const rows = (metrics) =>
     Object.entries(metrics).map(([name, { kind, labels = [], help }]) => [
@@ -129,7 +145,7 @@ ${markdown(heads, rows({ ...ownMetrics, ...serverMetrics, ...adminMetrics, ...st
 
 Each section that runs has its own; so has a plugin of yours that names some.
 
-${markdown(heads, rows(Object.assign({}, ...inOrder(builtinPlugins).map(({ metrics }) => metrics))))}`
+${markdown(heads, rows(stageMetrics()))}`
 }
 
 /** Operations use the parts of a gateway when they run, and none runs here. */

@@ -17,8 +17,6 @@ export const blocksPlugin = definePlugin({
       'Refuses what operators block or turn off while the gateway runs (`svc block`), in observe mode too. It has no keys; a `pipeline` that leaves it out has it directly inside the stage that identifies callers.',
     ),
   phase: 'blocking',
-  presence: 'always',
-  effects: 'none',
   uses: [identity],
 
   create(_config, { container }) {

@@ -38,7 +38,8 @@ export function blockStage(source: BlockSource): Stage {
     known.needsRequest ? after(call.request(), () => list().find(call)) : known.find(call)
   const unread = () => `what operators have blocked could not be read yet: ${source.reason?.() ?? ''}`
   return {
-    ready: () => (source.current() === undefined ? unread() : undefined),
+    effects: 'none',
+    health: () => (source.current() === undefined ? { state: 'down', reason: unread() } : undefined),
     handle(call, next): MaybePromise<Outcome> {
       const known = source.current()
       if (known === undefined) {

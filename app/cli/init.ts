@@ -18,7 +18,7 @@ import { clientsOf, findingLines, pathForUser, planLines } from '../init/report.
 import { whyUnreachable } from '../init/sign-in.js'
 import { applyUndo, planUndo } from '../init/undo.js'
 import { hostSchema } from '../policy/config.js'
-import { builtinPlugins } from '../policy/plugins.js'
+import { builtinPlugins, sectionRules } from '../policy/plugins.js'
 import { type Preset, presets } from '../policy/presets/preset-policy.js'
 import { knownDirectories } from '../policy/presets/preset-start.js'
 import { type CliIo, type Environment, processIo } from './io.js'
@@ -127,7 +127,7 @@ class Init {
       packages: packages.installed,
       preset: this.#options.preset,
       place: { port: 8787, user: userInfo().username, directories: directoriesOf(dir, entries) },
-      schema: `${JSON.stringify(policySchema(hostSchema, builtinPlugins), null, 2)}\n`,
+      schema: `${JSON.stringify(policySchema(hostSchema, builtinPlugins, sectionRules.required), null, 2)}\n`,
       checkPolicy: (file) => mistakesIn(file, this.#machine.env),
     })
     await this.#print([

@@ -14,7 +14,7 @@ import { importPlugins, modulesOf } from '../gateway/custom-plugins.js'
 import { checkHost } from '../policy/check-host.js'
 import { type HostConfig, hostSchema } from '../policy/config.js'
 import { callersOf, policyHost, policyPlace } from '../policy/facts.js'
-import { builtinPlugins } from '../policy/plugins.js'
+import { builtinPlugins, sectionRules } from '../policy/plugins.js'
 import { readPolicyText } from '../policy/policy-text.js'
 import { processIo } from './io.js'
 import 'reflect-metadata'
@@ -49,6 +49,7 @@ export async function loadPolicyFile(
     policyHost: (host) => policyHost(host, placeIn(host), callers(host)),
     checkHost: (host) => [...checkHost(host, placeIn(host), callers(host)), ...found],
     plugins: builtinPlugins,
+    ...sectionRules,
     bindings: createContainer(),
     custom: await importPlugins(modulesOf(pluginUses({ layers, env }), builtinPlugins), baseDir),
     env,

@@ -6,7 +6,7 @@ import { z } from 'zod'
 import { toolWarnings } from '../doctor/unmatched-patterns.js'
 import { isIdempotencyKey, keyExpected } from '../http/call-headers.js'
 import { type HostConfig, hostSchema } from '../policy/config.js'
-import { builtinPlugins } from '../policy/plugins.js'
+import { builtinPlugins, sectionRules } from '../policy/plugins.js'
 import { commandContext } from '../policy-tools/explain/command-context.js'
 import type { ExplainedCall, ExplainedVerdict } from '../policy-tools/explain/explain-call.js'
 import { AdminError } from './admin-client.js'
@@ -143,7 +143,7 @@ async function schema(file: string | undefined, io: CliIo, env: Environment): Pr
   }
   const plugins = [...builtinPlugins, ...(result?.policy.plugins ?? [])]
   const named = new Map(plugins.map((plugin) => [plugin.name, plugin]))
-  await printJson(policySchema(hostSchema, [...named.values()]), io)
+  await printJson(policySchema(hostSchema, [...named.values()], sectionRules.required), io)
 }
 
 function printJson(value: object, io: CliIo): Promise<void> {

@@ -22,8 +22,7 @@ export interface HealthPart {
 
 export function healthParts({ stages }: Pipeline): HealthPart[] {
   return stages.map(({ name, stage }) => {
-    const [down, warning] = [stage.ready?.(), stage.warning?.()]
-    if (down !== undefined) return { name, state: 'down', reason: down }
-    return warning === undefined ? { name, state: 'ok' } : { name, state: 'warning', reason: warning }
+    const { state = 'ok', reason } = stage.health?.() ?? {}
+    return reason === undefined ? { name, state } : { name, state, reason }
   })
 }

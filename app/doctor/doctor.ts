@@ -199,9 +199,7 @@ export async function runDoctor(
   const ofPlugins = plugins.flatMap((plugin): SectionChecks[] => {
     const { name } = plugin
     const config = sections.get(name)
-    return plugin.doctor === undefined
-      ? []
-      : [{ section: name, run: async () => (await plugin.doctor?.(config, context)) ?? [] }]
+    return [{ section: name, run: async () => (await plugin.create(config, context).doctor?.()) ?? [] }]
   })
   const listed: ListedTools[] = []
   const all = [...hostChecks(policy, context, listed), ...stdioChecks(policy, context, listed), ...ofPlugins]

@@ -31,6 +31,7 @@ import { checkHost, checkSharedHost } from '../policy/check-host.js'
 import { type HostConfig, hostSchema, type Policy } from '../policy/config.js'
 import { callersOf, type PolicyPlace, policyHost, policyPlace } from '../policy/facts.js'
 import { pluginContext } from '../policy/plugin-context.js'
+import { sectionRules } from '../policy/plugins.js'
 import { readPolicyText } from '../policy/policy-text.js'
 import type { StdioPlace } from '../stdio/targets/launcher.js'
 import { gatewayMetrics } from '../telemetry/metrics/gateway-metrics.js'
@@ -231,6 +232,7 @@ export class GatewayBuilder {
         ...(workers === undefined ? [] : checkSharedHost(host)),
       ],
       plugins: this.#plugins,
+      ...sectionRules,
       bindings: this.#bindings,
       env: this.#env,
     }
@@ -318,7 +320,6 @@ export class GatewayBuilder {
     metrics?.declare(noticeMetrics)
     metrics?.declare(stdioMetrics)
     metrics?.declare(shadowMetrics)
-    for (const plugin of policy.plugins) metrics?.declare(plugin.metrics ?? {})
     const container = policy.container.createChildContainer()
     const context = pluginContext(policy, {
       container,

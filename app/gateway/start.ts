@@ -170,7 +170,7 @@ export class Gateway implements GatewayHandle {
     const isReady = (): boolean =>
       this.#listener !== undefined &&
       this.#closing === undefined &&
-      this.#policies?.current.pipeline.unready().length === 0
+      this.#policies?.current.pipeline.problems('down').length === 0
     return new GatewayState(metrics, resolve(bindings, tokens.Clock), isReady)
   }
 

@@ -1,6 +1,7 @@
 // One policy in force: its pipeline and targets. A reload creates the next; a call ends under the policy it began with.
 import {
   type Call,
+  type Credential,
   isPending,
   type MaybePromise,
   type Outcome,
@@ -8,6 +9,7 @@ import {
   Refusal,
   type RequestedResource,
   resolveOptional,
+  services,
 } from '@svc/core'
 import { ALL_SERVERS_PATH, resourceUrl } from '@svc/core/http'
 import type { CallControl, Pipeline } from '@svc/core/pipeline'
@@ -70,6 +72,8 @@ export class ActivePolicy {
   readonly maxResponseBytes: number
   /** The names of the servers, for callers; undefined if a name may be a secret to some of them. */
   readonly knownServers: string | undefined
+  /** The credential for the gateway's own requests to a server. */
+  readonly ownCredential: (server: string) => Promise<Credential | undefined>
   readonly #metrics: CallMetrics | undefined
   readonly #ended: AdminParts['ended']
   readonly #targets: ReadonlyMap<string, Target>
@@ -92,6 +96,7 @@ export class ActivePolicy {
     this.authorizer = authorizer
     this.federation = federation
     this.maxResponseBytes = server.maxResponseBytes
+    this.ownCredential = resolveOptional(container, services.ownCredential) ?? (async () => undefined)
     this.#metrics = calls
     this.#configured = targets
     const needsToken = resolveOptional(container, policyTokens.needsToken) !== false

@@ -41,10 +41,13 @@ export function bindBetweenPlugins(container: DependencyContainer): void {
   })
 }
 
-/** The sections of a policy, as code passes them: inferred from the plugins that ship. */
-export type MiddlewareConfig = SectionsOf<typeof builtinPlugins>
+/** What the policy of a gateway needs, and which section has a second place. */
+export const sectionRules = { required: ['audit', 'quotas'], nested: { ap2: 'security' } } as const
 
 /** Sections without which there is no gateway. */
-export type RequiredSection = {
-  [Name in keyof MiddlewareConfig]-?: object extends Pick<MiddlewareConfig, Name> ? never : Name
-}[keyof MiddlewareConfig]
+export type RequiredSection = (typeof sectionRules.required)[number]
+
+type Sections = SectionsOf<typeof builtinPlugins>
+
+/** The sections of a policy, as code passes them: inferred from the plugins that ship. */
+export type MiddlewareConfig = Sections & Required<Pick<Sections, RequiredSection>>

@@ -190,7 +190,7 @@ export class CallEndpoints {
       modes: maxHoldMs === 0 ? noModes : modes,
       elicited,
       upstream: () => policy.target(server).url,
-      credential: () => policy.pipeline.ownCredential(server),
+      credential: () => policy.ownCredential(server),
       service: (token) => resolveOptional(policy.container, token),
     })
     return {

@@ -92,7 +92,7 @@ export class ToolEndpoint {
     if (!isMcp) return requestOf(name, args, bytes, idempotencyKey, true)
     const { mcp } = this.#parts
     return after(
-      mcp.versionOf(url, () => this.#policy.pipeline.ownCredential(server)),
+      mcp.versionOf(url, () => this.#policy.ownCredential(server)),
       (version) => {
         call[refineTarget]({ serverVersion: version, toolVersion: version })
         reportVersionMismatch(call, name, version)

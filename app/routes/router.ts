@@ -172,7 +172,7 @@ export class Router {
   async #endServerSession(link: ServerLink): Promise<void> {
     const policy = this.#parts.policies.current
     const { url } = policy.target(link.server)
-    await this.#parts.mcp.endSession(url, await policy.pipeline.ownCredential(link.server), link)
+    await this.#parts.mcp.endSession(url, await policy.ownCredential(link.server), link)
   }
 
   async #response(
@@ -217,14 +217,14 @@ const alive: BufferedResponse = json({ status: 'ok' })
 
 /** `warnings` are those of the server itself. Throws `Refusal` if calls cannot be served. */
 function readiness(pipeline: Pipeline, isDraining: boolean, warnings: readonly string[]): BufferedResponse {
-  const reasons = pipeline.unready()
+  const reasons = pipeline.problems('down')
   if (isDraining || reasons.length > 0) {
     throw new Refusal(
       unreadyCode(isDraining, reasons),
       reasons.length === 0 ? 'The gateway is shutting down.' : reasons.join('; '),
     )
   }
-  const all = [...pipeline.warnings(), ...warnings]
+  const all = [...pipeline.problems('warning'), ...warnings]
   return json({ status: 'ready', ...(all.length === 0 ? {} : { warnings: all }) })
 }
 

@@ -58,7 +58,7 @@ export function conformance(plugin: Plugin, options: ConformanceOptions = {}): C
 const sectionName = /^[a-z][a-z0-9_]*$/
 
 function metadata(plugin: Plugin): ConformanceTest[] {
-  const { name, version, core, uses = [], provides = [], metrics = {} } = plugin
+  const { name, version, core, uses = [], provides = [] } = plugin
   return [
     test('has a name of lower-case letters, digits and underscores', () => {
       assert.match(name, sectionName)
@@ -73,13 +73,6 @@ function metadata(plugin: Plugin): ConformanceTest[] {
     test('names each slot that it reads or fills once', () => {
       const slots = [...uses, ...provides].map(({ index }) => index)
       assert.equal(new Set(slots).size, slots.length, 'a slot is named twice')
-    }),
-    test('gives counters, and no other metrics, names that end in _total', () => {
-      for (const [metric, { kind, help }] of Object.entries(metrics)) {
-        assert.match(metric, /^[a-z_:][a-z0-9_:]*$/)
-        assert.equal(metric.endsWith('_total'), kind === 'counter', metric)
-        assert.notEqual(help.trim(), '', metric)
-      }
     }),
   ]
 }
@@ -102,10 +95,6 @@ function schema(plugin: Plugin, options: ConformanceOptions): ConformanceTest[] 
         assert.ok(!plugin.schema.safeParse(section).success, `${JSON.stringify(section)} is accepted`)
       }
     }),
-    test('has valid defaults if it runs without its section', () => {
-      if (plugin.presence !== 'always' || plugin.schema.safeParse(undefined).success) return
-      parseSection(plugin, {})
-    }),
   ]
 }
 
@@ -115,6 +104,13 @@ function lifeCycle(plugin: Plugin, options: ConformanceOptions): ConformanceTest
   return [
     live('opens nothing before it is started', async (_stage, { resources }) => {
       assert.equal(resources.size, 0, 'create() opened a resource; start() should')
+    }),
+    live('gives counters, and no other metrics, names that end in _total', async (_stage, { declared }) => {
+      for (const [metric, { kind, help }] of Object.entries(declared)) {
+        assert.match(metric, /^[a-z_:][a-z0-9_:]*$/)
+        assert.equal(metric.endsWith('_total'), kind === 'counter', metric)
+        assert.notEqual(help.trim(), '', metric)
+      }
     }),
     live('stops without having been started', async (stage) => {
       await stage.stop?.()

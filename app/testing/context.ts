@@ -8,6 +8,8 @@ import {
   type Clock,
   type Ids,
   type Logger,
+  type Meter,
+  type MetricEntry,
   type Plugin,
   type PluginContext,
   Resources,
@@ -85,6 +87,8 @@ export interface FakeContext extends PluginContext {
   readonly clock: FakeClock
   /** The plugin's warnings for the operator. */
   readonly warnings: readonly string[]
+  /** The metrics that stages have declared. */
+  readonly declared: Readonly<Record<string, MetricEntry>>
 }
 
 /** `directory` stands for the policy's and the gateway's own; a test that writes there gives a temporary one. */
@@ -95,7 +99,9 @@ export function fakeContext(directory: string, overrides: Partial<PluginContext>
   bind(container, tokens.Clock, { useValue: clock })
   bind(container, tokens.Ids, { useValue: new FakeIds() })
   bind(container, tokens.Logger, { useValue: silent })
-  bind(container, tokens.Meter, { useValue: { count: () => undefined } })
+  const declared: Record<string, MetricEntry> = {}
+  const declare: Meter['declare'] = (metrics) => void Object.assign(declared, metrics)
+  bind(container, tokens.Meter, { useValue: { count: () => undefined, declare } })
   return {
     resources: new Resources(),
     tenant: 'acme',
@@ -110,6 +116,7 @@ export function fakeContext(directory: string, overrides: Partial<PluginContext>
     container,
     clock,
     warnings,
+    declared,
   }
 }
 

@@ -1,11 +1,11 @@
 // Runs calls through composed stages, and starts and stops the stages in order.
 import type { CallControl, Watcher } from '../call/call-control.js'
 import { releaseHolds, watchCall } from '../call/control-operations.js'
-import type { Credential } from '../call/credential.js'
 import type { Refusal } from '../call/errors.js'
 import { isPending, type MaybePromise } from '../call/maybe-promise.js'
 import { failed, type Outcome } from '../call/outcome.js'
 import { messageOf } from '../json/message.js'
+import type { StageHealth } from '../plugin/stage.js'
 import { compose, type Dispatch, outcomeOf, type PlacedStage, type Run } from './compose.js'
 import { type CallObserver, observedDispatch, observedStage } from './observe.js'
 import { settled } from './settle.js'
@@ -63,28 +63,11 @@ export class Pipeline {
     return errors
   }
 
-  /** Why stages cannot serve calls now, one line each; empty when all can. */
-  unready(): string[] {
+  /** The problems of stages that are `down`, or those of which operators are warned, one line each. */
+  problems(state: StageHealth['state']): string[] {
     return this.stages.flatMap(({ name, stage }) => {
-      const reason = stage.ready?.()
-      return reason === undefined ? [] : [`${name}: ${reason}`]
-    })
-  }
-
-  /** The credential for the gateway's own requests to `server`, from the innermost stage that provides one. */
-  async ownCredential(server: string): Promise<Credential | undefined> {
-    for (const { stage } of [...this.stages].reverse()) {
-      const credential = await stage.ownCredential?.(server)
-      if (credential !== undefined) return credential
-    }
-    return undefined
-  }
-
-  /** Problems for the operator while calls are served, one line each. */
-  warnings(): string[] {
-    return this.stages.flatMap(({ name, stage }) => {
-      const warning = stage.warning?.()
-      return warning === undefined ? [] : [`${name}: ${warning}`]
+      const health = stage.health?.()
+      return health?.state === state ? [`${name}: ${health.reason}`] : []
     })
   }
 

@@ -2,22 +2,10 @@
 import type { DependencyContainer } from 'tsyringe'
 import type { z } from 'zod'
 import type { Slot } from '../call/slot.js'
-import type { DoctorCheck } from '../doctor/check.js'
-import type { Narrowing } from './narrowing.js'
 import type { Phase } from './phase.js'
 import type { Resources } from './resources.js'
 import type { Stage } from './stage.js'
 import { bindDefault, type Token, token } from './tokens.js'
-
-/** A metric that a stage counts or sets through `Meter`. */
-export interface MetricEntry {
-  /** A counter only rises, and its name ends in `_total`; a gauge is a current value; a histogram has durations. */
-  readonly kind: 'counter' | 'gauge' | 'histogram'
-  /** The help text, for operators. */
-  readonly help: string
-  /** A gauge without a sample before its first value, as 0 would be a statement. */
-  readonly isEmptyAtFirst?: boolean
-}
 
 /** A program that prints a secret to its standard output. */
 export interface SecretCommand {
@@ -112,8 +100,6 @@ export interface ConfigConflict {
   readonly severity?: 'warning' | 'note'
 }
 
-export type Presence = 'required' | 'always' | 'optional'
-
 /** The interface of a plugin. The first five members are needed. */
 interface PluginIdentity<Config = unknown> {
   /** The policy section it owns. */
@@ -122,30 +108,18 @@ interface PluginIdentity<Config = unknown> {
   readonly version: string
   /** The range of `CORE_VERSION` that it supports (semver). */
   readonly core: string
-  /** A strict schema, which refuses unknown keys, with the defaults. */
+  /**
+   * A strict schema, which refuses unknown keys, with the defaults. If it accepts `undefined`, the stage runs without the
+   * section too, on what the schema makes of `undefined`; otherwise no section, no stage.
+   */
   readonly schema: z.ZodType<Config>
   /** Creates the stage; opens nothing. */
   create(config: Config, context: PluginContext): Stage
-  /**
-   * `required`: a policy without the section is refused. `always`: the stage runs on the schema's
-   * defaults, or on what it makes of `undefined`, when the section is absent. `optional` (the default): no section, no stage.
-   */
-  readonly presence?: Presence
   /** The position in the default order, after the built-in stages of the same phase; default: `inspection`. */
   readonly phase?: Phase
-  /** A section inside which this one may be written as well: `security` for `security.ap2`. */
-  readonly nestedIn?: string
   /** Reason tokens of its stage's findings, if they are not core's: a policy's `deny_on` may name them. */
   readonly reasons?: readonly string[]
-  /**
-   * What its stage reaches beside the call. Tools that judge calls run one without effects, or with stores alone, which it
-   * keeps in memory (`services.inMemory`); what one decides that asks others over the network is unknown to them. A plugin
-   * that states nothing runs in `svc policy test` and `explain`, and is unknown to replays and shadows.
-   */
-  readonly effects?: StageEffects
 }
-
-type StageEffects = 'none' | 'stores' | 'network'
 
 /** How a plugin is connected with others. */
 interface PluginWiring<Config = unknown> {
@@ -162,65 +136,18 @@ interface PluginWiring<Config = unknown> {
   check?(config: Config, bindings: DependencyContainer): readonly ConfigConflict[]
 }
 
-/** Facts for operators. */
-interface PluginDiagnostics<Config = unknown> {
-  /** The metrics of its stage by name; `/metrics` shows them from the start. */
-  readonly metrics?: Readonly<Record<string, MetricEntry>>
-  /**
-   * Opens the resources of the section for `svc doctor`, checks them and closes them, after the tokens of every plugin are bound.
-   * It leaves nothing behind, and its messages contain no secret.
-   */
-  doctor?(config: Config, context: PluginContext): Promise<readonly DoctorCheck[]>
-  /** Learns for `svc policy suggest` what the section has to allow; without it the section stays as it is. */
-  narrowing?(config: Config, context: Pick<PluginContext, 'tenant'>): Narrowing
-}
+export interface Plugin<Config = unknown> extends PluginIdentity<Config>, PluginWiring<Config> {}
 
-export interface Plugin<Config = unknown>
-  extends PluginIdentity<Config>,
-    PluginWiring<Config>,
-    PluginDiagnostics<Config> {}
-
-/**
- * Infers the type of a plugin: `config` is the output of `schema`; name, schema and presence give the type of the section
- * in `SectionsOf`.
- */
-export function definePlugin<
-  const Name extends string,
-  Schema extends z.ZodType,
-  const PresenceOf extends Presence = 'optional',
->(
-  plugin: Plugin<z.output<Schema>> & {
-    readonly name: Name
-    readonly schema: Schema
-    readonly presence?: PresenceOf
-  },
-): Plugin<z.output<Schema>> & {
-  readonly name: Name
-  readonly schema: Schema
-  readonly presence?: PresenceOf
-} {
+/** Infers the type of a plugin: `config` is the output of `schema`; name and schema give the type of its section in `SectionsOf`. */
+export function definePlugin<const Name extends string, Schema extends z.ZodType>(
+  plugin: Plugin<z.output<Schema>> & { readonly name: Name; readonly schema: Schema },
+): Plugin<z.output<Schema>> & { readonly name: Name; readonly schema: Schema } {
   return plugin
 }
 
-interface Named {
-  readonly name: string
-  readonly schema: z.ZodType
-  readonly presence?: Presence
-}
-
-type RequiredOf<Plugins extends readonly Named[]> = Plugins[number] extends infer P
-  ? P extends Named
-    ? 'required' extends P['presence']
-      ? P
-      : never
-    : never
-  : never
-
 /** The type of the sections of a list of plugins: the inputs of their schemas by section name. */
-export type SectionsOf<Plugins extends readonly Named[]> = {
-  [P in RequiredOf<Plugins> as P['name']]: z.input<P['schema']>
-} & {
-  [P in Exclude<Plugins[number], RequiredOf<Plugins>> as P['name']]?: z.input<P['schema']>
+export type SectionsOf<Plugins extends readonly Pick<Plugin, 'name' | 'schema'>[]> = {
+  [P in Plugins[number] as P['name']]?: z.input<P['schema']>
 }
 
 /** The built-in plugins are the default registration. */

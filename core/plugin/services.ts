@@ -2,6 +2,7 @@
 // Others resolve it in `start` or later.
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Call } from '../call/call.js'
+import type { Credential } from '../call/credential.js'
 import type { DefinitionReviews } from '../call/definitions.js'
 import type { EscalationService } from '../call/escalation-page.js'
 import type { RecordedFinding } from '../call/finding.js'
@@ -10,6 +11,7 @@ import type { Redactor } from '../call/redactor.js'
 import type { DescribeResource } from '../http/protected-resource.js'
 import type { JsonObject } from '../json/value.js'
 import type { OpenKeyValueStore } from './key-value-store.js'
+import type { Narrowing } from './narrowing.js'
 import { token } from './tokens.js'
 
 /**
@@ -159,9 +161,16 @@ export const services = {
   namedVersions: token<Readonly<Record<string, readonly string[]>>>('NamedVersions'),
   /** Limits per day as calls of this process last counted them. Absent if nothing counts calls. */
   limitsInUse: token<() => readonly LimitInUse[]>('LimitsInUse'),
+  /**
+   * The credential for the gateway's own requests to a server, such as the version probe of an MCP server; undefined if
+   * the policy has none for it. Rejects with `Refusal` if it is not available. Absent if the policy has no credentials.
+   */
+  ownCredential: token<(server: string) => Promise<Credential | undefined>>('OwnCredential'),
   describeResource: token<DescribeResource>('DescribeResource'),
   /** Absent if tokens are not validated. */
   testToken: token<MakeTestToken>('TestToken'),
+  /** Begins to learn for `svc policy suggest` what the policy has to allow. Absent if no section lists tools. */
+  narrowing: token<() => Narrowing>('Narrowing'),
   /** Bound by tools that judge calls: plugins keep their stores in memory and ask nobody. */
   inMemory: token<true>('InMemory'),
 } as const

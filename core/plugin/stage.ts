@@ -1,8 +1,8 @@
 // The interface of all stages, built-in and custom.
 import type { Call } from '../call/call.js'
-import type { Credential } from '../call/credential.js'
 import type { MaybePromise } from '../call/maybe-promise.js'
 import type { Outcome } from '../call/outcome.js'
+import type { DoctorCheck } from '../doctor/check.js'
 
 /** Runs the rest of the pipeline. At most once per call. */
 export type Next = () => MaybePromise<Outcome>
@@ -17,21 +17,32 @@ export interface Stage {
   handle(call: Call, next: Next): MaybePromise<Outcome>
   /** Releases what `start` opened. Idempotent, and safe without a start. */
   stop?(): Promise<void>
-  /** Why the stage cannot serve calls now; undefined while it can. For `/readyz`. */
-  ready?(): string | undefined
-  /** A problem for the operator while the stage can serve. For `/readyz`. */
-  warning?(): string | undefined
+  /** A problem, for `/readyz`; undefined without one. */
+  health?(): StageHealth | undefined
   /**
-   * The credential for the gateway's own requests to `server`, such as the version probe of an MCP server; undefined if
-   * this stage has none. Rejects with `Refusal` when it is not available.
+   * What the stage reaches beside the call. Tools that judge calls run one without effects, or with stores alone, which it
+   * keeps in memory (`services.inMemory`); what one decides that asks others over the network is unknown to them. A stage
+   * that states nothing runs in `svc policy test` and `explain`, and is unknown to replays and shadows.
    */
-  ownCredential?(server: string): Promise<Credential | undefined>
+  readonly effects?: 'none' | 'stores' | 'network' | undefined
+  /**
+   * Opens the resources of the section for `svc doctor`, checks them and closes them; the stage is not started. It leaves
+   * nothing behind, and its messages contain no secret.
+   */
+  doctor?(): Promise<readonly DoctorCheck[]>
+}
+
+export interface StageHealth {
+  /** `down`: the stage cannot serve calls now; `warning`: it can, and an operator has to know of the problem. */
+  readonly state: 'warning' | 'down'
+  readonly reason: string
 }
 
 /** The stage of a section with `enabled: false`, which may stay in the policy. `effect` says what follows, for explanations. */
 export function disabledStage(effect: string): Stage {
   const text = `enabled is false: ${effect}`
   return {
+    effects: 'none',
     handle(call, next) {
       call.note(text)
       return next()

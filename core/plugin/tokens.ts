@@ -68,8 +68,20 @@ export interface Logger {
   error(fields: object, message: string): void
 }
 
+/** A metric that a stage counts or sets through `Meter`. */
+export interface MetricEntry {
+  /** A counter only rises, and its name ends in `_total`; a gauge is a current value; a histogram has durations. */
+  readonly kind: 'counter' | 'gauge' | 'histogram'
+  /** The help text, for operators. */
+  readonly help: string
+  /** A gauge without a sample before its first value, as 0 would be a statement. */
+  readonly isEmptyAtFirst?: boolean
+}
+
 /** Counters, gauges and histograms for operators. */
 export interface Meter {
+  /** Shows metrics before their first value, with their help texts. */
+  declare?(metrics: Readonly<Record<string, MetricEntry>>): void
   count(name: string, by?: number): void
   /** Sets the current value, which stays until the next one, even if a reload removes the stage. */
   gauge?(name: string, value: number): void
@@ -109,6 +121,14 @@ export interface Appender {
   readonly isWritable?: boolean
   /** `log_id` of its records, if they have one. */
   readonly logId?: string | undefined
+}
+
+/** Declares the metrics of a stage, in `create`. */
+export function declareMetrics(
+  container: DependencyContainer,
+  metrics: Readonly<Record<string, MetricEntry>>,
+): void {
+  resolveOptional(container, tokens.Meter)?.declare?.(metrics)
 }
 
 export const tokens = {

@@ -8,10 +8,13 @@ import { spellingsOf } from './spelling.js'
  * Accepts what the loader accepts, in both spellings, with two exceptions: it does not refuse both spellings of one key
  * side by side, and it lacks the checks that plugins do in code. Values that only code can pass are left out.
  */
-export function policySchema(host: z.ZodType, plugins: readonly Plugin[]): JsonSchema {
+export function policySchema(
+  host: z.ZodType,
+  plugins: readonly Plugin[],
+  required: readonly string[] = [],
+): JsonSchema {
   const base = z.toJSONSchema(host, options)
   const sections = plugins.map((plugin) => [plugin.name, sectionSchema(plugin)] as const)
-  const required = plugins.filter(({ presence }) => presence === 'required').map(({ name }) => name)
   const whole = {
     ...base,
     properties: { ...base.properties, ...Object.fromEntries(sections) },

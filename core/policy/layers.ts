@@ -1,9 +1,11 @@
 // Merges the layers into one set of sections: a later layer's section replaces an earlier one's as a whole.
-import type { Plugin } from '../plugin/plugin.js'
 import { mistakeAt, type Origin } from './diagnostic.js'
 import { childOf, type Located, type MapEntry, membersOf, nodeOf } from './node.js'
 import type { Diagnostic, PolicyLayer } from './types.js'
 import { parsePolicyText } from './yaml.js'
+
+/** Section → the section inside which it may be written as well. */
+type NestedSections = Readonly<Record<string, string>>
 
 export class Sections {
   /** The sections by the names of their owners; unknown sections by the name as written. */
@@ -14,8 +16,7 @@ export class Sections {
   /** False when a layer could not be read: the policy is not validated further. */
   isReadable = true
 
-  constructor(layers: readonly PolicyLayer[], known: readonly string[], plugins: Iterable<Plugin> = []) {
-    const nested = [...plugins].filter(({ nestedIn }) => nestedIn !== undefined)
+  constructor(layers: readonly PolicyLayer[], known: readonly string[], nested: NestedSections = {}) {
     this.root = { file: layers.at(-1)?.file ?? 'options' }
     for (const layer of layers) this.#merge(layer, known, nested)
   }
@@ -27,7 +28,7 @@ export class Sections {
     return keys.reduce(childOf, { origin: entry?.origin ?? this.root, path, node: entry?.node } as Located)
   }
 
-  #merge(layer: PolicyLayer, known: readonly string[], nested: readonly Plugin[]): void {
+  #merge(layer: PolicyLayer, known: readonly string[], nested: NestedSections): void {
     const { root, mistakes } =
       'text' in layer
         ? parsePolicyText(layer.text, layer.file)
@@ -43,12 +44,12 @@ export class Sections {
     const sections = membersOf(root, known, ({ origin, key }, message) =>
       this.mistakes.push(mistakeAt(origin, key, message)),
     )
-    for (const plugin of nested) this.#hoist(plugin, sections)
+    for (const [name, outer] of Object.entries(nested)) this.#hoist(name, outer, sections)
     for (const [name, entry] of sections) this.entries.set(name, entry)
   }
 
   /** Moves a nested section to the top level: `security.ap2` is the section `ap2` (contract §2.5). */
-  #hoist({ name, nestedIn = '' }: Plugin, sections: Map<string, MapEntry>): void {
+  #hoist(name: string, nestedIn: string, sections: Map<string, MapEntry>): void {
     const outer = sections.get(nestedIn)
     if (outer?.node.kind !== 'map') return
     const inner = outer.node.entries.find(({ key }) => key === name)

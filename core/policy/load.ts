@@ -76,7 +76,7 @@ class PolicyLoader<Host> {
     this.#sections = new Sections(
       input.layers,
       [...this.#hostKeys, ...this.#plugins.keys()],
-      this.#plugins.values(),
+      input.nested,
     )
     this.#uses = readUses(this.#sections.locate(['plugins']), input.env)
   }
@@ -251,7 +251,7 @@ class PolicyLoader<Host> {
   }
 
   #isUnused(plugin: Plugin): boolean {
-    return (plugin.presence ?? 'optional') === 'optional' && !this.#sections.entries.has(plugin.name)
+    return !this.#sections.entries.has(plugin.name) && !plugin.schema.safeParse(undefined).success
   }
 
   /** The sections of all stages that run; the value is undefined if it has mistakes. */
@@ -259,12 +259,15 @@ class PolicyLoader<Host> {
     const values = new Map<string, unknown>()
     for (const plugin of this.#plugins.values()) {
       const entry = this.#sections.entries.get(plugin.name)
-      if (entry === undefined) {
-        this.#handleAbsent(plugin, values)
-      } else {
+      if (entry !== undefined) {
         const position = { origin: entry.origin, path: entry.key }
         values.set(plugin.name, this.#validate(entry.node, plugin.schema, position).value)
+        continue
       }
+      const absent = plugin.schema.safeParse(undefined)
+      if (absent.success) values.set(plugin.name, absent.data)
+      // Its absence is a mistake of its own, and the order is checked with it.
+      else if (this.#input.required?.includes(plugin.name)) values.set(plugin.name, undefined)
     }
     return values
   }
@@ -272,27 +275,9 @@ class PolicyLoader<Host> {
   /** A section stays required if its plugin is replaced. */
   #checkRequired(): void {
     const { root, entries } = this.#sections
-    const required = this.#input.plugins.filter(({ presence }) => presence === 'required')
-    for (const name of new Set(required.map((plugin) => plugin.name))) {
+    for (const name of this.#input.required ?? []) {
       if (entries.has(name)) continue
       this.#mistakes.push(mistakeAt(root, name, `the section "${name}" is missing; every policy needs it`))
-    }
-  }
-
-  #handleAbsent(plugin: Plugin, values: Map<string, unknown>): void {
-    const { name, presence } = plugin
-    const { root } = this.#sections
-    if (presence === 'required') {
-      values.set(name, undefined)
-    } else if (presence === 'always') {
-      // A schema may accept a missing section.
-      const absent = plugin.schema.safeParse(undefined)
-      if (absent.success) {
-        values.set(name, absent.data)
-        return
-      }
-      const empty: MapNode = { kind: 'map', origin: root, entries: [] }
-      values.set(name, this.#validate(empty, plugin.schema, { origin: root, path: name }).value)
     }
   }
 }

@@ -35,6 +35,10 @@ export interface PolicyInput<Host> {
   readonly checkHost?: (host: Host) => readonly ConfigConflict[]
   /** If two have one name, the later counts, so that a user's plugin replaces a built-in one. */
   readonly plugins: readonly Plugin[]
+  /** The sections that every policy needs, whichever plugin owns them. */
+  readonly required?: readonly string[]
+  /** Section → the section inside which it may be written as well: `ap2` → `security` for `security.ap2`. */
+  readonly nested?: Readonly<Record<string, string>>
   /**
    * The imported modules of the policy's `plugins` by their `use`: the plugin, or the error of the import. Absent:
    * `plugins` contains the imported ones, and their entries are not known.

@@ -1,5 +1,6 @@
 // The store of a section: chosen by the policy or bound in code, imported on use, shared across reloads, connected at
 // the start, and guarded.
+
 import { join, resolve } from 'node:path'
 import { checkSkew, checkUsable, clockSkew, type DoctorCheck } from '../doctor/check.js'
 import { canonicalize } from '../json/canonical.js'
@@ -9,6 +10,7 @@ import { hostClock } from '../plugin/host-clock.js'
 import type { OpenKeyValueStore } from '../plugin/key-value-store.js'
 import type { PluginContext } from '../plugin/plugin.js'
 import { services } from '../plugin/services.js'
+import type { StageHealth } from '../plugin/stage.js'
 import type { StoreLifecycle } from '../plugin/store-lifecycle.js'
 import { type Clock, resolveOptional, tokens } from '../plugin/tokens.js'
 import { checkDirectory } from './disk/check-directory.js'
@@ -156,14 +158,13 @@ export class StoreResource<T extends StoreLifecycle> {
     }
   }
 
-  /** Why calls that need the store are refused now; undefined while it is available. */
-  ready(): string | undefined {
-    return this.#running === undefined ? `the ${this.#options.name} is not open` : this.#running.ready?.()
-  }
-
-  /** A problem for the operator while calls are served. */
-  warning(): string | undefined {
-    return this.#running?.warning?.()
+  /** `down`: calls that need the store are refused now. */
+  health(): StageHealth | undefined {
+    const store = this.#running
+    const reason = store === undefined ? `the ${this.#options.name} is not open` : store.ready?.()
+    if (reason !== undefined) return { state: 'down', reason }
+    const warning = store?.warning?.()
+    return warning === undefined ? undefined : { state: 'warning', reason: warning }
   }
 
   /** Checks the store for `svc doctor`. A store on disk is not opened, because that makes its files. */
@@ -176,10 +177,9 @@ export class StoreResource<T extends StoreLifecycle> {
     const severity = isOptional === true ? 'warning' : 'error'
     try {
       await this.start(new AbortController().signal)
-      const reason = this.ready()
-      if (reason !== undefined) return [{ severity, message: reason, hint: unreachable }]
-      const warning = this.running.warning?.()
-      if (warning !== undefined) return [{ severity: 'warning', message: warning }]
+      const problem = this.health()
+      if (problem?.state === 'down') return [{ severity, message: problem.reason, hint: unreachable }]
+      if (problem !== undefined) return [{ severity: 'warning', message: problem.reason }]
       return [{ severity: 'ok', message: `the ${name} (${kind}) can be used` }, ...(await this.#checkClock())]
     } catch (error) {
       return [{ severity, message: `the ${name}: ${messageOf(error)}` }]

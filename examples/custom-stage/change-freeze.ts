@@ -73,11 +73,6 @@ class ChangeFreeze implements Stage {
     return next()
   }
 
-  async explain(call: Call, next: Next, say: (line: string) => void): Promise<Outcome> {
-    say(this.#isOn() ? 'the freeze applies now' : 'there is no freeze now')
-    return this.handle(call, next)
-  }
-
   #judge(readings: readonly string[]): Finding | undefined {
     return this.#tools.findReading(readings) === undefined ? undefined : this.#finding
   }

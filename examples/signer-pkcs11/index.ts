@@ -92,14 +92,16 @@ export default definePlugin({
         new TokenSigner(key, hostOf(bindings).place?.baseDir ?? process.cwd()),
     ),
   ],
-  create: () => ({ handle: (_call, next) => next() }),
-  doctor: async ({ key }, { baseDir }) => [
-    await checkUsable(
-      'the signing key in the token',
-      'check the token, its library and the PIN',
-      async () => {
-        openSigner(key, baseDir).sign(Buffer.from('svc doctor'))
-      },
-    ),
-  ],
+  create: ({ key }, { baseDir }) => ({
+    handle: (_call, next) => next(),
+    doctor: async () => [
+      await checkUsable(
+        'the signing key in the token',
+        'check the token, its library and the PIN',
+        async () => {
+          openSigner(key, baseDir).sign(Buffer.from('svc doctor'))
+        },
+      ),
+    ],
+  }),
 })

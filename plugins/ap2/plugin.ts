@@ -2,10 +2,11 @@
 import { readFileSync } from 'node:fs'
 import { resolve as resolvePath } from 'node:path'
 import {
-  type DoctorCheck,
+  declareMetrics,
   definePlugin,
   disabledStage,
   identity,
+  type MetricEntry,
   mandates,
   owned,
   type PluginContext,
@@ -18,7 +19,6 @@ import {
   tokens,
   Unrecorded,
 } from '@svc/core'
-import { messageOf } from '@svc/core/json'
 import { type Ap2Config, ap2Schema } from './config.js'
 import { didJwk, didKey, didMethods } from './keys/did-method.js'
 import { DidWeb } from './keys/did-web.js'
@@ -29,23 +29,23 @@ import { MandateRequirement } from './requirement.js'
 import { Ap2Stage, type Verification } from './stage.js'
 import { useStore } from './use-hold.js'
 
+const metrics: Readonly<Record<string, MetricEntry>> = {
+  svc_ap2_verified_total: { kind: 'counter', help: 'Calls whose mandates were verified.' },
+  svc_ap2_findings_total: {
+    kind: 'counter',
+    help: 'Findings about mandates: missing, invalid, for other arguments, or used before.',
+  },
+}
+
 export const ap2Plugin = definePlugin({
   name: 'ap2',
   version: '1.0.0',
   core: '^1.0.0',
   schema: ap2Schema,
   phase: 'inspection',
-  nestedIn: 'security',
   uses: [identity, sideEffects],
   provides: [mandates],
   reasons: mandateReasons,
-  metrics: {
-    svc_ap2_verified_total: { kind: 'counter', help: 'Calls whose mandates were verified.' },
-    svc_ap2_findings_total: {
-      kind: 'counter',
-      help: 'Findings about mandates: missing, invalid, for other arguments, or used before.',
-    },
-  },
   owns: [
     owned(
       policyTokens.refusesTools,
@@ -54,24 +54,13 @@ export const ap2Plugin = definePlugin({
     ),
   ],
   check: checkSection,
-  effects: 'stores',
   create: (config, context) =>
     config.enabled ? stageOf(config, context) : disabledStage('mandates are not read'),
-
-  async doctor(config, context) {
-    if (!config.enabled) return []
-    const web = didWeb(config, context)
-    const keys = issuerKeys(config, context, web)
-    try {
-      return await Promise.all(keys.allowed.map((issuer) => checkIssuer(keys, issuer)))
-    } finally {
-      await web.close()
-    }
-  },
 })
 
 function stageOf(config: Ap2Config, context: PluginContext): Stage {
   const { container, tenant, publicUrl } = context
+  declareMetrics(container, metrics)
   const { trust, headers, policyWebhookUrl: url } = config
   const notices = resolveOptional(container, tokens.Notices)
   const clock = resolve(container, tokens.Clock)
@@ -124,15 +113,4 @@ function didWeb({ trust }: Ap2Config, { container, baseDir }: PluginContext): Di
   const clock = resolve(container, tokens.Clock)
   const ca = caFile === undefined ? undefined : readFileSync(resolvePath(baseDir, caFile), 'utf8')
   return new DidWeb({ allowPrivate, ca, timeoutMs, maxAgeMs: maxAgeSec * 1000, clock })
-}
-
-async function checkIssuer(keys: IssuerKeys, issuer: string): Promise<DoctorCheck> {
-  try {
-    const found = await keys.keysOf(issuer)
-    if (found.length > 0) return { severity: 'ok', message: `${issuer} has ${found.length} key(s)` }
-    return { severity: 'error', message: `${issuer} has no key that signs`, hint: 'see ap2.trust.issuers' }
-  } catch (error) {
-    const hint = 'pin its keys in ap2.trust.issuers, or make its DID document reachable'
-    return { severity: 'error', message: `${issuer}: ${messageOf(error)}`, hint }
-  }
 }

@@ -4,6 +4,7 @@ import {
   type CallRequest,
   type Clock,
   type Denied,
+  type DoctorCheck,
   denialBy,
   effectOf,
   type Finding,
@@ -17,10 +18,11 @@ import {
   type Notices,
   type Outcome,
   type Stage,
+  type StageHealth,
   sideEffects,
   verdict,
 } from '@svc/core'
-import { isJsonObject, type JsonObject, membersLike } from '@svc/core/json'
+import { isJsonObject, type JsonObject, membersLike, messageOf } from '@svc/core/json'
 import type { DidWeb } from './keys/did-web.js'
 import type { IssuerKeys } from './keys/issuer-keys.js'
 import { MandateError, type MandateReason } from './mandate/error.js'
@@ -72,6 +74,7 @@ interface Verified {
 const wasUsed = 'the mandate was used by another call'
 
 export class Ap2Stage implements Stage {
+  readonly effects = 'stores'
   #parts: Ap2StageParts
   #verification: Promise<Verification> | undefined
 
@@ -91,8 +94,17 @@ export class Ap2Stage implements Stage {
     await this.#parts.web.close()
   }
 
-  ready(): string | undefined {
-    return this.#parts.store.resource?.ready()
+  health(): StageHealth | undefined {
+    return this.#parts.store.resource?.health()
+  }
+
+  async doctor(): Promise<readonly DoctorCheck[]> {
+    const { keys, web } = this.#parts
+    try {
+      return await Promise.all(keys.allowed.map((issuer) => checkIssuer(keys, issuer)))
+    } finally {
+      await web.close()
+    }
   }
 
   handle(call: Call, next: Next): MaybePromise<Outcome> {
@@ -256,4 +268,15 @@ function noticeOnDenial(call: Call, tenant: string, { notices, url }: NoticePart
     const data = { tenant, tool: `${server}/${tool}@${toolVersion}`, reasons, trace_id: call.trace.traceId }
     notices.send({ type: 'ap2.denied', data }, url)
   })
+}
+
+async function checkIssuer(keys: IssuerKeys, issuer: string): Promise<DoctorCheck> {
+  try {
+    const found = await keys.keysOf(issuer)
+    if (found.length > 0) return { severity: 'ok', message: `${issuer} has ${found.length} key(s)` }
+    return { severity: 'error', message: `${issuer} has no key that signs`, hint: 'see ap2.trust.issuers' }
+  } catch (error) {
+    const hint = 'pin its keys in ap2.trust.issuers, or make its DID document reachable'
+    return { severity: 'error', message: `${issuer}: ${messageOf(error)}`, hint }
+  }
 }

@@ -4,6 +4,7 @@ import {
   bind,
   bindDefault,
   type ConfigConflict,
+  declareMetrics,
   definePlugin,
   hostOf,
   type LateBoundMembers,
@@ -54,8 +55,6 @@ export const auditPlugin = definePlugin({
   core: '^1.0.0',
   schema: auditSchema,
   phase: 'record',
-  presence: 'required',
-  metrics,
   owns: [
     { token: tokens.Signer, selectedBy: [['signer', 'keyRef']] },
     {
@@ -105,6 +104,7 @@ export const auditPlugin = definePlugin({
 
   create(config, context) {
     const { container } = context
+    declareMetrics(container, metrics)
     const log = resolve(container, logSource)
     const recordContext = recordContextOf(config, context)
     const dir = log.isExternal ? undefined : logDirectory(config, context)
@@ -126,11 +126,10 @@ export const auditPlugin = definePlugin({
       log,
       redactor: () => resolveOptional(container, services.redactor),
       onRecord: resolveOptional(container, recordListener),
+      doctor: () => checkLog(config, context, log),
     })
     bindDefault(container, services.record, { useValue: stage.recordEvent })
     bindDefault(container, services.recordOnSettle, { useValue: stage.recordOnSettle })
     return stage
   },
-
-  doctor: (config, context) => checkLog(config, context, resolve(context.container, logSource)),
 })

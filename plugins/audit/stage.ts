@@ -4,6 +4,7 @@ import {
   after,
   type Call,
   type Clock,
+  type DoctorCheck,
   denied,
   errorFields,
   type Ids,
@@ -20,6 +21,7 @@ import {
   type Sent,
   type Settlement,
   type Stage,
+  type StageHealth,
 } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import { CallIntent, type IntentRule } from './intent/call-intent.js'
@@ -47,6 +49,7 @@ interface AuditStageParts {
   /** The redactor of events; undefined if identities are not redacted. */
   redactor?(): Redactor | undefined
   readonly onRecord?: RecordListener | undefined
+  doctor(): Promise<readonly DoctorCheck[]>
 }
 
 const FLOOD_INTERVAL_MS = 1000
@@ -135,16 +138,18 @@ export class AuditStage implements Stage {
     }
   }
 
-  ready(): string | undefined {
-    if (this.#log === undefined) return 'the log is not open'
+  health(): StageHealth | undefined {
+    if (this.#log === undefined) return { state: 'down', reason: 'the log is not open' }
     const status = this.#log.appender.status?.()
     if (status !== undefined && !status.writable)
-      return `the log cannot be written: ${messageOf(status.error)}`
-    return this.#intentRule?.intents.failure?.message
+      return { state: 'down', reason: `the log cannot be written: ${messageOf(status.error)}` }
+    const failure = this.#intentRule?.intents.failure
+    if (failure !== undefined) return { state: 'down', reason: failure.message }
+    return status?.warning === undefined ? undefined : { state: 'warning', reason: status.warning }
   }
 
-  warning(): string | undefined {
-    return this.#log?.appender.status?.().warning
+  doctor(): Promise<readonly DoctorCheck[]> {
+    return this.#parts.doctor()
   }
 
   handle(call: Call, next: Next): MaybePromise<Outcome> {

@@ -188,6 +188,7 @@ export const authnSchema = z
         'has no effect, as every call requires the scopes of oidc.scopes.required; remove one of the two',
     })
   })
+  .prefault({})
   .describe(
     'Who may call: bearer tokens, validated against an OpenID Connect issuer. Without the section every call is refused.',
   )

@@ -1,19 +1,19 @@
 // Checks the issuer's key set, its metadata and its clock for `svc doctor`.
-import { checkServer, type DoctorCheck, type PluginContext, resolve } from '@svc/core'
+import { checkServer, type DoctorCheck } from '@svc/core'
 import { HttpClient } from '@svc/core/http-client'
 import { isUrl, messageOf, parseJsonObject } from '@svc/core/json'
 import type { AuthnConfig, OidcConfig } from './config.js'
-import { type JwksSource, jwksSource } from './jwks-source.js'
+import type { JwksSource } from './jwks-source.js'
 import { readKeySet } from './key-set.js'
 
 export async function checkIssuer(
   { oidc }: AuthnConfig,
-  { container }: PluginContext,
+  source: JwksSource,
 ): Promise<readonly DoctorCheck[]> {
   if (oidc === undefined) return []
   const [reached, ...clock] = await checkServer("the issuer's key set", oidc.jwks_uri)
   if (reached.severity === 'error') return [reached]
-  const keys = await checkKeys(oidc, resolve(container, jwksSource))
+  const keys = await checkKeys(oidc, source)
   return [keys, ...(await checkMetadata(oidc)), ...clock]
 }
 

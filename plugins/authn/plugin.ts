@@ -33,8 +33,6 @@ export const authnPlugin = definePlugin({
   core: '^1.0.0',
   schema: authnSchema,
   phase: 'authentication',
-  presence: 'always',
-  effects: 'stores',
   provides: [identity],
 
   check: (config, bindings) => [
@@ -81,6 +79,7 @@ export const authnPlugin = definePlugin({
       clock,
       tenant,
       publicUrl,
+      doctor: () => checkIssuer(config, source),
       endpoints: endpointsOf(context),
       lease: (oidc) => leaseCaches(oidc, context, () => new KeyCache(oidc, { source, clock, logger })),
     })
@@ -90,8 +89,6 @@ export const authnPlugin = definePlugin({
       bindDefault(container, services.describeResource, { useValue: describeResource })
     return stage
   },
-
-  doctor: checkIssuer,
 })
 
 function describeCallers({ oidc, allowUnauthenticated }: AuthnConfig): string {

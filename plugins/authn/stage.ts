@@ -3,6 +3,7 @@ import {
   type Call,
   type Clock,
   type Denied,
+  type DoctorCheck,
   type Finding,
   failed,
   type Hold,
@@ -17,6 +18,7 @@ import {
   Refusal,
   recordedCall,
   type Stage,
+  type StageHealth,
   type TrustedCaller,
   trustedCaller,
 } from '@svc/core'
@@ -57,6 +59,7 @@ interface AuthnStageOptions {
   readonly endpoints: EndpointNames
   /** Opens the caches; called at start, and only with `oidc`. */
   lease(oidc: NonNullable<AuthnConfig['oidc']>): AuthnLeases
+  doctor(): Promise<readonly DoctorCheck[]>
 }
 
 interface StartedState {
@@ -67,6 +70,7 @@ interface StartedState {
 }
 
 export class AuthnStage implements Stage {
+  readonly effects = 'stores'
   #config: AuthnConfig
   #parts: AuthnStageOptions
   #anonymous: Identity
@@ -119,8 +123,13 @@ export class AuthnStage implements Stage {
     await opened?.leases.keys.release()
   }
 
-  ready(): string | undefined {
-    return this.#opened?.keys.unavailableReason()
+  health(): StageHealth | undefined {
+    const reason = this.#opened?.keys.unavailableReason()
+    return reason === undefined ? undefined : { state: 'down', reason }
+  }
+
+  doctor(): Promise<readonly DoctorCheck[]> {
+    return this.#parts.doctor()
   }
 
   /** Undefined without an issuer. */

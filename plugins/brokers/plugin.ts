@@ -1,17 +1,21 @@
 // The `brokers` section: credentials for upstreams, which callers never see.
 import {
+  bindDefault,
   type ConfigConflict,
   checkServer,
   checkUsable,
   credential,
   type DependencyContainer,
   type DoctorCheck,
+  declareMetrics,
   definePlugin,
   hostOf,
   identity,
+  type MetricEntry,
   type PluginContext,
   resolve,
   resolveOptional,
+  services,
   tokens,
 } from '@svc/core'
 import { isKeyReference, unknownServers } from '@svc/core/policy'
@@ -26,22 +30,21 @@ import { PoolBroker } from './pool-broker.js'
 import { BrokersStage } from './stage.js'
 import { StaticBroker } from './static-broker.js'
 
+const metrics: Readonly<Record<string, MetricEntry>> = {
+  svc_broker_exchanges_total: { kind: 'counter', help: 'Token exchanges requested.' },
+  svc_broker_exchange_failures_total: { kind: 'counter', help: 'Token exchanges that failed.' },
+  svc_broker_key_cooldowns_total: {
+    kind: 'counter',
+    help: 'Cooldowns of pool keys that the upstream refused.',
+  },
+}
+
 export const brokersPlugin = definePlugin({
   name: 'brokers',
   version: '1.0.0',
   core: '^1.0.0',
   schema: brokersSchema,
   phase: 'credential',
-  // A call that is only judged gets no credential.
-  effects: 'stores',
-  metrics: {
-    svc_broker_exchanges_total: { kind: 'counter', help: 'Token exchanges requested.' },
-    svc_broker_exchange_failures_total: { kind: 'counter', help: 'Token exchanges that failed.' },
-    svc_broker_key_cooldowns_total: {
-      kind: 'counter',
-      help: 'Cooldowns of pool keys that the upstream refused.',
-    },
-  },
   uses: [identity],
   provides: [credential],
 
@@ -51,13 +54,15 @@ export const brokersPlugin = definePlugin({
   ],
 
   create(config, context) {
+    declareMetrics(context.container, metrics)
     const inputs = Object.entries(config).map(([server, broker]) => inputFor(server, broker, context))
-    return new BrokersStage(new Map(inputs.map((input) => [input.server, createBroker(input)])))
-  },
-
-  async doctor(config, context) {
-    const inputs = Object.entries(config).map(([server, broker]) => inputFor(server, broker, context))
-    return (await Promise.all(inputs.map(checkSources))).flat()
+    const brokers = new Map(inputs.map((input) => [input.server, createBroker(input)]))
+    const check = async () => (await Promise.all(inputs.map(checkSources))).flat()
+    const stage = new BrokersStage(brokers, check)
+    bindDefault(context.container, services.ownCredential, {
+      useValue: (server) => stage.ownCredential(server),
+    })
+    return stage
   },
 })
 

@@ -4,6 +4,7 @@ import {
   type Call,
   type Credential,
   credential,
+  type DoctorCheck,
   type Failed,
   failed,
   judgedOnly,
@@ -16,11 +17,15 @@ import type { Broker } from './broker.js'
 import { BrokerError } from './broker-error.js'
 
 export class BrokersStage implements Stage {
+  // A call that is only judged gets no credential.
+  readonly effects = 'stores'
+  readonly doctor: () => Promise<readonly DoctorCheck[]>
   #brokers: ReadonlyMap<string, Broker>
 
   /** `brokers` has the broker of each server. */
-  constructor(brokers: ReadonlyMap<string, Broker>) {
+  constructor(brokers: ReadonlyMap<string, Broker>, doctor: () => Promise<readonly DoctorCheck[]>) {
     this.#brokers = brokers
+    this.doctor = doctor
   }
 
   async start(): Promise<void> {

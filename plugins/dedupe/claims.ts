@@ -36,14 +36,6 @@ export class RunningClaims {
     this.#timer = setInterval(() => void this.#renew(), leaseMs / 3).unref()
   }
 
-  ready(): string | undefined {
-    return this.#store.ready?.()
-  }
-
-  warning(): string | undefined {
-    return this.#store.warning?.()
-  }
-
   /** Rejects when the store cannot be asked. A granted claim has to be ended. */
   async claim(claim: DedupeClaim): Promise<DedupeClaimResult> {
     const result = await this.#store.claim(claim)

@@ -1,9 +1,11 @@
 // Lets one call run for each idempotency key.
 import {
+  declareMetrics,
   definePlugin,
   disabledStage,
   idempotency,
   identity,
+  type MetricEntry,
   owned,
   type PluginContext,
   policyTokens,
@@ -24,30 +26,31 @@ const MAX_TTL_SEC = 2_592_000
 
 const dedupeResource = token<StoreResource<ClaimStore>>('dedupe/StoreResource')
 
+const metrics: Readonly<Record<string, MetricEntry>> = {
+  svc_dedupe_replays_total: {
+    kind: 'counter',
+    help: 'Calls that got the stored response of an earlier one.',
+  },
+  svc_dedupe_refusals_total: {
+    kind: 'counter',
+    help: 'Calls refused for their key: duplicates, unknown outcomes, keys of other requests.',
+  },
+  svc_dedupe_store_failures_total: {
+    kind: 'counter',
+    help: 'Operations of the dedupe store that failed.',
+  },
+  svc_dedupe_store_duration_seconds: {
+    kind: 'histogram',
+    help: 'Time of an operation of the dedupe store outside this process, in seconds.',
+  },
+}
+
 export const dedupePlugin = definePlugin({
   name: 'dedupe',
   version: '1.0.0',
   core: '^1.0.0',
   schema: dedupeSchema,
   phase: 'idempotency',
-  metrics: {
-    svc_dedupe_replays_total: {
-      kind: 'counter',
-      help: 'Calls that got the stored response of an earlier one.',
-    },
-    svc_dedupe_refusals_total: {
-      kind: 'counter',
-      help: 'Calls refused for their key: duplicates, unknown outcomes, keys of other requests.',
-    },
-    svc_dedupe_store_failures_total: {
-      kind: 'counter',
-      help: 'Operations of the dedupe store that failed.',
-    },
-    svc_dedupe_store_duration_seconds: {
-      kind: 'histogram',
-      help: 'Time of an operation of the dedupe store outside this process, in seconds.',
-    },
-  },
   uses: [identity, sideEffects],
   provides: [idempotency],
   owns: [
@@ -63,17 +66,14 @@ export const dedupePlugin = definePlugin({
     owned(policyTokens.claimsKeys, ({ enabled }: DedupeConfig) => enabled),
   ],
 
-  effects: 'stores',
-
   create: (config, context) =>
     config.enabled
       ? stageOf(config, context)
       : disabledStage('idempotency keys are passed on and not checked'),
-
-  doctor: async ({ enabled }, { container }) => (enabled ? resolve(container, dedupeResource).doctor() : []),
 })
 
 function stageOf(config: DedupeConfig, context: PluginContext): Stage {
+  declareMetrics(context.container, metrics)
   const ttlSec = Math.min(MAX_TTL_SEC, Math.max(1, config.ttlSec))
   if (ttlSec !== config.ttlSec) context.warn(`dedupe.ttlSec: ${config.ttlSec} is taken as ${ttlSec}`)
   const rule = {

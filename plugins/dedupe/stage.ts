@@ -4,6 +4,7 @@ import {
   type Call,
   type CallRequest,
   type Denied,
+  type DoctorCheck,
   denied,
   type Failed,
   failed,
@@ -15,6 +16,7 @@ import {
   type Outcome,
   type Settlement,
   type Stage,
+  type StageHealth,
   sideEffects,
 } from '@svc/core'
 import type { ClaimStore, DedupeClaim, DedupeClaimResult, Loss, StoreResource } from '@svc/core/store'
@@ -25,6 +27,7 @@ import { withRpcId } from './rpc-id.js'
 import { WaitDeadline } from './wait-queue.js'
 
 export class DedupeStage implements Stage {
+  readonly effects = 'stores'
   #config: DedupeConfig
   #store: StoreResource<ClaimStore>
   #rule: ClaimRule
@@ -57,15 +60,19 @@ export class DedupeStage implements Stage {
     await this.#store.stop()
   }
 
-  ready(): string | undefined {
-    return this.#claims?.ready()
-  }
-
-  warning(): string | undefined {
-    if (this.#store.clock.monotonic() >= this.#lossUntil) return this.#claims?.warning()
+  health(): StageHealth | undefined {
+    const health = this.#claims && this.#store.health()
+    if (health?.state === 'down' || this.#store.clock.monotonic() >= this.#lossUntil) return health
     const effect =
       this.#config.failureMode === 'open' ? 'may run again' : 'are refused until ttlSec has passed'
-    return `the dedupe store has lost its keys: calls with side effects ${effect}`
+    return {
+      state: 'warning',
+      reason: `the dedupe store has lost its keys: calls with side effects ${effect}`,
+    }
+  }
+
+  doctor(): Promise<readonly DoctorCheck[]> {
+    return this.#store.doctor()
   }
 
   handle(call: Call, next: Next): MaybePromise<Outcome> {

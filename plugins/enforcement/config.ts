@@ -67,6 +67,7 @@ export const enforcementSchema = z
       ),
     escalations: escalationsSchema,
   })
+  .prefault({})
   .describe('Which findings deny a call.')
 
 export type EnforcementConfig = z.infer<typeof enforcementSchema>

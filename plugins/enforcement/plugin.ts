@@ -3,6 +3,7 @@ import {
   bind,
   bindDefault,
   type DependencyContainer,
+  declareMetrics,
   defaultEscalation,
   definePlugin,
   type EscalationRule,
@@ -10,6 +11,7 @@ import {
   escalation,
   externalDecision,
   identity,
+  type MetricEntry,
   owned,
   type PluginContext,
   policyTokens,
@@ -34,45 +36,45 @@ import { compileVerdict, deniedReasons, describeEscalation, describeRule } from 
 
 const escalationResource = token<StoreResource<EscalationStore>>('enforcement/StoreResource')
 
+const metrics: Readonly<Record<string, MetricEntry>> = {
+  svc_escalations_opened_total: { kind: 'counter', help: 'Escalations opened.' },
+  svc_escalations_approved_total: {
+    kind: 'counter',
+    help: 'Escalations approved, by votes, strategy or time-out.',
+  },
+  svc_escalations_rejected_total: {
+    kind: 'counter',
+    help: 'Escalations rejected, by votes or time-out.',
+  },
+  svc_escalations_expired_total: {
+    kind: 'counter',
+    help: 'Escalations decided by their time-out; also counted as approved or rejected.',
+  },
+  svc_escalation_emergencies_total: {
+    kind: 'counter',
+    help: 'Calls that ran before they were approved, in an emergency.',
+  },
+  svc_escalation_reviews_open: {
+    kind: 'gauge',
+    help: 'Emergency calls in the store whose review is open, of which each process counts all, once a minute.',
+  },
+  svc_escalations_used_total: { kind: 'counter', help: 'Approvals used to send a call.' },
+  svc_escalation_store_failures_total: {
+    kind: 'counter',
+    help: 'Operations of the escalation store that failed.',
+  },
+  svc_escalation_store_duration_seconds: {
+    kind: 'histogram',
+    help: 'Time of an operation of the escalation store outside this process, in seconds.',
+  },
+}
+
 export const enforcementPlugin = definePlugin({
   name: 'enforcement',
   version: '1.0.0',
   core: '^1.0.0',
   schema: enforcementSchema,
   phase: 'decision',
-  presence: 'always',
-  metrics: {
-    svc_escalations_opened_total: { kind: 'counter', help: 'Escalations opened.' },
-    svc_escalations_approved_total: {
-      kind: 'counter',
-      help: 'Escalations approved, by votes, strategy or time-out.',
-    },
-    svc_escalations_rejected_total: {
-      kind: 'counter',
-      help: 'Escalations rejected, by votes or time-out.',
-    },
-    svc_escalations_expired_total: {
-      kind: 'counter',
-      help: 'Escalations decided by their time-out; also counted as approved or rejected.',
-    },
-    svc_escalation_emergencies_total: {
-      kind: 'counter',
-      help: 'Calls that ran before they were approved, in an emergency.',
-    },
-    svc_escalation_reviews_open: {
-      kind: 'gauge',
-      help: 'Emergency calls in the store whose review is open, of which each process counts all, once a minute.',
-    },
-    svc_escalations_used_total: { kind: 'counter', help: 'Approvals used to send a call.' },
-    svc_escalation_store_failures_total: {
-      kind: 'counter',
-      help: 'Operations of the escalation store that failed.',
-    },
-    svc_escalation_store_duration_seconds: {
-      kind: 'histogram',
-      help: 'Time of an operation of the escalation store outside this process, in seconds.',
-    },
-  },
   uses: [externalDecision, identity, servedDefinition, sideEffects, redactor],
   provides: [verdict, escalation],
   check: (config, bindings) => [
@@ -80,7 +82,6 @@ export const enforcementPlugin = definePlugin({
     ...checkForWorkers(config.escalations.adapter, ['enforcement', 'escalations', 'adapter'], bindings),
   ],
 
-  effects: 'stores',
   owns: [
     owned(policyTokens.denyRule, ({ mode, deny_on }: EnforcementConfig) => ({
       mode,
@@ -99,6 +100,7 @@ export const enforcementPlugin = definePlugin({
   ],
 
   create(config, context) {
+    declareMetrics(context.container, metrics)
     const rule = ruleOf(context.container)
     const compiled = compileVerdict(config, rule !== undefined && rule.isForRulingsAlone !== true)
     const record = () => resolveOptional(context.container, services.record)
@@ -110,9 +112,6 @@ export const enforcementPlugin = definePlugin({
     const description = [describeRule(config), describeEscalation(config, rule)]
     return new EnforcementStage(compiled, description, record, { rule, escalations })
   },
-
-  doctor: async (_config, { container }) =>
-    ruleOf(container) === undefined ? [] : resolve(container, escalationResource).doctor(),
 })
 
 /** The rule by which calls escalate; undefined if no call does. */

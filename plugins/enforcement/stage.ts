@@ -5,6 +5,7 @@ import {
   type CallRequest,
   clientForms,
   type Denied,
+  type DoctorCheck,
   denialBy,
   denialOf,
   denied,
@@ -24,6 +25,7 @@ import {
   type RecordEvent,
   recordedCall,
   type Stage,
+  type StageHealth,
   type Verdict,
   verdict,
 } from '@svc/core'
@@ -38,6 +40,7 @@ interface EscalationPart {
 }
 
 export class EnforcementStage implements Stage {
+  readonly effects = 'stores'
   #record: () => RecordEvent | undefined
   #verdict: Verdict
   #description: readonly string[]
@@ -64,12 +67,12 @@ export class EnforcementStage implements Stage {
     await this.#escalation?.escalations.stop()
   }
 
-  ready(): string | undefined {
-    return this.#escalation?.escalations.ready()
+  health(): StageHealth | undefined {
+    return this.#escalation?.escalations.health()
   }
 
-  warning(): string | undefined {
-    return this.#escalation?.escalations.warning()
+  async doctor(): Promise<readonly DoctorCheck[]> {
+    return this.#escalation?.escalations.doctor() ?? []
   }
 
   handle(call: Call, next: Next): MaybePromise<Outcome> {

@@ -3,6 +3,7 @@ import {
   type ConfigConflict,
   decidingPattern,
   definePlugin,
+  hostOf,
   identity,
   limits,
   type NamedCaller,
@@ -27,7 +28,6 @@ export const entitlementsPlugin = definePlugin({
   core: '^1.0.0',
   schema: entitlementsSchema,
   phase: 'authorization',
-  presence: 'always',
   uses: [identity],
   provides: [limits, decidingPattern],
   owns: [
@@ -36,12 +36,13 @@ export const entitlementsPlugin = definePlugin({
       typeof config === 'string' ? undefined : Object.keys(config.tenants),
     ),
     owned(services.namedCallers, (config: Section) => namedCallers(config)),
+    owned(
+      services.narrowing,
+      (config: Section, bindings) => () => new EntitlementsNarrowing(config, hostOf(bindings).tenant ?? ''),
+    ),
   ],
   check: (config) => checkSection(config),
 
-  // The stage needs nothing outside the process.
-  effects: 'none',
-  narrowing: (config, { tenant }) => new EntitlementsNarrowing(config, tenant),
   create: (config, context) => new EntitlementsStage(new Tenants(config), context.tenant),
 })
 

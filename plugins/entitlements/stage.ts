@@ -21,6 +21,8 @@ import type { Tenants } from './tenants.js'
 const ANONYMOUS = { roles: [] }
 
 export class EntitlementsStage implements Stage {
+  /** Nothing outside the process is asked. */
+  readonly effects = 'none'
   #tenants: Tenants
   #tenant: string
 

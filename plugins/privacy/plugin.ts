@@ -34,14 +34,15 @@ export const privacyPlugin = definePlugin({
   create({ redact_identities: isEnabled, key_ref: ref }, context) {
     // A keyed hash prevents guessing: a plain hash could be compared with hashes of known addresses.
     const key = () => loadOrCreateKey({ fileName: 'privacy.key', ref, owner: 'privacy' }, context)
-    const stage = new PrivacyStage({ isEnabled, key })
+    const given = { fileName: '', ref, owner: 'privacy.key_ref' }
+    const hint = '`openssl rand -base64 32` makes a key'
+    const check = () => checkUsable('the key of the pseudonyms', hint, () => loadOrCreateKey(given, context))
+    const stage = new PrivacyStage({
+      isEnabled,
+      key,
+      doctor: async () => (isEnabled && ref !== undefined ? [await check()] : []),
+    })
     if (isEnabled) bindDefault(context.container, services.redactor, { useCurrent: () => stage.redactor })
     return stage
-  },
-  doctor: async ({ redact_identities, key_ref: ref }, context) => {
-    if (!redact_identities || ref === undefined) return []
-    const hint = '`openssl rand -base64 32` makes a key'
-    const key = { fileName: '', ref, owner: 'privacy.key_ref' }
-    return [await checkUsable('the key of the pseudonyms', hint, () => loadOrCreateKey(key, context))]
   },
 })

@@ -3,6 +3,7 @@
 import { createHmac } from 'node:crypto'
 import {
   type Call,
+  type DoctorCheck,
   type Identity,
   identity,
   type MaybePromise,
@@ -135,6 +136,7 @@ interface PrivacyStageOptions {
   readonly isEnabled: boolean
   /** Called at start if redaction is enabled. */
   key(): Promise<string>
+  doctor(): Promise<readonly DoctorCheck[]>
 }
 
 export class PrivacyStage implements Stage {
@@ -151,6 +153,10 @@ export class PrivacyStage implements Stage {
 
   async stop(): Promise<void> {
     this.#pseudonyms = undefined
+  }
+
+  doctor(): Promise<readonly DoctorCheck[]> {
+    return this.#options.doctor()
   }
 
   /** Redacts personal data outside calls. Throws before the start. */

@@ -1,5 +1,5 @@
 // Composes the protections that the section turns on into one stage.
-import { definePlugin } from '@svc/core'
+import { declareMetrics, definePlugin } from '@svc/core'
 import { configuredProtections, conflictsOf, protections, protectionsSchema } from './config.js'
 import { ProtectionsStage } from './stage.js'
 
@@ -15,16 +15,12 @@ export const protectionsPlugin = definePlugin({
   provides: [...new Set(all.flatMap(({ provides = [] }) => provides))],
   owns: all.flatMap(({ owns = [] }) => owns),
   reasons: all.flatMap(({ reasons = [] }) => reasons),
-  metrics: Object.assign({}, ...all.map(({ metrics }) => metrics)),
   check: (config, bindings) => [
     ...conflictsOf(config),
     ...configuredProtections(config).flatMap((one) => one.check?.(bindings) ?? []),
   ],
-  effects: 'stores',
-  create: (config, context) =>
-    new ProtectionsStage(configuredProtections(config).map((one) => one.create(context))),
-  async doctor(config, context) {
-    const checks = configuredProtections(config).map((one) => one.doctor?.(context) ?? [])
-    return (await Promise.all(checks)).flat()
+  create(config, context) {
+    for (const { metrics = {} } of all) declareMetrics(context.container, metrics)
+    return new ProtectionsStage(configuredProtections(config).map((one) => one.create(context)))
   },
 })

@@ -6,10 +6,12 @@ import {
   type Outcome,
   recordedCall,
   type Stage,
+  type StageHealth,
   Unrecorded,
 } from '@svc/core'
 
 export class ProtectionsStage implements Stage {
+  readonly effects = 'stores'
   #stages: readonly Stage[]
 
   constructor(stages: readonly Stage[]) {
@@ -27,12 +29,11 @@ export class ProtectionsStage implements Stage {
     if (errors.length > 0) throw new AggregateError(errors, 'protections did not stop')
   }
 
-  ready(): string | undefined {
-    return joined(this.#stages.map((stage) => stage.ready?.()))
-  }
-
-  warning(): string | undefined {
-    return joined(this.#stages.map((stage) => stage.warning?.()))
+  health(): StageHealth | undefined {
+    const problems = this.#stages.flatMap((stage) => stage.health?.() ?? [])
+    const state = problems.some((one) => one.state === 'down') ? 'down' : 'warning'
+    const reasons = problems.filter((one) => one.state === state).map(({ reason }) => reason)
+    return reasons.length === 0 ? undefined : { state, reason: reasons.join('; ') }
   }
 
   handle(call: Call, next: Next): MaybePromise<Outcome> {
@@ -40,9 +41,4 @@ export class ProtectionsStage implements Stage {
     if (call.get(recordedCall) !== undefined) throw new Unrecorded(['what protections had seen'])
     return this.#stages.reduceRight<Next>((inner, stage) => () => stage.handle(call, inner), next)()
   }
-}
-
-function joined(lines: readonly (string | undefined)[]): string | undefined {
-  const present = lines.filter((line) => line !== undefined)
-  return present.length === 0 ? undefined : present.join('; ')
 }

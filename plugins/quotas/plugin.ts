@@ -2,12 +2,14 @@
 import {
   bind,
   bindDefault,
+  declareMetrics,
   definePlugin,
   identity,
   type LateBoundMembers,
   lateBound,
   lifecycleMembers,
   limits,
+  type MetricEntry,
   type PluginContext,
   type QuotaAdapter,
   resolve,
@@ -35,20 +37,20 @@ const members: LateBoundMembers<QuotaAdapter> = {
   refundDaily: 'property',
 }
 
+const metrics: Readonly<Record<string, MetricEntry>> = {
+  svc_quota_store_failures_total: { kind: 'counter', help: 'Operations of the quota store that failed.' },
+  svc_quota_store_duration_seconds: {
+    kind: 'histogram',
+    help: 'Time of an operation of the quota store outside this process, in seconds.',
+  },
+}
+
 export const quotasPlugin = definePlugin({
   name: 'quotas',
   version: '1.0.0',
   core: '^1.0.0',
   schema: quotasSchema,
   phase: 'metering',
-  presence: 'required',
-  metrics: {
-    svc_quota_store_failures_total: { kind: 'counter', help: 'Operations of the quota store that failed.' },
-    svc_quota_store_duration_seconds: {
-      kind: 'histogram',
-      help: 'Time of an operation of the quota store outside this process, in seconds.',
-    },
-  },
   uses: [identity, limits],
   owns: [
     {
@@ -86,15 +88,9 @@ export const quotasPlugin = definePlugin({
     ]
   },
 
-  effects: 'stores',
-
-  create: (config, { container, tenant }) =>
-    new QuotasStage(
-      resolve(container, quotaResource),
-      config.failure_mode,
-      tenant,
-      resolve(container, limitsInUse),
-    ),
-
-  doctor: (_config, { container }) => resolve(container, quotaResource).doctor(),
+  create(config, { container, tenant }) {
+    declareMetrics(container, metrics)
+    const store = resolve(container, quotaResource)
+    return new QuotasStage(store, config.failure_mode, tenant, resolve(container, limitsInUse))
+  },
 })

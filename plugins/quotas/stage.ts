@@ -4,6 +4,7 @@ import {
   after,
   attempt,
   type Call,
+  type DoctorCheck,
   failed,
   identity,
   isPending,
@@ -14,6 +15,7 @@ import {
   type Next,
   type Outcome,
   type Stage,
+  type StageHealth,
 } from '@svc/core'
 import { MemoryKeyValueStore, type StoreResource } from '@svc/core/store'
 import { CallCount } from './call-count.js'
@@ -24,6 +26,7 @@ import type { LimitsInUse } from './limits-in-use.js'
 import { QuotaCounters, type QuotaStore } from './store/quota-store.js'
 
 export class QuotasStage implements Stage {
+  readonly effects = 'stores'
   #store: StoreResource<QuotaStore>
   #failureMode: QuotasConfig['failure_mode']
   #tenant: string
@@ -60,13 +63,13 @@ export class QuotasStage implements Stage {
   }
 
   /** In the other failure modes calls are served without the store. */
-  ready(): string | undefined {
-    return this.#failureMode === 'closed' ? this.#store.ready() : undefined
+  health(): StageHealth | undefined {
+    const health = this.#store.health()
+    return health && this.#failureMode !== 'closed' ? { ...health, state: 'warning' } : health
   }
 
-  warning(): string | undefined {
-    const unavailable = this.#failureMode === 'closed' ? undefined : this.#store.ready()
-    return unavailable ?? this.#store.warning()
+  doctor(): Promise<readonly DoctorCheck[]> {
+    return this.#store.doctor()
   }
 
   handle(call: Call, next: Next): MaybePromise<Outcome> {

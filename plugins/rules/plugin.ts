@@ -51,7 +51,5 @@ export const rulesPlugin = definePlugin({
     }),
   ],
   check: (rules, bindings) => onDemand().checkRules(rules, bindings),
-  // The stage needs nothing outside the process.
-  effects: 'none',
   create: (rules, context) => onDemand().createRules(rules, context),
 })

@@ -51,6 +51,8 @@ const MAX_CACHED_LENGTH = 256
 const order = ['deny', 'escalate', 'confirm', 'report'] as const
 
 export class RulesStage implements Stage {
+  /** Nothing outside the process is asked. */
+  readonly effects = 'none'
   #rules: readonly Rule[]
   #sources: Sources
   #clock: Clock

@@ -5,11 +5,13 @@ import {
   checkServer,
   checkUsable,
   type DoctorCheck,
+  declareMetrics,
   definePlugin,
   externalDecision,
   hostOf,
   identity,
   lateBound,
+  type MetricEntry,
   owned,
   type PluginContext,
   policyTokens,
@@ -29,26 +31,26 @@ import { type EvaluationSource, RuntimeStage } from './stage.js'
 
 const evaluation = token<EvaluationSource>('runtime/EvaluationSource')
 
+const metrics: Readonly<Record<string, MetricEntry>> = {
+  svc_runtime_evaluations_total: { kind: 'counter', help: 'Calls sent to the runtime for evaluation.' },
+  svc_runtime_failures_total: { kind: 'counter', help: 'Evaluations without a valid decision.' },
+  svc_runtime_retries_total: { kind: 'counter', help: 'Retried evaluation requests.' },
+  svc_runtime_skipped_total: {
+    kind: 'counter',
+    help: 'Calls not evaluated because a circuit to the runtime was open.',
+  },
+  svc_runtime_circuit_open: {
+    kind: 'gauge',
+    help: '1 while the runtime cannot be connected to or fails for several callers, else 0.',
+  },
+}
+
 export const runtimePlugin = definePlugin({
   name: 'runtime',
   version: '1.0.0',
   core: '^1.0.0',
   schema: runtimeSchema,
   phase: 'evaluation',
-  metrics: {
-    svc_runtime_evaluations_total: { kind: 'counter', help: 'Calls sent to the runtime for evaluation.' },
-    svc_runtime_failures_total: { kind: 'counter', help: 'Evaluations without a valid decision.' },
-    svc_runtime_retries_total: { kind: 'counter', help: 'Retried evaluation requests.' },
-    svc_runtime_skipped_total: {
-      kind: 'counter',
-      help: 'Calls not evaluated because a circuit to the runtime was open.',
-    },
-    svc_runtime_circuit_open: {
-      kind: 'gauge',
-      help: '1 while the runtime cannot be connected to or fails for several callers, else 0.',
-    },
-  },
-  effects: 'network',
   owns: [
     {
       token: tokens.DecisionEvaluator,
@@ -83,14 +85,14 @@ export const runtimePlugin = definePlugin({
   },
 
   create(config, context) {
+    declareMetrics(context.container, metrics)
     const { remote } = config.enforcement
     if (remote?.endpoint?.startsWith('http:') === true && remote.allowInsecureHttp === true) {
       context.warn('runtime.enforcement.remote.endpoint: over plain http, decisions can be forged in transit')
     }
-    return new RuntimeStage(resolveOptional(context.container, evaluation))
+    const source = resolveOptional(context.container, evaluation)
+    return new RuntimeStage(source, () => checkRuntime(config, context))
   },
-
-  doctor: checkRuntime,
 })
 
 async function checkRuntime(

@@ -2,6 +2,7 @@
 import {
   type Call,
   type DecisionEvaluator,
+  type DoctorCheck,
   type ExternalDecision,
   externalDecision,
   type Failed,
@@ -12,6 +13,7 @@ import {
   type Outcome,
   responseChange,
   type Stage,
+  type StageHealth,
   Unrecorded,
 } from '@svc/core'
 import { rewriteOutcome } from '@svc/core/response'
@@ -50,12 +52,16 @@ const failureEffect = {
 } as const
 
 export class RuntimeStage implements Stage {
+  readonly effects: 'none' | 'network'
+  readonly doctor: () => Promise<readonly DoctorCheck[]>
   #source: EvaluationSource | undefined
   #open: OpenSource | undefined
 
   /** Without a source, the policy's own rule decides. */
-  constructor(source: EvaluationSource | undefined) {
+  constructor(source: EvaluationSource | undefined, doctor: () => Promise<readonly DoctorCheck[]>) {
     this.#source = source
+    this.effects = source === undefined ? 'none' : 'network'
+    this.doctor = doctor
   }
 
   async start(): Promise<void> {
@@ -68,10 +74,12 @@ export class RuntimeStage implements Stage {
     await open?.release()
   }
 
-  warning(): string | undefined {
+  health(): StageHealth | undefined {
     const breaker = this.#open?.evaluator.breaker
     if (this.#source === undefined || breaker === undefined || !breaker.isOpen) return undefined
-    return `the runtime cannot be reached or fails for several callers; ${failureEffect[this.#source.failureMode]}`
+    const effect = failureEffect[this.#source.failureMode]
+    const reason = `the runtime cannot be reached or fails for several callers; ${effect}`
+    return { state: 'warning', reason }
   }
 
   handle(call: Call, next: Next): MaybePromise<Outcome> {

@@ -46,8 +46,6 @@ export const securityPlugin = definePlugin({
     // With a misspelled name, the intended server would not be restricted.
     ...unknownServers(['security', 'allow_versions'], config.allow_versions, bindings),
   ],
-  // The stage needs nothing outside the process.
-  effects: 'none',
   create(config, context) {
     const { allow_versions, limits: { max_payload_kb, max_duration_ms } = {} } = config
     const versions = allow_versions === undefined ? undefined : new AllowedVersions(allow_versions)

@@ -49,6 +49,8 @@ interface RequestCheck {
 const none: readonly Finding[] = []
 
 export class SecurityStage implements Stage {
+  /** Nothing outside the process is asked. */
+  readonly effects = 'none'
   #rules: SecurityRules
   #checks: readonly RequestCheck[]
   #durationLimit: DurationLimit | undefined

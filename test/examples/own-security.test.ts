@@ -13,6 +13,7 @@ const around = definePlugin({
   create({ blocked_words, ...config }, context) {
     const built = securityPlugin.create(config, context)
     return {
+      effects: built.effects,
       async handle(call, next) {
         const { canonicalArgs } = await call.request()
         for (const word of blocked_words.filter((one) => canonicalArgs.includes(one)))

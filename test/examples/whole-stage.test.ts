@@ -2,7 +2,7 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
-import type { Plugin } from '@svc/core'
+import type { Plugin, Stage } from '@svc/core'
 import { expect } from 'chai'
 import { conformance } from 'svc-sdk/testing'
 import { StageRig, send } from '../support/stage-rig.js'
@@ -17,34 +17,44 @@ writeFileSync(file, code)
 const { default: plugin } = (await import(pathToFileURL(file).href)) as { default: Plugin }
 rmSync(directory, { recursive: true })
 
-/** All members of a plugin: another list does not compile. */
-const members: { readonly [Member in keyof Plugin]-?: 'needed' | 'optional' } = {
+/** The members of a plugin and of a stage: another list does not compile. */
+const ofPlugin: { readonly [Member in keyof Plugin]-?: 'needed' | 'optional' } = {
   name: 'needed',
   version: 'needed',
   core: 'needed',
   schema: 'needed',
   create: 'needed',
-  presence: 'optional',
   phase: 'optional',
   reasons: 'optional',
-  nestedIn: 'optional',
   uses: 'optional',
   provides: 'optional',
   owns: 'optional',
   check: 'optional',
-  metrics: 'optional',
-  doctor: 'optional',
+}
+const ofStage: { readonly [Member in keyof Stage]-?: 'needed' | 'optional' } = {
+  handle: 'needed',
+  start: 'optional',
+  stop: 'optional',
+  health: 'optional',
   effects: 'optional',
-  narrowing: 'optional',
+  doctor: 'optional',
 }
 
 describe('docs/writing-a-stage.md', () => {
-  it('shows every member of a plugin: five that are needed, and twelve optional ones', () => {
-    const tables = page.slice(page.indexOf('These five members'), page.indexOf('## Loading it'))
-    const shown = [...tables.matchAll(/^\| `(\w+)/gm)].map(([, name]) => name)
-    expect([...shown, 'create']).to.have.members(Object.keys(members))
-    expect(Object.values(members).filter((need) => need === 'optional')).to.have.lengthOf(12)
-  })
+  const [plugins = '', stages = ''] = page
+    .slice(page.indexOf('These five members'), page.indexOf('## Loading it'))
+    .split('Of a stage only')
+  for (const { title, table, members, needed } of [
+    { title: 'plugin', table: plugins, members: ofPlugin, needed: 5 },
+    { title: 'stage', table: stages, members: ofStage, needed: 1 },
+  ]) {
+    it(`shows every member of a ${title}, of which ${needed} cannot be absent`, () => {
+      const rows = [...table.matchAll(/^\| (`.*?) \|/gm)].map(([, names = '']) => names)
+      const shown = rows.flatMap((names) => [...names.matchAll(/`(\w+)/g)].map(([, name]) => name))
+      expect(shown).to.have.members(Object.keys(members))
+      expect(Object.values(members).filter((need) => need === 'needed')).to.have.lengthOf(needed)
+    })
+  }
 })
 
 describe('the stage with which the docs begin', () => {

@@ -182,7 +182,6 @@ function withStage(plugins: readonly Plugin[], stage: Stage): Plugin[] {
     core: '^1.0.0',
     schema: z.undefined(),
     phase: 'authorization',
-    effects: 'none',
     create: () => stage,
   })
   return plugins.flatMap((plugin) => (plugin.provides?.includes(limits) === true ? [plugin, own] : [plugin]))

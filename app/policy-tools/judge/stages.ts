@@ -15,10 +15,7 @@ import {
   notes,
   type Outcome,
   type Plugin,
-  type PluginContext,
-  policyTokens,
   Resources,
-  resolveOptional,
   type SectionEntry,
   type Stage,
   services,
@@ -76,7 +73,7 @@ export interface StagePlace {
 export interface StageOptions {
   readonly clock: VirtualClock
   readonly place: StagePlace
-  /** Whether stages run whose plugin does not say what they reach. */
+  /** Whether stages run that do not say what they reach. */
   readonly runsUnstated: boolean
   /** The blocks of a gateway; absent for a judgement without them. */
   readonly blocks?: BlockSource | undefined
@@ -111,28 +108,25 @@ export function judgingStages(policy: Policy, options: StageOptions): JudgingSta
   bindBetweenPlugins(container)
   const configOf = ({ name }: Plugin) => policy.sections.get(name)
   for (const plugin of policy.plugins) bindForPipeline(plugin, configOf(plugin), context)
-  // An evaluation by the policy itself asks nobody.
-  const isLocal = resolveOptional(container, policyTokens.asksRuntime) === false
   const unasked: string[] = []
   let mayPass = false
   const placed = policy.plugins.flatMap((plugin) => {
     const { name, phase = 'inspection' } = plugin
     if (phase === 'record' || phase === 'redaction') return []
     const config = configOf(plugin)
-    const asks = plugin.effects === 'network' && !(phase === 'evaluation' && isLocal)
-    const isRun = !asks && (options.runsUnstated || plugin.effects !== undefined)
+    const stage = plugin.create(config, context)
+    const isRun = stage.effects === undefined ? options.runsUnstated : stage.effects !== 'network'
     if (!isRun && !laterPhases.has(phase)) unasked.push(name)
     mayPass ||= !isRun && phase === 'evaluation'
-    const created = isRun ? stageOf(plugin, config, context) : standIn(plugin)
+    const created = isRun ? withGivenCaller(plugin, stage) : standIn(plugin)
     return [{ name, phase, stage: judging(name, created, sha256Hex(JSON.stringify(config) ?? '')) }]
   })
   return { placed, container, unasked, mayPass }
 }
 
 /** A stage of another author that identifies callers is passed over where the caller is given. */
-function stageOf(plugin: Plugin, config: unknown, context: PluginContext): Stage {
-  const stage = plugin.create(config, context)
-  if (plugin.effects !== undefined || plugin.provides?.includes(identity) !== true) return stage
+function withGivenCaller(plugin: Plugin, stage: Stage): Stage {
+  if (stage.effects !== undefined || plugin.provides?.includes(identity) !== true) return stage
   const handle: Stage['handle'] = (call, next) => {
     const given = call.get(trustedCaller)
     if (given === undefined) return stage.handle(call, next)

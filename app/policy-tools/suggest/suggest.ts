@@ -46,7 +46,7 @@ export async function suggestPolicy(input: SuggestInput): Promise<Suggestion> {
     throw new Error(`${few}; at least ${minDays} days are needed, as rare calls would be lost (--min-days)`)
   }
   const edited = new PolicyText(input.text)
-  const edits = usage.narrowings.flatMap((one) => one.edits({ headroom }))
+  const edits = usage.narrowing?.edits({ headroom }) ?? []
   for (const edit of edits) edited.edit(edit)
   const text = String(edited)
   const narrow = await input.load(text)

@@ -1,5 +1,5 @@
 // Reads recorded calls for `svc policy suggest`: what the policy has to allow, and which callers are new.
-import { isPending, isUnrecorded, type Narrowing } from '@svc/core'
+import { isPending, isUnrecorded, type Narrowing, resolveOptional, services } from '@svc/core'
 import type { SignedEnvelope } from '@svc/plugin-audit/log'
 import type { PolicyJudge } from '../replay/policy-judge.js'
 import { isCall, verdictOf } from '../replay/recorded-verdict.js'
@@ -26,7 +26,7 @@ interface CallerUse {
 
 export class Usage {
   readonly #judge: PolicyJudge
-  readonly #narrowings: readonly Narrowing[]
+  readonly narrowing: Narrowing | undefined
   /** Milliseconds since the epoch; calls before count as last uses alone. */
   readonly #from: number
   readonly #callers = new Map<string, CallerUse>()
@@ -37,14 +37,7 @@ export class Usage {
   constructor(judge: PolicyJudge, from: string | undefined) {
     this.#judge = judge
     this.#from = from === undefined ? Number.NEGATIVE_INFINITY : Date.parse(from)
-    const { plugins, sections, host } = judge.policy
-    this.#narrowings = plugins.flatMap(
-      (plugin) => plugin.narrowing?.(sections.get(plugin.name), { tenant: host.tenant }) ?? [],
-    )
-  }
-
-  get narrowings(): readonly Narrowing[] {
-    return this.#narrowings
+    this.narrowing = resolveOptional(judge.policy.container, services.narrowing)?.()
   }
 
   /** Days that the calls span from `--from` on. */
@@ -72,7 +65,7 @@ export class Usage {
     if (decision !== 'allow' || call === undefined) return
     if (isRecent) this.learned++
     try {
-      for (const narrowing of this.#narrowings) narrowing.add(call, isRecent)
+      this.narrowing?.add(call, isRecent)
     } catch (error) {
       if (!isUnrecorded(error)) throw error
       throw new Error(`nothing can be suggested: ${error.facts.join(', ')} is not in the log`)

@@ -2,12 +2,14 @@
 import {
   type Call,
   type Denied,
+  type DoctorCheck,
   type EscalationRule,
   type EscalationService,
   type FindingList,
   type PluginContext,
   resolve,
   resolveOptional,
+  type StageHealth,
   services,
   tokens,
 } from '@svc/core'
@@ -119,12 +121,12 @@ export class Escalations {
     await this.#store.stop()
   }
 
-  ready(): string | undefined {
-    return this.#store.ready()
+  health(): StageHealth | undefined {
+    return this.#store.health()
   }
 
-  warning(): string | undefined {
-    return this.#store.warning()
+  doctor(): Promise<readonly DoctorCheck[]> {
+    return this.#store.doctor()
   }
 
   /** Throws before the start. */

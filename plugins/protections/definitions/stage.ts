@@ -17,6 +17,7 @@ import {
   resolveOptional,
   type ServedDefinition,
   type Stage,
+  type StageHealth,
   servedDefinition,
   services,
   tokens,
@@ -84,8 +85,9 @@ export class DefinitionsStage implements Stage, DefinitionFilter {
     await maps?.close()
   }
 
-  ready(): string | undefined {
-    return this.#parts === undefined ? 'the store of definitions is not open' : undefined
+  health(): StageHealth | undefined {
+    const reason = 'the store of definitions is not open'
+    return this.#parts === undefined ? { state: 'down', reason } : undefined
   }
 
   handle(call: Call, next: Next): MaybePromise<Outcome> {

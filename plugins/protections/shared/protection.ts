@@ -2,7 +2,7 @@
 import type {
   ConfigConflict,
   DependencyContainer,
-  DoctorCheck,
+  MetricEntry,
   Plugin,
   PluginContext,
   Stage,
@@ -16,11 +16,11 @@ export type ProtectionPreset = 'observe' | 'guard'
 export interface ConfiguredProtection {
   check?(bindings: DependencyContainer): readonly ConfigConflict[]
   create(context: PluginContext): Stage
-  doctor?(context: PluginContext): Promise<readonly DoctorCheck[]>
 }
 
 export interface Protection<Schema extends z.ZodType = z.ZodType>
-  extends Pick<Plugin, 'metrics' | 'owns' | 'provides' | 'reasons' | 'uses'> {
+  extends Pick<Plugin, 'owns' | 'provides' | 'reasons' | 'uses'> {
+  readonly metrics?: Readonly<Record<string, MetricEntry>>
   /** Strict; without defaults where the presets differ. */
   readonly schema: Schema
   /** Either argument may be absent. Returns undefined if the protection is off. */

@@ -161,8 +161,7 @@ export function escalationServicePlugin(
     name: 'service',
     version: '1.0.0',
     core: '^1.0.0',
-    schema: z.strictObject({}),
-    presence: 'always',
+    schema: z.strictObject({}).prefault({}),
     create(_config, { container }): Stage {
       bindDefault(container, services.escalations, { useValue: service })
       return {

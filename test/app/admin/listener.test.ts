@@ -309,8 +309,7 @@ describe('the admin listener', () => {
       name: 'broken',
       version: '1.0.0',
       core: '^1.0.0',
-      schema: z.strictObject({}),
-      presence: 'always',
+      schema: z.strictObject({}).prefault({}),
       create(_config, { container }) {
         const fail = () => {
           throw new Error('secret of the inside')

@@ -203,10 +203,12 @@ describe('svc doctor', () => {
     writeFileSync(
       join(rig.home, 'custom.mjs'),
       `export default {
-        name: 'custom', version: '1.0.0', core: '^1.0.0', presence: 'always',
+        name: 'custom', version: '1.0.0', core: '^1.0.0',
         schema: { safeParse: () => ({ success: true, data: {} }), '~standard': {}, _zod: { def: { type: 'any' } } },
-        create: () => ({ handle: (_call, next) => next() }),
-        doctor: async () => { throw new Error('the vault is sealed') },
+        create: () => ({
+          handle: (_call, next) => next(),
+          doctor: async () => { throw new Error('the vault is sealed') },
+        }),
       }`,
     )
     expect(await rig.about('custom', { plugins: [{ use: './custom.mjs' }] })).to.deep.equal([

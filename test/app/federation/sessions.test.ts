@@ -150,8 +150,7 @@ describe('sessions at /mcp', () => {
       name: 'authn',
       version: '1.0.0',
       core: '^1.0.0',
-      schema: z.looseObject({}),
-      presence: 'always',
+      schema: z.looseObject({}).prefault({}),
       phase: 'authentication',
       provides: [identity],
       create: () => ({

@@ -36,8 +36,7 @@ describe('the container of a gateway', () => {
       name: 'curious',
       version: '1.0.0',
       core: '^1.0.0',
-      schema: z.strictObject({}),
-      presence: 'always',
+      schema: z.strictObject({}).prefault({}),
       create(_config, { container }) {
         const appender = resolve(container, tokens.SvcAppender)
         const signer = resolve(container, tokens.Signer)

@@ -16,8 +16,7 @@ function holdingStage() {
     name: 'holding',
     version: '1.0.0',
     core: '^1.0.0',
-    schema: z.strictObject({}),
-    presence: 'always',
+    schema: z.strictObject({}).prefault({}),
     // The first stage after it reads the request.
     phase: 'authentication',
     create: () => ({

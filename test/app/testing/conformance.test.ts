@@ -17,7 +17,6 @@ const sound = definePlugin({
   version: '1.2.3',
   core: '^1.0.0',
   schema: z.strictObject({ level: z.number().default(1) }),
-  presence: 'always',
   create: () => ({ handle: (_call, next) => next() }),
 })
 

@@ -71,7 +71,10 @@ describe('the life cycle of a pipeline', () => {
   })
 
   it('collects the reasons why it is not ready', () => {
-    const pipeline = new Pipeline([placed('a', [], { ready: () => 'warming up' }), placed('b', [])], nowhere)
-    expect(pipeline.unready()).to.deep.equal(['a: warming up'])
+    const pipeline = new Pipeline(
+      [placed('a', [], { health: () => ({ state: 'down', reason: 'warming up' }) }), placed('b', [])],
+      nowhere,
+    )
+    expect(pipeline.problems('down')).to.deep.equal(['a: warming up'])
   })
 })

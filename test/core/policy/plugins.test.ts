@@ -58,7 +58,7 @@ describe('plugins of a policy', () => {
   })
 
   it('cannot make a required section optional', () => {
-    const own = plugin('audit', z.strictObject({}), { presence: 'always' })
+    const own = plugin('audit', z.strictObject({}).prefault({}))
     const custom = new Map([['./own.js', own]])
     expect(mistakesIn('tenant: acme\nplugins: [{use: ./own.js}]\n', { custom })).to.deep.equal([
       'p.yaml:1:1 audit: the section "audit" is missing; every policy needs it',
@@ -107,7 +107,6 @@ describe('the order of stages', () => {
 
   it('has a stage that blocks where `pipeline` leaves it out, and nowhere outside what it reads', () => {
     const blocks = plugin('blocks', z.strictObject({}).prefault({}), {
-      presence: 'always',
       phase: 'blocking',
       uses: [who],
     })

@@ -37,19 +37,20 @@ export const audit = plugin(
     fsync: z.boolean().default(true),
     append: z.custom((value) => typeof value === 'function').optional(),
   }),
-  { presence: 'required', phase: 'record' },
+  { phase: 'record' },
 )
 
 export const authn = plugin(
   'authn',
-  z.strictObject({
-    allowUnauthenticated: z.boolean().default(false),
-    oidc: z
-      .strictObject({ issuer: z.url(), jwks_uri: z.url(), tenantClaim: z.string().default('org') })
-      .optional(),
-  }),
+  z
+    .strictObject({
+      allowUnauthenticated: z.boolean().default(false),
+      oidc: z
+        .strictObject({ issuer: z.url(), jwks_uri: z.url(), tenantClaim: z.string().default('org') })
+        .optional(),
+    })
+    .prefault({}),
   {
-    presence: 'always',
     phase: 'authentication',
     provides: [who],
     check: ({ oidc }) =>
@@ -96,6 +97,7 @@ function inputOf(layers: PolicyInput<Host>['layers'], options: Options): PolicyI
   return {
     host: hostSchema,
     plugins: defaults,
+    required: (options.plugins ?? defaults).includes(audit) ? ['audit'] : [],
     env: {},
     layers,
     bindings: container.createChildContainer(),

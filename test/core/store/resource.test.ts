@@ -109,7 +109,7 @@ describe('StoreResource', () => {
       const made = resource()
       expect(opened).to.deep.equal([])
       expect(() => made.running).to.throw('the test store is not open')
-      expect(made.ready()).to.equal('the test store is not open')
+      expect(made.health()?.reason).to.equal('the test store is not open')
     })
 
     it('opens a store on disk below the state, or in the directory of the policy', async () => {
@@ -172,7 +172,7 @@ describe('StoreResource', () => {
       const broken = { lmdb: () => Promise.reject(new Error('no directory')) }
       const made = resource({ kinds: broken })
       expect(await rejectionOf(made.start(signal))).to.have.property('message', 'no directory')
-      expect(made.ready()).to.equal('the test store is not open')
+      expect(made.health()?.reason).to.equal('the test store is not open')
       expect(rig.context.resources.size).to.equal(0)
     })
 
@@ -251,7 +251,7 @@ describe('StoreResource', () => {
         'cause.message',
         'the test store gave no response within 200 ms',
       )
-      expect(made.ready()).to.equal('the test store does not respond')
+      expect(made.health()?.reason).to.equal('the test store does not respond')
       const waiting = rejectionOf(made.running.takeToken('t', 'b', 1))
       const refused = await Promise.all(
         ['c', 'd'].map((tool) => rejectionOf(made.running.takeToken('t', tool, 1))),
@@ -273,7 +273,7 @@ describe('StoreResource', () => {
       store.recover()
       await pass(0)
       expect(store.calls.slice(1)).to.deep.equal(['incrDaily late 5', 'refundDaily late'])
-      expect(made.ready()).to.equal(undefined)
+      expect(made.health()?.reason).to.equal(undefined)
       expect((await made.running.takeToken('t', 'a', 1)).tokens).to.equal(0)
     })
 
@@ -303,7 +303,7 @@ describe('StoreResource', () => {
       const less: QuotaAdapter = { incrDaily, takeToken, ready: () => 'busy', warning: () => 'nearly full' }
       const made = await started({ instance: { name: 'mine', store: less } })
       expect(made.running.refundDaily).to.equal(undefined)
-      expect(made.ready()).to.equal('busy')
+      expect(made.health()?.reason).to.equal('busy')
       expect(made.running.warning?.()).to.equal('nearly full')
     })
   })

@@ -68,7 +68,6 @@ export class Gates {
       version: '1.0.0',
       core: '^1.0.0',
       schema: z.strictObject({}).optional(),
-      presence: 'always',
       phase: isFirst ? 'redaction' : point,
       create: () => ({
         handle: async (call, next) => {

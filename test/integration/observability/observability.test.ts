@@ -1,5 +1,6 @@
 // examples/observability, as its one command starts it: the queries of its dashboards and the expressions of its alerts run on
 // Debian's Prometheus with what it has read from a real gateway.
+
 import { execFileSync, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
@@ -8,17 +9,9 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
-import { builtinPlugins } from 'svc-sdk/internal/policy/plugins'
-import {
-  adminMetrics,
-  noticeMetrics,
-  ownMetrics,
-  serverMetrics,
-  stdioMetrics,
-  storeClockMetrics,
-} from 'svc-sdk/internal/telemetry/metrics/metric-table'
 import { parse } from 'yaml'
 import { endWithRunner } from '../../support/child-lifetime.js'
+import { allMetrics } from '../../support/metric-reference.js'
 import { until } from '../../support/redis.js'
 
 const example = fileURLToPath(new URL('../../../../examples/observability/', import.meta.url))
@@ -66,9 +59,7 @@ describe('the alerts of examples/observability', () => {
   })
 
   it('use, as the dashboards do, metrics that a gateway has', () => {
-    const gateway = { ...ownMetrics, ...serverMetrics, ...noticeMetrics, ...stdioMetrics, ...adminMetrics }
-    const own = { ...gateway, ...storeClockMetrics }
-    const known = new Set(Object.keys(Object.assign(own, ...builtinPlugins.map(({ metrics }) => metrics))))
+    const known = new Set(allMetrics.map(({ name }) => name))
     const used = [...rules, ...queries].flatMap(({ expr }) => expr.match(/\bsvc_\w+/g) ?? [])
     const families = used.map((name) => (known.has(name) ? name : name.replace(/_(?:bucket|sum|count)$/, '')))
     expect(families.filter((name) => !known.has(name))).to.deep.equal([])

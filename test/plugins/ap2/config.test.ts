@@ -125,7 +125,7 @@ describe('svc doctor', () => {
     if (methods !== undefined) {
       bind(context.container, didMethods, { useValue: methods })
     }
-    const checks: readonly DoctorCheck[] = (await ap2Plugin.doctor?.(config, context)) ?? []
+    const checks: readonly DoctorCheck[] = (await ap2Plugin.create(config, context).doctor?.()) ?? []
     return checks.map(({ severity }) => severity)
   }
 

@@ -68,7 +68,7 @@ describe('authn: a key set that cannot be used, whose endpoint', () => {
       rig.issuer.response((_request, response) => void respond(response))
       const stage = await rig.stage(message === slow ? { jwks: { timeoutMs: 50 } } : {})
       expect(refusal(await present(stage, await rig.issuer.sign())).code).to.equal('STORE_UNAVAILABLE')
-      const reason = stage.ready?.()?.replace(/^.*?cannot be fetched: /, '') ?? ''
+      const reason = stage.health?.()?.reason.replace(/^.*?cannot be fetched: /, '') ?? ''
       if (typeof message === 'string') expect(reason).to.equal(message)
       else expect(reason).to.match(message)
     })

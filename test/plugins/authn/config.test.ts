@@ -20,7 +20,7 @@ function mistakesOf(part: object): string[] {
 describe('authn: configuration', () => {
   it('is closed by default, and runs without its section', () => {
     expect(authnPlugin.schema.parse({})).to.deep.equal({ allowUnauthenticated: false })
-    expect(authnPlugin.presence).to.equal('always')
+    expect(authnPlugin.schema.parse(undefined)).to.deep.equal({ allowUnauthenticated: false })
     expect(checkSection(authnPlugin, {}).join()).to.match(
       /401 UNAUTHENTICATED; set authn\.oidc .* or authn\.allowUnauthenticated: true/,
     )

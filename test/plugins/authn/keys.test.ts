@@ -144,7 +144,7 @@ describe("authn: the issuer's keys", () => {
           "The token cannot be checked now, because the issuer's keys cannot be fetched. Try again later.",
         headers: { 'retry-after': '1' },
       })
-      expect(stage.ready?.()).to.match(
+      expect(stage.health?.()?.reason).to.match(
         /^the key set http:\/\/127\.0\.0\.1:\d+\/jwks cannot be fetched: .*ECONNREFUSED/,
       )
       expect(warnings()).to.deep.equal(['the key set could not be fetched'])
@@ -198,7 +198,7 @@ describe("authn: the issuer's keys", () => {
       await rig.issuer.up()
       rig.clock.advance(1000)
       expect(await user(present(stage, token))).to.equal('ada@example.com')
-      expect(stage.ready?.()).to.equal(undefined)
+      expect(stage.health?.()?.reason).to.equal(undefined)
       expect(rig.log.lines.map(({ message }) => message)).to.deep.equal([
         'the key set could not be fetched',
         'the key set could be fetched again',
@@ -211,10 +211,10 @@ describe("authn: the issuer's keys", () => {
       await present(stage, await rig.issuer.sign())
       await rig.issuer.up()
       rig.clock.advance(1000)
-      expect(stage.ready?.()).to.match(/cannot be fetched/)
+      expect(stage.health?.()?.reason).to.match(/cannot be fetched/)
       await rig.issuer.asked(1)
       await present(stage, await rig.issuer.sign())
-      expect(stage.ready?.()).to.equal(undefined)
+      expect(stage.health?.()?.reason).to.equal(undefined)
     })
 
     it('verify cached and new tokens for maxAgeSec and staleSec, and no longer', async () => {

@@ -1,5 +1,5 @@
 import { generateKeyPairSync } from 'node:crypto'
-import type { Stage } from '@svc/core'
+import { type Stage, services } from '@svc/core'
 import { expect } from 'chai'
 import { exportJWK, jwtVerify } from 'jose'
 import { explain } from '../../support/stage-rig.js'
@@ -324,7 +324,8 @@ describe('brokers: token exchange on behalf of the caller', () => {
   })
 
   it('has no credential for requests of the gateway itself', async () => {
-    expect(await (await onBehalf()).ownCredential?.('files')).to.equal(undefined)
+    const own = rig.serviceOf(await onBehalf(), services.ownCredential)
+    expect(await own?.('files')).to.equal(undefined)
   })
 
   it('explains itself without a request', async () => {

@@ -70,7 +70,7 @@ describe('a store of idempotency keys that has lost them', () => {
     }
     expect(await second.run('send_money')).to.have.nested.property('headers.x-dedupe', 'replay')
     expect(sent).to.equal(1)
-    expect(second.stage.warning?.()).to.match(/^the dedupe store has lost its keys/)
+    expect(second.stage.health?.()?.reason).to.match(/^the dedupe store has lost its keys/)
     for (const { stop } of [first, second]) await stop()
   })
 

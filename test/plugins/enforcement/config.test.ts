@@ -17,7 +17,7 @@ describe('enforcement: configuration', () => {
   })
 
   it('runs without its section', () => {
-    expect(enforcementPlugin.presence).to.equal('always')
+    expect(enforcementPlugin.schema.parse(undefined)).to.deep.equal(enforcementPlugin.schema.parse({}))
   })
 
   it('refuses a store with settings of another', () => {

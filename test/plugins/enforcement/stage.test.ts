@@ -189,7 +189,7 @@ describe('enforcement', () => {
   it('opens nothing and offers no service if nothing escalates', async () => {
     await using rig = new StageRig({ stateDir: '/nowhere/at/all' })
     const stage = await rig.start(enforcementPlugin, { escalate_on: ['egress_violation'] })
-    expect(stage.ready?.()).to.equal(undefined)
+    expect(stage.health?.()?.reason).to.equal(undefined)
     expect(rig.serviceOf(stage, services.escalations)).to.equal(undefined)
     expect(rig.context.resources.size).to.equal(0)
   })
@@ -198,13 +198,13 @@ describe('enforcement', () => {
     const down = new Error('down')
     const store = Object.assign(new TestStore(), { get: () => Promise.reject(down) })
     await using rig = await startRig({ store })
-    expect(rig.stage.ready?.()).to.equal(undefined)
+    expect(rig.stage.health?.()?.reason).to.equal(undefined)
     const [call] = await Promise.allSettled([rig.call()])
     expect(call).to.have.nested.property('reason.code', 'STORE_UNAVAILABLE')
     expect(rig.counted).to.deep.equal(['svc_escalation_store_failures_total'])
     expect((await rig.call({ findings: [] })).kind).to.equal('completed')
     await rig.stage.stop?.()
-    expect(rig.stage.ready?.()).to.equal('the escalation store is not open')
+    expect(rig.stage.health?.()?.reason).to.equal('the escalation store is not open')
   })
 
   it('does not start when its Redis cannot be reached, and releases its resources', async () => {

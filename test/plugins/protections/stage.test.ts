@@ -13,7 +13,7 @@ function recording(name: string, log: string[], stop: () => Promise<void> = asyn
       return next()
     },
     stop,
-    ready: () => `${name} waits`,
+    health: () => ({ state: 'down', reason: `${name} waits` }),
   }
 }
 
@@ -29,7 +29,7 @@ describe('the section protections', () => {
     await stage.start(new AbortController().signal)
     expect(await stage.handle(makeCall({}), () => served)).to.equal(served)
     expect(log).to.deep.equal(['start inner', 'start outer', 'outer', 'inner'])
-    expect(stage.ready()).to.equal('outer waits; inner waits')
+    expect(stage.health()).to.deep.equal({ state: 'down', reason: 'outer waits; inner waits' })
   })
 
   it('stops every protection if one does not stop', async () => {

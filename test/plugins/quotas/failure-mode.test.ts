@@ -90,11 +90,11 @@ describe('quotas: while the store is down', () => {
       store.mode = 'silent'
       await countSilently(stage)
       expect(await left()).to.equal(999)
-      expect(stage.ready?.()).to.equal('the quota store does not respond')
+      expect(stage.health?.()?.reason).to.equal('the quota store does not respond')
       store.speak()
       await timers.tickAsync(0)
       expect(await left()).to.equal(1000)
-      expect(stage.ready?.()).to.equal(undefined)
+      expect(stage.health?.()?.reason).to.equal(undefined)
       expect(await countOne(stage)).to.have.property('kind', 'completed')
     })
 
@@ -133,7 +133,7 @@ describe('quotas: while the store is down', () => {
       const outcome = await countOne(stage, { callsPerDay: 0, ratePerSec: 1 })
       expect(outcome).to.have.property('kind', 'completed')
       expect(outcome.headers).to.not.have.any.keys('x-quota-remaining', 'x-rate-remaining', 'ratelimit')
-      expect(stage.ready?.()).to.equal(undefined)
+      expect(stage.health?.()?.reason).to.equal(undefined)
     })
 
     it('allows a call when the store does not respond in time', async () => {

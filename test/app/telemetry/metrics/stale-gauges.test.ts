@@ -1,16 +1,16 @@
 // A gauge may not state what was true of a part of the gateway that is gone. Every gauge of the tables is raised; then the part
 // is removed, replaced, or done by another process.
+
 import { join } from 'node:path'
 import { HeldLock } from '@svc/plugin-audit/internal/log/files/directory-lock'
 import { nodeFileSystem } from '@svc/plugin-audit/internal/log/files/file-system'
 import { expect } from 'chai'
 import { type SinonFakeTimers, useFakeTimers } from 'sinon'
-import { builtinPlugins } from 'svc-sdk/internal/policy/plugins'
-import * as tables from 'svc-sdk/internal/telemetry/metrics/metric-table'
 import { failing, startCloud } from '../../../plugins/audit/log/upload/cloud.js'
 import { auditIn } from '../../../support/gateway.js'
 import { TestIssuer } from '../../../support/issuer.js'
 import { freePort } from '../../../support/loopback.js'
+import { allMetrics } from '../../../support/metric-reference.js'
 import { parseMetrics } from '../../../support/prometheus.js'
 import { until } from '../../../support/redis.js'
 import { rejectionOf } from '../../../support/rejection.js'
@@ -138,10 +138,7 @@ describe('gauges', () => {
   afterEach(() => timers.restore())
 
   it('are each in one of the lists of this test', () => {
-    const all = [...Object.values(tables), ...builtinPlugins.map(({ metrics = {} }) => metrics)]
-    const declared = all.flatMap((table) =>
-      Object.entries(table).flatMap(([name, { kind }]) => (kind === 'gauge' ? [name] : [])),
-    )
+    const declared = allMetrics.flatMap(({ name, kind }) => (kind === 'gauge' ? [name] : []))
     expect([...computed, ...uploads, ...others, ...ofLog, ...ofRedis]).to.have.members(declared)
   })
 
