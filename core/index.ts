@@ -192,7 +192,6 @@ export type {
   SpaceState,
   Write,
 } from './plugin/key-value-store.js'
-export { type LateBoundMembers, lateBound } from './plugin/late-bound.js'
 export type { ItemEdit, Narrowing, NarrowingSettings, PolicyEdit } from './plugin/narrowing.js'
 export { type Notice, type Notices, noticeTypes } from './plugin/notices.js'
 export type { Phase } from './plugin/phase.js'
@@ -237,7 +236,7 @@ export {
   type Stage,
   type StageHealth,
 } from './plugin/stage.js'
-export { lifecycleMembers, type StoreLifecycle } from './plugin/store-lifecycle.js'
+export type { StoreLifecycle } from './plugin/store-lifecycle.js'
 export {
   type Appender,
   bind,

@@ -79,7 +79,6 @@ export {
   isRefusal,
   isSideEffecting,
   isStream,
-  lateBound,
   limits,
   mandates,
   owned,

@@ -1,7 +1,4 @@
 // The life cycle that all storage interfaces share. `StoreResource` in `@svc/core/store` calls these methods.
-
-import type { LateBoundMembers } from './late-bound.js'
-
 export interface StoreLifecycle {
   /** True for a store in the memory of this process: it cannot hang, so its operations have no deadline. */
   readonly inProcess?: boolean
@@ -15,14 +12,4 @@ export interface StoreLifecycle {
   now?(): number
   /** Idempotent. */
   close?(): Promise<void>
-}
-
-/** The members for `lateBound`. */
-export const lifecycleMembers: LateBoundMembers<StoreLifecycle> = {
-  inProcess: 'property',
-  connect: 'property',
-  ready: 'property',
-  warning: 'property',
-  now: 'property',
-  close: 'property',
 }

@@ -1,7 +1,7 @@
 // Typed tokens of the container. tsyringe's symbols have no type, so a token here has one, and these functions use it.
 import 'reflect-metadata'
 import { type DependencyContainer, instanceCachingFactory } from 'tsyringe'
-import { contractSymbol } from '../call/contract.js'
+import { contractName, contractSymbol } from '../call/contract.js'
 import type { ToolAnnotations } from '../call/tool-annotations.js'
 import type { DecisionEvaluator } from './evaluation.js'
 import type { KeyValueStore } from './key-value-store.js'
@@ -16,17 +16,26 @@ export function token<T>(name: string): Token<T> {
   return contractSymbol('token', name)
 }
 
-/** The value, a factory that is called once, on first use, or a function that is called at each use. */
+/**
+ * The value; a factory that is called once, on first use; or a function that is called at each use for the object that runs
+ * then, and returns undefined while none does.
+ */
 export type Binding<T> =
   | { useValue: T }
   | { useFactory: (container: DependencyContainer) => T }
-  | { useCurrent: () => T }
+  | { useCurrent: () => T | undefined }
 
 /** Binds a token; replaces an earlier binding. */
 export function bind<T>(container: DependencyContainer, token: Token<T>, binding: Binding<T>): void {
   if ('useValue' in binding) container.register<T>(token, { useValue: binding.useValue })
-  else if ('useCurrent' in binding) container.register<T>(token, { useFactory: binding.useCurrent })
+  else if ('useCurrent' in binding)
+    container.register<T>(token, { useFactory: () => opened(token, binding.useCurrent()) })
   else container.register<T>(token, { useFactory: instanceCachingFactory(binding.useFactory) })
+}
+
+function opened<T>(token: Token<T>, running: T | undefined): T {
+  if (running !== undefined) return running
+  throw new Error(`${contractName(token)} is not open: it can be used once the pipeline has started`)
 }
 
 /** Binds a token that is not bound: for the defaults of plugins. */

@@ -1,10 +1,9 @@
 // Binds a plugin's store: its stage resolves the resource, other code resolves the running store by the port's token.
 import type { DependencyContainer } from 'tsyringe'
-import { type LateBoundMembers, lateBound } from '../plugin/late-bound.js'
 import type { ConfigConflict } from '../plugin/plugin.js'
 import { hostOf } from '../plugin/policy-tokens.js'
 import { services } from '../plugin/services.js'
-import { lifecycleMembers, type StoreLifecycle } from '../plugin/store-lifecycle.js'
+import type { StoreLifecycle } from '../plugin/store-lifecycle.js'
 import { bind, bindDefault, type Token } from '../plugin/tokens.js'
 import type { StoreResource } from './resource.js'
 
@@ -20,11 +19,7 @@ export function bindStore<T extends StoreLifecycle>(
   { resource, own, port }: StoreBinding<T>,
 ): void {
   bind(container, own, { useValue: resource })
-  // `Operations<T>` names every method of `T` that `StoreLifecycle` does not have.
-  const methods = Object.fromEntries(resource.operations.map((name) => [name, 'method']))
-  const members = { ...lifecycleMembers, ...methods } as LateBoundMembers<T>
-  const store = lateBound(`the ${resource.name}`, () => resource.running, members)
-  bindDefault(container, port, { useValue: store })
+  bindDefault(container, port, { useCurrent: () => resource.running })
   bindSharedStore(container, resource)
 }
 

@@ -94,11 +94,6 @@ export class StoreResource<T extends StoreLifecycle> {
     return this.#options.name
   }
 
-  /** The names of the operations. */
-  get operations(): readonly string[] {
-    return Object.keys(this.#options.operations)
-  }
-
   /** The guarded store. @throws {Error} before the start and after the stop */
   get running(): T {
     if (this.#running === undefined) throw new Error(`the ${this.#options.name} is not open`)

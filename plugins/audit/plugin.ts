@@ -1,18 +1,14 @@
 // The audit plugin owns the writer and the signer behind their tokens.
 import {
-  type Appender,
   bind,
   bindDefault,
   type ConfigConflict,
   declareMetrics,
   definePlugin,
   hostOf,
-  type LateBoundMembers,
-  lateBound,
   type PluginContext,
   resolve,
   resolveOptional,
-  type Signer,
   services,
   token,
   tokens,
@@ -28,26 +24,6 @@ import { AuditStage } from './stage.js'
 
 /** The log that the stage opens and the tokens resolve. */
 const logSource = token<LogSource>('audit/LogSource')
-
-const signerMembers: LateBoundMembers<Signer> = {
-  keyId: 'property',
-  publicKey: 'property',
-  sign: 'method',
-  verify: 'method',
-  signAsync: 'property',
-  keyForThread: 'property',
-}
-
-const appenderMembers: LateBoundMembers<Appender> = {
-  ready: 'property',
-  append: 'method',
-  appendRawPayload: 'property',
-  flush: 'property',
-  close: 'property',
-  status: 'property',
-  isWritable: 'property',
-  logId: 'property',
-}
 
 export const auditPlugin = definePlugin({
   name: 'audit',
@@ -70,12 +46,8 @@ export const auditPlugin = definePlugin({
         bind(container, logSource, { useValue: source })
         // A log that code writes has no signer here, so notices are sent unsigned.
         if (container.isRegistered(tokens.SvcAppender, true)) return
-        bindDefault(container, tokens.Signer, {
-          useValue: lateBound('the signer', () => source.current?.signer, signerMembers),
-        })
-        bindDefault(container, tokens.SvcAppender, {
-          useValue: lateBound('the audit log', () => source.current?.appender, appenderMembers),
-        })
+        bindDefault(container, tokens.Signer, { useCurrent: () => source.current?.signer })
+        bindDefault(container, tokens.SvcAppender, { useCurrent: () => source.current?.appender })
       },
     },
   ],

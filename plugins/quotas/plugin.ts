@@ -5,13 +5,9 @@ import {
   declareMetrics,
   definePlugin,
   identity,
-  type LateBoundMembers,
-  lateBound,
-  lifecycleMembers,
   limits,
   type MetricEntry,
   type PluginContext,
-  type QuotaAdapter,
   resolve,
   resolveOptional,
   services,
@@ -29,13 +25,6 @@ import { builtInAdapters, quotaAdapters, quotaStore } from './stores.js'
 
 const limitsInUse = token<LimitsInUse>('quotas/LimitsInUse')
 const quotaResource = token<StoreResource<QuotaStore>>('quotas/StoreResource')
-
-const members: LateBoundMembers<QuotaAdapter> = {
-  ...lifecycleMembers,
-  incrDaily: 'method',
-  takeToken: 'method',
-  refundDaily: 'property',
-}
 
 const metrics: Readonly<Record<string, MetricEntry>> = {
   svc_quota_store_failures_total: { kind: 'counter', help: 'Operations of the quota store that failed.' },
@@ -59,7 +48,6 @@ export const quotasPlugin = definePlugin({
       selectedBy: [['adapter'], ['redisUrl'], ['dir']],
       bind(config: QuotasConfig, context: PluginContext) {
         const resource = quotaStore(config, context)
-        const adapter = lateBound(`the ${resource.name}`, () => new StoreAdapter(resource.running), members)
         const inUse = new LimitsInUse()
         bind(context.container, limitsInUse, { useValue: inUse })
         bind(context.container, services.limitsInUse, { useValue: () => inUse.all })
@@ -67,7 +55,9 @@ export const quotasPlugin = definePlugin({
         bindSharedStore(context.container, resource)
         const allowsCalls = config.failure_mode !== 'closed'
         bind(context.container, services.allowsCallsWithoutStore, { useValue: allowsCalls })
-        bindDefault(context.container, tokens.QuotaAdapter, { useValue: adapter })
+        bindDefault(context.container, tokens.QuotaAdapter, {
+          useCurrent: () => new StoreAdapter(resource.running),
+        })
       },
     },
   ],

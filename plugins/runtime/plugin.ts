@@ -10,7 +10,6 @@ import {
   externalDecision,
   hostOf,
   identity,
-  lateBound,
   type MetricEntry,
   owned,
   type PluginContext,
@@ -63,9 +62,7 @@ export const runtimePlugin = definePlugin({
         const source = evaluationSource(config, context)
         if (source === undefined) return
         bind(container, evaluation, { useValue: source })
-        bindDefault(container, tokens.DecisionEvaluator, {
-          useValue: lateBound('the evaluator', source.running, { evaluate: 'method' }),
-        })
+        bindDefault(container, tokens.DecisionEvaluator, { useCurrent: source.running })
       },
     },
     owned(policyTokens.asksRuntime, ({ enforcement }: RuntimeConfig) => enforcement.mode === 'remote'),

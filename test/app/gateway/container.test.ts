@@ -38,12 +38,14 @@ describe('the container of a gateway', () => {
       core: '^1.0.0',
       schema: z.strictObject({}).prefault({}),
       create(_config, { container }) {
-        const appender = resolve(container, tokens.SvcAppender)
-        const signer = resolve(container, tokens.Signer)
-        const quotas = resolve(container, tokens.QuotaAdapter)
-        const keys = resolve(container, claimStore)
+        const message = 'SvcAppender is not open: it can be used once the pipeline has started'
+        expect(() => resolve(container, tokens.SvcAppender)).to.throw(message)
         return {
           async handle(_call, next) {
+            const appender = resolve(container, tokens.SvcAppender)
+            const signer = resolve(container, tokens.Signer)
+            const quotas = resolve(container, tokens.QuotaAdapter)
+            const keys = resolve(container, claimStore)
             const data = Buffer.from('data')
             used.push(signer.verify(data, signer.sign(data)), appender.status?.().writable)
             used.push((await quotas.incrDaily('acme', 'curious', 5)).count)
