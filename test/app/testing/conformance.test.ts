@@ -1,5 +1,6 @@
 import {
   type Call,
+  declareMetrics,
   definePlugin,
   denied,
   type Next,
@@ -75,9 +76,15 @@ describe('the plugin conformance suite', () => {
     ],
     ['a schema that accepts other values than mappings', { ...sound, schema: z.any() }, /not a mapping/],
     [
-      'defaults that are not a valid configuration',
-      { ...sound, schema: z.strictObject({ level: z.number() }) },
-      /valid defaults/,
+      'a counter whose name does not say that it is one',
+      {
+        ...sound,
+        create(_config, { container }) {
+          declareMetrics(container, { svc_calls: { kind: 'counter', help: 'Calls.' } })
+          return living({})
+        },
+      },
+      /_total/,
     ],
     [
       'a stop that fails without a start',
