@@ -34,8 +34,8 @@ export default definePlugin({
     bind: ({ series }, { container }) =>
       bindDefault(container, printer, { useValue: { print: (number) => series + number } }),
   }],
-  effects: 'none',
   create: ({ series }, { container }) => ({
+    effects: 'none',
     async handle(call, next) {
       call.note('numbers begin with ' + series)
       const { args } = await call.request()

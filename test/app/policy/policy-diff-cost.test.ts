@@ -12,8 +12,9 @@ const countingStage = (decision: string) => `
 import { z } from '${import.meta.resolve('zod')}'
 import { identity } from '${import.meta.resolve('@svc/core')}'
 export const plugin = {
-  name: 'counting', version: '1.0.0', core: '^1.0.0', schema: z.strictObject({}), effects: 'none', uses: [identity],
+  name: 'counting', version: '1.0.0', core: '^1.0.0', schema: z.strictObject({}), uses: [identity],
   create: () => ({
+    effects: 'none',
     handle(call, next) {
       globalThis.judgedCalls = (globalThis.judgedCalls ?? 0) + 1
       ${decision}
