@@ -110,9 +110,15 @@ ${markdown(['Code', 'HTTP status', 'When'], rows)}`
 function stageMetrics() {
   const directory = process.cwd()
   const sections = {
-    audit: { dir: directory, gatewayName: 'docs', gatewayVersion: '1.0.0', clientName: 'docs', environment: 'docs' },
+    audit: {
+      dir: directory,
+      gatewayName: 'docs',
+      gatewayVersion: '1.0.0',
+      clientName: 'docs',
+      environment: 'docs',
+    },
     entitlements: 'open',
-    rules: [{ name: 'all', when: 'true', then: 'report' }],
+    rules: [],
     ap2: { enabled: true },
     quotas: { adapter: 'memory' },
   }

@@ -73,11 +73,7 @@ class PolicyLoader<Host> {
     const all = [...input.plugins, ...imported]
     this.#plugins = new Map(all.map((plugin) => [plugin.name, plugin]))
     this.#hostKeys = keysOf(input.host)
-    this.#sections = new Sections(
-      input.layers,
-      [...this.#hostKeys, ...this.#plugins.keys()],
-      input.nested,
-    )
+    this.#sections = new Sections(input.layers, [...this.#hostKeys, ...this.#plugins.keys()], input.nested)
     this.#uses = readUses(this.#sections.locate(['plugins']), input.env)
   }
 
