@@ -42,7 +42,10 @@ export function bindBetweenPlugins(container: DependencyContainer): void {
 }
 
 /** What the policy of a gateway needs, and which section has a second place. */
-export const sectionRules = { required: ['audit', 'quotas'], nested: { ap2: 'security' } } as const
+export const sectionRules = {
+  required: [auditPlugin.name, quotasPlugin.name],
+  nested: { [ap2Plugin.name]: securityPlugin.name },
+} as const
 
 /** Sections without which there is no gateway. */
 export type RequiredSection = (typeof sectionRules.required)[number]
