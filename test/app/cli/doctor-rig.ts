@@ -1,10 +1,10 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { generateKeyFile } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import { doctorCommand } from 'svc-sdk/internal/cli/doctor'
 import { type Run, runCommand } from '../../support/command.js'
+import { onDisk } from '../../support/temporary-dir.js'
 import { startUpstream, type TestUpstream } from '../../support/upstream.js'
 
 export interface Check {
@@ -26,7 +26,7 @@ export class DoctorRig {
 
   constructor() {
     beforeEach(async () => {
-      this.home = mkdtempSync(join(tmpdir(), 'svc-doctor-'))
+      this.home = mkdtempSync(join(onDisk, 'svc-doctor-'))
       this.upstream = await startUpstream()
       generateKeyFile(join(this.home, 'audit.key'))
       this.env = { SVC_ADMIN: adminToken, SVC_KEY: apiKey }

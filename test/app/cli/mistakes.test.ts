@@ -7,7 +7,7 @@ import { expect } from 'chai'
 import { appenderIn, DAY, envelope, signer } from '../../plugins/audit/log/writer/records.js'
 import { type Run, runSvc } from '../../support/command.js'
 import { svc } from '../../support/svc.js'
-import { TemporaryDir } from '../../support/temporary-dir.js'
+import { onDisk, TemporaryDir } from '../../support/temporary-dir.js'
 import { startUpstream, type TestUpstream } from '../../support/upstream.js'
 
 const fixture = readFileSync(new URL('../../../fixtures/mistakes.txt', import.meta.url), 'utf8')
@@ -22,7 +22,7 @@ const mistakeLine =
   /^(?:(?:error|warning) +\w+: |\S+\.(?:ndjson|ya?ml):\d+|svc-sdk [a-z -]+: |NOT |cannot be judged)/
 
 describe('what a command says of a mistake', () => {
-  const dir = new TemporaryDir()
+  const dir = new TemporaryDir(onDisk)
   let upstream: TestUpstream
   const printed: string[] = []
 
