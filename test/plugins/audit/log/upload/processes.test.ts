@@ -8,7 +8,7 @@ import { DAY, linesOf } from '../writer/records.js'
 import { type Cloud, type CloudRequest, startCloud } from './cloud.js'
 import { textOf, uploading } from './rig.js'
 
-/** Appends and uploads all the time, until it is killed. */
+/** Appends and uploads all the time, until it is killed; the upload is at most 100 records behind. */
 const writer = `
   import { LocalDevSigner, SvcAppender } from '@svc/plugin-audit/log'
   const [dir, apiBaseUrl] = process.argv.slice(1)
@@ -25,6 +25,7 @@ const writer = `
       ts: '${DAY}T10:00:00Z', trace_id: 'aa', span_id: '5' + i, tenant: 'acme', server: 's@1', tool: 't@1', status: 'ok',
       latency_ms: 1, policy: { decision: 'allow', retention: 'standard' }, nodeId: 'n', agentRef: 'r' + (i % 3),
     })
+    if (i % 100 === 99) await appender.flush()
   }`
 
 describe('an uploader that is killed', () => {
