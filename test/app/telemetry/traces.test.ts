@@ -219,12 +219,11 @@ register('data:text/javascript,' + encodeURIComponent(\`export function resolve(
   it('keep at most 1024 characters of what a caller wrote', async () => {
     const rpc = { jsonrpc: '2.0', id: 'i'.repeat(50_000), method: 'm'.repeat(50_000) }
     const resource = { ...rpc, method: 'resources/read', params: { uri: `file:///${'r'.repeat(50_000)}` } }
-    const before = ofKind(receiver.spans, SERVER).length
-    for (const message of [rpc, resource]) await postMcp(`${url}/mcp/files`, message)
-    await receiver.until((spans) => ofKind(spans, SERVER).length === before + 2)
-    const texts = receiver.spans.flatMap((span) =>
-      [span.name, ...Object.values(attributesOf(span))].map(String),
-    )
+    const { traceId, traceparent } = newTrace()
+    for (const message of [rpc, resource]) await postMcp(`${url}/mcp/files`, message, { traceparent })
+    const own = () => receiver.spans.filter((span) => span.traceId === traceId)
+    await receiver.until(() => ofKind(own(), SERVER).length === 2)
+    const texts = own().flatMap((span) => [span.name, ...Object.values(attributesOf(span))].map(String))
     expect(texts.filter((text) => text.length > 1024)).to.deep.equal([])
   })
 
