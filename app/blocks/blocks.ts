@@ -99,7 +99,9 @@ export class Blocks {
 
   /** The list in force for calls; undefined while every call is refused, as it was never read. */
   current(): BlockList | undefined {
-    return this.#isKnown || this.#parts.allowsUnknown() ? this.list : undefined
+    if (!this.#isKnown && !this.#parts.allowsUnknown()) return undefined
+    if (this.#held.size > 0) this.#removeEnded()
+    return this.#list
   }
 
   /** Why it was not read. */

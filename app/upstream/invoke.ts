@@ -37,7 +37,7 @@ export async function dispatchInvoke(
       path: invokePath(target, request),
       headers,
       body: JSON.stringify(request.args),
-      signal: call.abortState,
+      signal: call,
       call,
       responseTimeoutMs: responseTimeoutOf(call),
     } as const

@@ -77,7 +77,7 @@ export class UndiciDispatcher implements UpstreamDispatcher {
       const dispatcher = own ?? pool
       dispatcher.dispatch(
         { origin, path, method, headers, body, headersTimeout: headersTimeoutMs, bodyTimeout },
-        new Exchange(request, limits, onSent, { resolve, reject }),
+        new Exchange(request, limits, onSent, resolve, reject),
       )
       // It ends with the response.
       void own?.close().finally(() => this.#ownConnections.delete(own))
@@ -122,12 +122,6 @@ interface ExchangeLimits {
   readonly Timeout: new () => Error
 }
 
-/** Who waits for the response. */
-interface Waiter {
-  resolve(response: UpstreamResponse): void
-  reject(reason: unknown): void
-}
-
 const noHeaders: ResponseHeaders = {}
 const none: Buffer[] = []
 
@@ -137,7 +131,8 @@ class Exchange implements Dispatcher.DispatchHandler {
   #call: UpstreamRequest['call']
   #limits: ExchangeLimits
   #onSent: () => void
-  #waiter: Waiter
+  #resolve: (response: UpstreamResponse) => void
+  #reject: (reason: unknown) => void
   #idle: NodeJS.Timeout | undefined
   #controller: Dispatcher.DispatchController | undefined
   #onAbort = (): void => this.#controller?.abort(asError(this.#signal.reason))
@@ -149,12 +144,19 @@ class Exchange implements Dispatcher.DispatchHandler {
   #size = 0
   #stream: Readable | undefined
 
-  constructor({ signal, call }: UpstreamRequest, limits: ExchangeLimits, onSent: () => void, waiter: Waiter) {
+  constructor(
+    { signal, call }: UpstreamRequest,
+    limits: ExchangeLimits,
+    onSent: () => void,
+    resolve: (response: UpstreamResponse) => void,
+    reject: (reason: unknown) => void,
+  ) {
     this.#signal = signal
     this.#call = call
     this.#limits = limits
     this.#onSent = onSent
-    this.#waiter = waiter
+    this.#resolve = resolve
+    this.#reject = reject
     signal.addEventListener('abort', this.#onAbort)
   }
 
@@ -212,7 +214,7 @@ class Exchange implements Dispatcher.DispatchHandler {
     }
     const { [0]: first, length = 0 } = this.#pieces ?? none
     const body = first !== undefined && length === 1 ? first : Buffer.concat(this.#pieces ?? none)
-    this.#waiter.resolve({ status: this.#status, headers: this.#headers, body })
+    this.#resolve({ status: this.#status, headers: this.#headers, body })
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
@@ -223,7 +225,7 @@ class Exchange implements Dispatcher.DispatchHandler {
       ? this.#signal.reason
       : errorOf(error, this.#sent, this.#limits.headersMs)
     if (this.#stream !== undefined) this.#stream.destroy(asError(reason))
-    else this.#waiter.reject(reason)
+    else this.#reject(reason)
   }
 
   #becomeStream(): void {
@@ -244,7 +246,7 @@ class Exchange implements Dispatcher.DispatchHandler {
     stream.on('error', () => stream.destroy())
     this.#stream = stream
     for (const piece of this.#pieces?.splice(0) ?? []) stream.push(piece)
-    this.#waiter.resolve({ status: this.#status, headers: this.#headers, body: stream })
+    this.#resolve({ status: this.#status, headers: this.#headers, body: stream })
   }
 }
 

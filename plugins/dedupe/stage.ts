@@ -78,7 +78,9 @@ export class DedupeStage implements Stage {
   handle(call: Call, next: Next): MaybePromise<Outcome> {
     const { parsedRequest } = call
     if (call.isNoted) this.#explain(call)
-    return parsedRequest !== undefined && !hasKey(parsedRequest) ? next() : this.#handleKeyed(call, next)
+    // Most calls have no key.
+    if (parsedRequest?.idempotencyKey === null) return next()
+    return this.#handleKeyed(call, next)
   }
 
   #explain(call: Call): void {

@@ -18,7 +18,8 @@ export function checkEnvelope(envelope: AuditEnvelope): void {
   hexadecimal('span_id', envelope.span_id)
   if (typeof envelope.cause_trace_id === 'string') hexadecimal('cause_trace_id', envelope.cause_trace_id)
   if (typeof envelope.cause_span_id === 'string') hexadecimal('cause_span_id', envelope.cause_span_id)
-  filled('tenant', envelope.tenant)
+  if (typeof envelope.tenant !== 'string' || envelope.tenant === '')
+    throw wrong('tenant', 'a string that is not empty')
   versioned('server', envelope.server)
   versioned('tool', envelope.tool)
   if (envelope.status !== 'ok' && envelope.status !== 'error') throw wrong('status', 'ok or error')
@@ -66,10 +67,6 @@ function versioned(field: string, value: unknown): void {
     if (at > 0 && at + 1 < value.length) return
   }
   throw wrong(field, '<name>@<version>')
-}
-
-function filled(field: string, value: unknown): void {
-  if (typeof value !== 'string' || value === '') throw wrong(field, 'a string that is not empty')
 }
 
 function objectOrNull(field: string, value: unknown): void {

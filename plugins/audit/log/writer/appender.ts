@@ -132,9 +132,10 @@ export class SvcAppender {
     const sender = { dir, clock, meter, random, onAsyncError, log: this.#directory, signer }
     const { presign, retentionDays } = config
     if (presign !== undefined) {
-      this.#uploader = new Uploader({ ...sender, config: presign, retentionDays, limits })
+      const uploader = new Uploader({ ...sender, config: presign, retentionDays, limits })
+      this.#uploader = uploader
+      this.#status.onDurable = (bytes, day) => uploader.bytesAppended(bytes, day)
     }
-    this.#status.onDurable = (bytes, day) => this.#uploader?.bytesAppended(bytes, day)
   }
 
   /** Opens the directory before the first record. Rejects with the reason when it cannot be used. */

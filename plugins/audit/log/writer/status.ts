@@ -43,7 +43,7 @@ export class StatusTracker {
   /** Called when the log is not writable. */
   onWriteFailure: () => void = () => undefined
   /** Called for each durable batch. */
-  onDurable: (bytes: number, day: string) => void = () => undefined
+  onDurable: ((bytes: number, day: string) => void) | undefined
   #failure: AuditError | undefined
   #signerFailure: AuditError | undefined
 
@@ -57,7 +57,7 @@ export class StatusTracker {
     this.pendingBytes -= bytes
     this.batches++
     this.#failure = undefined
-    this.onDurable(bytes, day)
+    this.onDurable?.(bytes, day)
   }
 
   batchFailed(records: number, bytes: number, error: AuditError): void {
