@@ -118,7 +118,7 @@ interface Judged {
 
 export class SharedVerdicts<Verdict> {
   /** Ends the call if its verdict is known. It comes after the stage that sets limits. */
-  readonly stage: Stage = { handle: (call, next) => this.#handle(call, next) }
+  readonly stage: Stage = { effects: 'none', handle: (call, next) => this.#handle(call, next) }
   readonly #byState = new Map<CallRequest, Map<string, Readings<Verdict>[]>>()
   #count = 0
   #judged: Judged | undefined

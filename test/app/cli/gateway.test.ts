@@ -150,7 +150,7 @@ describe('svc gateway', () => {
     gateway.child.kill('SIGHUP')
     expect(await gateway.exit).to.equal(0)
     const { out } = await runCommand(auditCommand, ['show', log, '--tool', 'echo', '--format', 'table'])
-    expect(out).to.match(/allow +ok .* files@3\.1\.0 +echo@3\.1\.0 +fs_violation /)
+    expect(out).to.match(/would deny +ok .* files@3\.1\.0 +echo@3\.1\.0 +fs_violation /)
   })
 
   describe('exits with 1', () => {
