@@ -188,10 +188,8 @@ export interface UseStore {
 
 export function useStore(context: PluginContext): UseStore {
   const { container } = context
-  if (resolveOptional(container, policyTokens.claimsKeys) === true) {
-    const store = resolve(container, claimStore)
-    return { running: () => store, resource: undefined }
-  }
+  if (resolveOptional(container, policyTokens.claimsKeys) === true)
+    return { running: () => resolve(container, claimStore), resource: undefined }
   const resource = resolveOptional(container, usedMandateStore)?.(context)
   const running = (): ClaimStore => {
     if (resource === undefined) throw new Error('there is no store for used mandates')
