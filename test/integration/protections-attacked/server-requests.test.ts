@@ -210,7 +210,7 @@ describe('requests of servers under attack', function () {
         (at) => `${cursor.slice(0, at)}${cursor[at] === 'A' ? 'B' : 'A'}${cursor.slice(at + 1)}`,
       )
       const uses: readonly (readonly [typeof server, Face, string, unknown])[] = [
-        ...[own, '', 7, null, {}, `${cursor}A`, cursor.slice(0, -1), ...changed].map(
+        ...[own, '', 7, {}, `${cursor}A`, cursor.slice(0, -1), ...changed].map(
           (one) => [server, face, 'tools/list', one] as const,
         ),
         [server, face, 'prompts/list', cursor],
