@@ -24,11 +24,11 @@ export interface CounterLimit extends Counter {
   readonly max: number
   /** Makes it a token bucket, which has no window: the tokens that it regains in a second. */
   readonly perSecond?: number | undefined
-  /** What is taken. Default: 1. */
+  /** The amount to take. Default: 1. */
   readonly amount?: number | undefined
 }
 
-/** What is taken is reserved, and is given back when the time is over, as the holder may have crashed. Not of buckets. */
+/** Reserves what is taken until the time is over, as the holder may have crashed. Buckets have no holds. */
 export interface CounterHold {
   /** Taking again with the same id takes nothing more, and prolongs the hold. 1 to 100 printable characters but `:`. */
   readonly id: string
@@ -44,7 +44,7 @@ export interface TakeOptions {
 }
 
 export interface CounterUse {
-  /** What is left of the limit afterwards; 0 at least. */
+  /** The rest of the limit afterwards; 0 at least. */
   readonly left: number
   /** When the bucket is full, the window ends or the next hold ends; of a bucket that refuses, when it has enough. */
   readonly resetAt: number

@@ -145,5 +145,5 @@ export class LeasedCounters extends StoreLayer<Counters> implements Counters {
 
 /** Has all that the store is asked with. */
 function keyOf({ name }: Space, { key, max, perSecond, window }: CounterLimit): string {
-  return [name, key, max, perSecond, window?.ms].join(' ')
+  return [name, key, max, perSecond, window?.ms, window?.from].join(' ')
 }

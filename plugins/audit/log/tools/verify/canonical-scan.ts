@@ -18,8 +18,17 @@ const MAX_DIGITS = 15
 const LITERALS = new Map(['false', 'null', 'true'].map((text) => [text.charCodeAt(0), Buffer.from(text)]))
 /** What follows a backslash in the short escapes, which are the only ones of their characters. */
 const ESCAPED = new Set(Buffer.from('"\\bfnrt'))
-const [QUOTE, BACKSLASH, COMMA, COLON, MINUS, ZERO, NINE] = Buffer.from('"\\,:-09') as unknown as number[]
-const [OPEN, CLOSE, OPEN_LIST, CLOSE_LIST] = Buffer.from('{}[]') as unknown as number[]
+const QUOTE = 0x22
+const COMMA = 0x2c
+const MINUS = 0x2d
+const ZERO = 0x30
+const NINE = 0x39
+const COLON = 0x3a
+const OPEN_LIST = 0x5b
+const BACKSLASH = 0x5c
+const CLOSE_LIST = 0x5d
+const OPEN = 0x7b
+const CLOSE = 0x7d
 const SPACE = 0x20
 const NOT_ASCII = 0x80
 /** The end of something that is not known. */
@@ -176,7 +185,7 @@ class Scan {
 }
 
 function isDigit(byte = 0): boolean {
-  return byte >= (ZERO ?? 0) && byte <= (NINE ?? 0)
+  return byte >= ZERO && byte <= NINE
 }
 
 /** Whether the byte follows a value in an object or a list. */
