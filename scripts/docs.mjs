@@ -1,6 +1,6 @@
 // Generates docs/reference from the code: the policy's keys from the schemas, the codes from the error table, the metrics
-// from their tables, the OpenAPI document of the admin API from its operations; docs/contract.md from the statements that
-// test/contract checks, the help of every command for a test, and the hashes of evidence pages. `--check` writes nothing
+// from their tables, the OpenAPI document of the admin API from its operations, the contract from the statements that
+// test/contract checks; also the help of every command for a test, and the hashes of evidence pages. `--check` writes nothing
 // and fails if a file is out of date.
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { dirname, relative } from 'node:path'
@@ -211,7 +211,7 @@ const pages = [
   ['docs/reference/errors.md', errorsPage()],
   ['docs/reference/metrics.md', metricsPage()],
   ['docs/reference/admin-api.openapi.json', openApiPage()],
-  ['docs/contract.md', contractPage()],
+  ['docs/reference/contract.md', contractPage()],
   ['examples/verifier/pages.txt', await evidencePages()],
 ]
 

@@ -1,4 +1,4 @@
-// The statements of the contract, section by section: each is a test, and a row of docs/contract.md.
+// The statements of the contract, section by section: each is a test, and a row of docs/reference/contract.md.
 // `scripts/docs.mjs` imports the test files without mocha and prints what they registered.
 
 export interface Statement {

@@ -29,9 +29,8 @@ const folders = [
     ? readdirSync(join(root, folder)).map((name) => `${folder}/${name}`)
     : []),
 ])
-const generated = ['docs/contract.md']
 
-/** Every page but the generated ones and the decisions. */
+/** Every page but the reference, which is generated, and the decisions. */
 export const pages: readonly string[] = [
   'README.md',
   'CONTRIBUTING.md',
@@ -40,7 +39,7 @@ export const pages: readonly string[] = [
       ? readdirSync(join(root, folder)).flatMap((name) => (name.endsWith('.md') ? [`${folder}/${name}`] : []))
       : [`${folder}/README.md`],
   ),
-].filter((page) => !generated.includes(page) && existsSync(join(root, page)))
+].filter((page) => existsSync(join(root, page)))
 
 export const textOf = (page: string): string => readFileSync(join(root, page), 'utf8')
 
