@@ -9,26 +9,34 @@ import { expect } from 'chai'
 const root = fileURLToPath(new URL('../../../', import.meta.url))
 const page = readFileSync(join(root, 'docs', 'threat-model.md'), 'utf8')
 
-interface Row {
-  readonly threat: string
-  readonly controls: readonly string[]
-  readonly tests: readonly { readonly title: string; readonly file: string }[]
+interface NamedTest {
+  readonly file: string
+  /** The test's title as the fragment of the link has it; absent if the row names all tests of the file. */
+  readonly slug?: string | undefined
 }
 
-/** The links of the item's lines that begin with `label`: a test's title, or a file's name as code. */
-const linksOf = (item: string, label: string) =>
-  [...item.matchAll(new RegExp(`^ {2}- ${label}: .*$`, 'gm'))].flatMap(([line]) =>
-    [...line.matchAll(/\[(.+?)\]\(\.\.\/([^)]+)\)/g)].map(([, title = '', file = '']) => ({ title, file })),
-  )
+interface Row {
+  readonly attack: string
+  readonly controls: readonly string[]
+  readonly tests: readonly NamedTest[]
+}
 
-const rows: Row[] = page
-  .split(/^(?=- \*\*[STRIDE]\.\*\* )/m)
-  .slice(1)
-  .map((item) => ({
-    threat: item.slice(0, item.indexOf('\n')),
-    controls: linksOf(item, 'control').map(({ file }) => file),
-    tests: linksOf(item, 'test'),
-  }))
+const slugOf = (title: string): string =>
+  title
+    .toLowerCase()
+    .replaceAll(/[^\p{L}\p{N}]+/gu, '-')
+    .replaceAll(/^-|-$/g, '')
+
+const linksIn = (cell: string): readonly NamedTest[] =>
+  [...cell.matchAll(/\]\(\.\.\/([^)#]+)(?:#([^)]+))?\)/g)].map(([, file = '', slug]) => ({ file, slug }))
+
+const rows: readonly Row[] = [...page.matchAll(/^\| (\*\*[STRIDE]\*\* .*) \| (.*) \| (.*) \|$/gm)].map(
+  ([, attack = '', controls = '', tests = '']) => ({
+    attack,
+    controls: linksIn(controls).map(({ file }) => file),
+    tests: linksIn(tests),
+  }),
+)
 
 const built = (file: string): string => join(root, file.replace('test/', 'test/dist/').replace(/ts$/, 'js'))
 
@@ -60,31 +68,32 @@ function testsIn(files: readonly string[]): Titled[] {
 }
 
 describe('docs/threat-model.md', () => {
-  it('has a control and a test for every threat, in files that exist', () => {
-    expect(rows).to.have.length.above(30)
-    for (const { threat, controls, tests } of rows) {
-      expect(controls, threat).not.to.have.length(0)
-      expect(tests, threat).not.to.have.length(0)
+  it('has a control and a test for every attack, in files that exist', () => {
+    expect(rows).to.have.length.above(190)
+    for (const { attack, controls, tests } of rows) {
+      expect(controls, attack).not.to.have.length(0)
+      expect(tests, attack).not.to.have.length(0)
       const files = [...controls, ...tests.map(({ file }) => file)]
       expect(
         files.filter((file) => !existsSync(join(root, file))),
-        threat,
+        attack,
       ).to.deep.equal([])
     }
   })
 
   it('names tests that exist, by their titles', function () {
     this.timeout(60_000)
-    const named = rows.flatMap(({ tests }) => tests).filter(({ title }) => !title.startsWith('`'))
+    const named = rows.flatMap(({ tests }) => tests).filter(({ slug }) => slug !== undefined)
+    expect(named).to.have.length.above(300)
     const files = [...new Set(named.map(({ file }) => file))]
     let suite = this.test?.parent
     while (suite?.parent !== undefined) suite = suite.parent
     const loaded = suite === undefined ? [] : loadedTests(suite)
     const known = new Set(loaded.map(({ file }) => file))
     const tests = [...loaded, ...testsIn(files.filter((file) => !known.has(built(file))))]
-    const missing = named.filter(({ title, file }) => {
-      const isIt = (full: string) => full === title || full.endsWith(` ${title}`)
-      return !tests.some((test) => test.file === built(file) && isIt(test.title))
+    const missing = named.filter(({ slug = '', file }) => {
+      const isNamed = (title: string) => `-${slugOf(title)}`.endsWith(`-${slug}`)
+      return !tests.some((test) => test.file === built(file) && isNamed(test.title))
     })
     expect(missing).to.deep.equal([])
   })
