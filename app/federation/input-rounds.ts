@@ -4,6 +4,7 @@ import { type Completed, isStream, type Outcome, type ResponseChunk, type Respon
 import { eventOf } from '@svc/core/http'
 import { isJsonObject, type JsonObject, type JsonValue } from '@svc/core/json'
 import { eventStreamHeaders } from '../http/event-stream-rules.js'
+import type { ClientRequests } from '../mcp/client-requests.js'
 import { askableCapabilities, isAskable } from '../mcp/handshake.js'
 import { isStateless, rpcCodes } from '../mcp/protocol.js'
 import { asksForInput } from '../mcp/revision-translation.js'
@@ -36,6 +37,7 @@ export interface RoundOutcome {
 
 export interface InputRounds {
   readonly session: FederationSession
+  readonly asked: ClientRequests
   /** The client's id of the request. */
   readonly id: unknown
   /** Aborted when the client leaves or cancels the request, or when the gateway ends the call. */
@@ -100,7 +102,7 @@ async function* nextRound(
   rounds: InputRounds,
   round: number,
 ): AsyncGenerator<ResponseChunk> {
-  const { session, signal } = rounds
+  const { session, asked, signal } = rounds
   const refused = (message: string): ResponseChunk => ({
     bytes: eventOf(JSON.stringify(rpcError(rounds.id, rpcCodes.internalError, message))),
   })
@@ -110,15 +112,23 @@ async function* nextRound(
   if (!isKnown) return yield refused('The server asks for input that the client cannot give.')
   const waiting = AbortSignal.any([signal, AbortSignal.timeout(maxWaitMs)])
   const asking = requests.map(([key, { method, params = {} }]) => {
-    const id = session.nextOwnId()
+    const id = asked.nextId()
     const event = eventOf(JSON.stringify({ jsonrpc: '2.0', id, method, params }))
-    return { key, event, response: session.asked.responseTo(id, waiting) }
+    let send: () => void = () => undefined
+    const mayBeSent = new Promise<void>((resolve) => {
+      send = resolve
+    })
+    const response = asked.responseTo(session.id, id, { signal: waiting, send: async () => send() })
+    return { key, event, mayBeSent, response }
   })
   // It must not reject: a client that reads slowly may leave before it has got all requests, and nothing waits for it then.
   const given = Promise.all(asking.map(async ({ key, response }) => [key, await response] as const)).catch(
     () => undefined,
   )
-  for (const { event } of asking) yield { bytes: event }
+  for (const { event, mayBeSent } of asking) {
+    await Promise.race([mayBeSent, given])
+    yield { bytes: event }
+  }
   yield* commentsUntil(given)
   const responses = await given
   // A client that has left or cancelled the request gets no response.

@@ -21,7 +21,7 @@ export async function respondToNotification(
   // A server may run a notification as a request without a response.
   if (message.type === 'notification' && routerOf(message.method) !== undefined)
     throw invalidRequest(`id: ${message.method} is a request.`)
-  if (message.type === 'response' && (await request.session.asked.give(message))) {
+  if (message.type === 'response' && (await request.calls.clientRequests.give(request.session.id, message))) {
     // Its content is judged with the call that is repeated with it.
     await request.recordOwn(message)
     return client.whole({ status: 202, headers: {}, body: '' })

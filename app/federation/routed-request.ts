@@ -1,10 +1,11 @@
 // Routes a request to one server: replaces the client's names by the server's own, and passes the response on.
 import { type Call, isStream, type Outcome, type ResponseChunk, type ResponseStream } from '@svc/core'
 import { isJsonObject, type JsonObject } from '@svc/core/json'
+import type { CallControl } from '@svc/core/pipeline'
 import { type Attempt, attemptOf, writeAttempt } from '../escalations/elicitation/attempt.js'
 import type { ClientExchange } from '../http/client-exchange.js'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
-import { type AskedClient, progressTokenOf } from '../mcp/elicitation.js'
+import { progressTokenOf } from '../mcp/elicitation.js'
 import type { ElicitationResponse } from '../mcp/elicitation-modes.js'
 import { invalidParams } from '../mcp/mcp-refusal.js'
 import type { RpcRequest } from '../mcp/message.js'
@@ -22,9 +23,9 @@ import type { EntrySource } from './names.js'
 import type { ParkedCall } from './parked-calls.js'
 import { isInterface } from './resource-uris.js'
 import { isLaterRound, parkableCall, resumeParked, withServerAsks, writeFirstRound } from './server-asks.js'
+import type { Encoding, ServerRequest } from './server-calls.js'
 import { withClientEventId } from './server-ids.js'
 import { type ServerLink, ServerUnavailable } from './server-link.js'
-import type { FederationSession } from './session.js'
 import { cancelOnLeave, isShared, withOwnId } from './shared-session.js'
 
 /** The server of a request, and the request with the server's own names. */
@@ -110,93 +111,9 @@ export async function forwardRouted(
   if (isLaterRound(message)) return resumeParked(request, server, message, client)
   let attempts = 0
   const send = async (link: ServerLink): Promise<{ status: number; isSessionLost: boolean }> => {
-    const mayRepeat = ++attempts === 1 && link.sessionId !== undefined
-    let isLost = false
-    const onCall = (call: Call): void => cancellable?.begin(call, server)
-    const sent = requestOf(request, link, routed)
-    const ownId = isShared(request, link) ? request.session.nextOwnId() : undefined
-    let parked: ParkedCall | undefined
-    const sending =
-      ownId === undefined
-        ? { ...sent, onCall }
-        : {
-            ...withOwnId(
-              withServerAsks(request, sent, () => parked),
-              ownId,
-            ),
-            onCall,
-          }
-    const settled = ownId === undefined ? undefined : cancelOnLeave(request, link, ownId, client)
-    const { heldCalls } = request.calls
-    const askingBy = (elicited: ElicitationResponse | undefined) =>
-      elicited === undefined ? {} : { elicited }
-    /** Runs the call, and again while it resolves to an attempt whose response waits for the person at the client. */
-    const runHeld = async (
-      run: (elicited?: ElicitationResponse) => Promise<Attempt | undefined>,
-    ): Promise<void> => {
-      const waiting = await run()
-      if (waiting === undefined) return
-      const asked = askedClient(request.session, client, message, cancellable?.signal)
-      await heldCalls.hold(asked, waiting, run)
-    }
-    const run = async (elicited?: ElicitationResponse): Promise<Attempt | undefined> => {
-      let waiting: Attempt | undefined
-      await request.calls.run({ ...sending, ...askingBy(elicited) }, async (call, outcome, encoding) => {
-        isLost = mayRepeat && hasLostSession(outcome)
-        if (isLost) return
-        const shown = outcomeOfClient(outcome, server)
-        if (heldCalls.asks(call, outcome)) {
-          waiting = attemptOf(client, call, outcome, encoding)
-          return
-        }
-        if (ownId !== undefined && settled !== undefined && shown.kind === 'completed') {
-          parked = parkableCall(request, call, shown, { link, ownId, message })
-          if (parked !== undefined) {
-            await writeFirstRound(request, client, parked, { headers: shown.headers, message }, settled)
-            return
-          }
-        }
-        if (outcome.kind !== 'completed' || !hasInputRounds(request.session)) {
-          await writeAttempt(client, call, shown, encoding)
-          return
-        }
-        const left = new AbortController()
-        const stopListening = client.onDisconnect(() => left.abort())
-        const signals = [left.signal, call.signal, cancellable?.signal ?? []].flat()
-        const rounds: InputRounds = {
-          session: request.session,
-          id: message['id'],
-          signal: AbortSignal.any(signals),
-          repeat(params, use) {
-            const again = requestOf(withoutEscalation(request), link, withParams(routed, params))
-            return runHeld(async (reply) => {
-              let held: Attempt | undefined
-              const sent = { ...again, onCall, ...askingBy(reply) }
-              await request.calls.run(sent, async (next, result, reader) => {
-                const write = (): Promise<void> =>
-                  use({ outcome: result, response: () => reader.response(result, next) })
-                if (!heldCalls.asks(next, result)) return write()
-                held = { ...attemptOf(client, next, result, reader), write }
-              })
-              return held
-            })
-          },
-        }
-        try {
-          const rest = outcomeOfClient(withInputRounds(outcome, rounds), server)
-          await writeAttempt(client, call, rest, encoding)
-        } finally {
-          stopListening()
-        }
-      })
-      return waiting
-    }
-    try {
-      await runHeld(run)
-    } finally {
-      await settled?.()
-    }
-    return { status: 200, isSessionLost: isLost }
+    const mayReopen = ++attempts === 1 && link.sessionId !== undefined
+    const isSessionLost = await new RoutedCall(request, routed, link, client, cancellable).run(mayReopen)
+    return { status: 200, isSessionLost }
   }
   try {
     await withLink(request, server, undefined, send)
@@ -209,27 +126,129 @@ export async function forwardRouted(
   }
 }
 
+type Respond = (call: CallControl, outcome: Outcome, encoding: Encoding) => Promise<void>
+
+/** The call of a request in a session with its server, and its repetitions with what the client gives meanwhile. */
+class RoutedCall {
+  #request: ClientRequest
+  #routed: Routed
+  #link: ServerLink
+  #client: ClientExchange
+  #cancellable: CancellableRequest | undefined
+  /** Set if the client shares the session, in which its own id may be that of another request. */
+  #ownId: string | undefined
+  #stopCancelling: (() => Promise<void>) | undefined
+  #parked: ParkedCall | undefined
+  #isSessionLost = false
+
+  constructor(
+    request: ClientRequest,
+    routed: Routed,
+    link: ServerLink,
+    client: ClientExchange,
+    cancellable: CancellableRequest | undefined,
+  ) {
+    this.#request = request
+    this.#routed = routed
+    this.#link = link
+    this.#client = client
+    this.#cancellable = cancellable
+    if (!isShared(request, link)) return
+    this.#ownId = request.session.nextOwnId()
+    this.#stopCancelling = cancelOnLeave(request, link, this.#ownId, client)
+  }
+
+  /** Returns whether the server has lost the session, if it `mayReopen`: the client then has no response yet. */
+  async run(mayReopen: boolean): Promise<boolean> {
+    const sent = requestOf(this.#request, this.#link, this.#routed)
+    const sending =
+      this.#ownId === undefined
+        ? sent
+        : withOwnId(
+            withServerAsks(this.#request, sent, () => this.#parked),
+            this.#ownId,
+          )
+    try {
+      await this.#runHeld(sending, async (call, outcome, encoding) => {
+        this.#isSessionLost = mayReopen && hasLostSession(outcome)
+        if (!this.#isSessionLost) await this.#respond(call, outcome, encoding)
+      })
+    } finally {
+      await this.#stopCancelling?.()
+    }
+    return this.#isSessionLost
+  }
+
+  /** Runs the call, and again while its response waits for the person at the client. */
+  #runHeld(sending: ServerRequest, respond: Respond): Promise<void> {
+    const { calls, session } = this.#request
+    const { heldCalls } = calls
+    const run = async (elicited?: ElicitationResponse): Promise<Attempt | undefined> => {
+      const onCall = (call: Call): void => this.#cancellable?.begin(call, this.#link.server)
+      let waiting: Attempt | undefined
+      await calls.run({ ...sending, onCall, elicited }, async (call, outcome, encoding) => {
+        const write = (): Promise<void> => respond(call, outcome, encoding)
+        if (!heldCalls.asks(call, outcome)) return write()
+        waiting = { ...attemptOf(this.#client, call, outcome, encoding), write }
+      })
+      return waiting
+    }
+    return heldCalls.run(run, () => ({
+      name: session.id,
+      exchange: this.#client,
+      progressToken: progressTokenOf(this.#routed.message['params']),
+      cancelled: this.#cancellable?.signal ?? new AbortController().signal,
+    }))
+  }
+
+  async #respond(call: CallControl, outcome: Outcome, encoding: Encoding): Promise<void> {
+    const client = this.#client
+    const { server, message } = this.#routed
+    const shown = outcomeOfClient(outcome, server)
+    if (this.#ownId !== undefined && this.#stopCancelling !== undefined && shown.kind === 'completed') {
+      const atServer = { link: this.#link, ownId: this.#ownId, message }
+      this.#parked = parkableCall(this.#request, call, shown, atServer)
+      if (this.#parked !== undefined) {
+        const head = { headers: shown.headers, message }
+        return writeFirstRound(this.#request, client, this.#parked, head, this.#stopCancelling)
+      }
+    }
+    if (outcome.kind !== 'completed' || !hasInputRounds(this.#request.session))
+      return writeAttempt(client, call, shown, encoding)
+    const left = new AbortController()
+    const stopListening = client.onDisconnect(() => left.abort())
+    try {
+      const rest = outcomeOfClient(withInputRounds(outcome, this.#roundsOf(call, left.signal)), server)
+      await writeAttempt(client, call, rest, encoding)
+    } finally {
+      stopListening()
+    }
+  }
+
+  #roundsOf(call: CallControl, left: AbortSignal): InputRounds {
+    const { session, calls } = this.#request
+    return {
+      session,
+      asked: calls.clientRequests,
+      id: this.#routed.message['id'],
+      signal: AbortSignal.any([left, call.signal, this.#cancellable?.signal ?? []].flat()),
+      repeat: (params, use) => {
+        const again = requestOf(
+          withoutEscalation(this.#request),
+          this.#link,
+          withParams(this.#routed, params),
+        )
+        return this.#runHeld(again, (next, outcome, encoding) =>
+          use({ outcome, response: () => encoding.response(outcome, next) }),
+        )
+      },
+    }
+  }
+}
+
 function hasLostSession(outcome: Outcome): boolean {
   if (outcome.kind !== 'completed' || isStream(outcome.body)) return false
   return isSessionLost(outcome.status, shownMessage(outcome.body)?.message)
-}
-
-function askedClient(
-  session: FederationSession,
-  exchange: ClientExchange,
-  { params }: JsonObject,
-  cancelled = new AbortController().signal,
-): AskedClient {
-  return {
-    exchange,
-    progressToken: progressTokenOf(params),
-    cancelled,
-    nextId: () => session.nextOwnId(),
-    async responseTo(id, signal, send) {
-      const [response] = await Promise.all([session.asked.responseTo(id, signal), send()])
-      return response
-    },
-  }
 }
 
 /** The request to the server, whose response is in the words of the client. */

@@ -6,6 +6,7 @@ import type { CallControl } from '@svc/core/pipeline'
 import type { HeldCalls } from '../escalations/elicitation/held-calls.js'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
 import type { BufferedResponse } from '../http/response.js'
+import type { ClientRequests } from '../mcp/client-requests.js'
 import type { ElicitationModes, ElicitationResponse } from '../mcp/elicitation-modes.js'
 import type { McpExchange, Translation } from '../mcp/exchange.js'
 import type { ServerReply } from '../mcp/handshake.js'
@@ -26,7 +27,7 @@ export interface ServerRequest {
   /** How the person at the client can be asked about the call; if not given, nobody can. */
   readonly modes?: ElicitationModes
   /** The person's response; set if the call is repeated. */
-  readonly elicited?: ElicitationResponse
+  readonly elicited?: ElicitationResponse | undefined
   /** Runs when the call exists, before the stages. */
   onCall?(call: Call): void
   /** Runs when the stages have allowed the call, before it is sent. */
@@ -48,6 +49,8 @@ export interface ServerCalls {
   ): Promise<void>
   /** Asks people about calls that were not sent. */
   readonly heldCalls: HeldCalls
+  /** The gateway's own requests to clients. */
+  readonly clientRequests: ClientRequests
   /** Records the refusal of a request that reaches no server, and responds with it. */
   refuse(refusal: Refusal, exchange: McpExchange, used: RequestedResource): Promise<void>
 }

@@ -1,17 +1,15 @@
 // The state that the gateway keeps for one client of several servers: its links, lists, requests and subscriptions.
 import { randomBytes } from 'node:crypto'
-import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises'
-import { abortable, type Call, type Clock } from '@svc/core'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { Call, Clock } from '@svc/core'
 import { isJsonObject, type JsonObject } from '@svc/core/json'
 import { BoundedMap } from '@svc/core/store'
 import { KeptChanges, listChanges, RESOURCE_UPDATED } from '../mcp/change-notifications.js'
 import type { ClientFacts } from '../mcp/handshake.js'
-import type { RpcResponse } from '../mcp/message.js'
 import { MAX_URI } from '../mcp/name-limits.js'
 import { isStateless } from '../mcp/protocol.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import { ServerSessions } from '../mcp/server-sessions.js'
-import { unlessDown } from '../mcp/shared-state.js'
 import { CancellableRequests } from './cancellable-request.js'
 import { ListCache } from './list-cache.js'
 import type { EntrySource } from './names.js'
@@ -44,7 +42,6 @@ export class FederationSession {
   readonly missing = new Set<string>()
   readonly running = new CancellableRequests()
   readonly subscribed = new SubscribedUris()
-  readonly asked: AskedRequests
   readonly parked = new ParkedCalls()
   /** The params of the client's last `logging/setLevel`. */
   logLevel: JsonObject | undefined
@@ -62,7 +59,6 @@ export class FederationSession {
     this.id = id
     this.client = client
     this.shared = shared
-    this.asked = new AskedRequests(shared)
     this.links = new ServerSessions(clock)
     this.lists = new ListCache(clock, tenant)
   }
@@ -158,7 +154,7 @@ export class FederationSession {
 
   /** The id of the gateway's next own request, as ids must be unique in a server's session. */
   nextOwnId(): string {
-    return `${OWN_ID}${this.#instance}-${++this.#ownIds}`
+    return `svc-${this.#instance}-${++this.#ownIds}`
   }
 }
 
@@ -198,55 +194,3 @@ export class SubscribedUris {
 function keyOf({ server, name }: EntrySource): string {
   return JSON.stringify([server, name])
 }
-
-/** Time between two looks for a response at another gateway, in milliseconds. */
-const pollMs = 500
-
-/**
- * The requests of the gateway to one client, which wait for its responses. A response may come to another gateway.
- */
-class AskedRequests {
-  #waiting = new Map<unknown, (response: JsonObject) => void>()
-  #shared: SharedSession | undefined
-
-  constructor(shared: SharedSession | undefined) {
-    this.#shared = shared
-  }
-
-  /** The client's response to the request `id`. Rejects with the reason of the signal. */
-  async responseTo(id: string, signal: AbortSignal): Promise<JsonObject> {
-    const response = new Promise<JsonObject>((resolve) => this.#waiting.set(id, resolve))
-    const polling = this.#poll(id)
-    try {
-      return await abortable(signal, Promise.race([response, polling]))
-    } finally {
-      this.#waiting.delete(id)
-    }
-  }
-
-  /** Whether this or another gateway waits for the response. Rejects with `Refusal`. */
-  async give({ id, whole }: RpcResponse): Promise<boolean> {
-    const waiting = this.#waiting.get(id)
-    if (waiting === undefined) {
-      if (this.#shared === undefined || typeof id !== 'string' || !id.startsWith(OWN_ID)) return false
-      await this.#shared.giveResponse(id, whole)
-      return true
-    }
-    waiting(whole)
-    return true
-  }
-
-  async #poll(id: string): Promise<JsonObject> {
-    if (this.#shared !== undefined) {
-      while (this.#waiting.has(id)) {
-        await delay(pollMs, undefined, { ref: false })
-        const response = await unlessDown(this.#shared.takeResponse(id))
-        if (response !== undefined) return response
-      }
-    }
-    return new Promise(() => undefined)
-  }
-}
-
-/** The ids of the gateway's own requests begin with it. */
-const OWN_ID = 'svc-'

@@ -1,7 +1,7 @@
 // The state of clients' sessions with several servers that the gateways of one deployment share, so that any of them serves a
 // session: the client's description of itself and its settings, the sessions with servers, and that lists have changed.
 import { randomBytes } from 'node:crypto'
-import { type Clock, Refusal } from '@svc/core'
+import type { Clock } from '@svc/core'
 import { type JsonObject, sha256Hex } from '@svc/core/json'
 import type { SharedMap } from '@svc/core/store'
 import { z } from 'zod'
@@ -12,10 +12,6 @@ import type { ServerLink } from './server-link.js'
 
 /** Sessions of one caller, servers of one session. */
 const maxEntries = 1_000
-/** How long a client's response waits for the gateway that asked, in milliseconds, and its length in characters. */
-const responseMs = 60_000
-const maxResponses = 20
-const maxResponse = 262_144
 /** Shortest time between two looks at a session that this gateway has, in milliseconds. */
 const lookMs = 1_000
 /** Shortest time between two writes of a session that has not changed, in milliseconds. */
@@ -59,8 +55,6 @@ export class SharedSessions {
   #links: SharedMap
   /** By session, the last change of a server's lists. */
   #changes: SharedMap
-  /** By session, the responses of the client to requests of other gateways. */
-  #responses: SharedMap
   #writer = randomBytes(6).toString('base64url')
 
   constructor(state: SharedState, clock: Clock) {
@@ -70,7 +64,6 @@ export class SharedSessions {
     this.#settings = state.map('mcp-sessions', bounds)
     this.#links = state.map('mcp-links', bounds)
     this.#changes = state.map('mcp-list-changes', bounds)
-    this.#responses = state.map('mcp-client-responses', { ttlMs: responseMs, maxEntries: maxResponses })
   }
 
   /** Undefined without a store. */
@@ -84,7 +77,6 @@ export class SharedSessions {
       settings: this.#settings,
       links: this.#links,
       changes: this.#changes,
-      responses: this.#responses,
     })
   }
 }
@@ -97,7 +89,6 @@ interface SharedParts {
   readonly settings: SharedMap
   readonly links: SharedMap
   readonly changes: SharedMap
-  readonly responses: SharedMap
 }
 
 /** While the store is down, each gateway continues with the state that it has. */
@@ -195,23 +186,6 @@ export class SharedSession {
     if (change === undefined || change === this.#seen.get(server)) return false
     this.#seen.set(server, change)
     return true
-  }
-
-  /** Hands the client's response to the gateway that asked. Rejects with `Refusal`. */
-  async giveResponse(requestId: string, response: JsonObject): Promise<void> {
-    const text = JSON.stringify(response)
-    if (text.length > maxResponse)
-      throw new Refusal('PAYLOAD_TOO_LARGE', 'The response is too large to be handed to another gateway.')
-    await this.#parts.responses.set(this.#parts.id, [[requestId, text]])
-  }
-
-  /** The client's response that came to another gateway; undefined if none has come. */
-  async takeResponse(requestId: string): Promise<JsonObject | undefined> {
-    const { id, responses } = this.#parts
-    const [text] = (await unlessDown(responses.get(id, [requestId]))) ?? []
-    if (text === undefined) return undefined
-    await unlessDown(responses.delete(id, requestId))
-    return members.parse(JSON.parse(text))
   }
 
   async end(servers: readonly string[]): Promise<void> {

@@ -18,17 +18,14 @@ export type Elicitation =
 
 /** The client of a held call. */
 export interface AskedClient {
+  /** Names the client in its session, which alone may respond. */
+  readonly name: string
   readonly exchange: ClientExchange
   readonly progressToken: JsonValue | undefined
   /** Fires when the client cancels its request. */
   readonly cancelled: AbortSignal
-  /** The id of a request of the gateway. */
-  nextId(): string
-  /**
-   * Runs `send`, which sends the request, once every gateway can take its response, and resolves to that. Rejects with the
-   * reason of the signal, or with `Refusal`.
-   */
-  responseTo(id: string, signal: AbortSignal, send: () => Promise<void>): Promise<JsonObject>
+  /** Ends the wait for a cancellation. */
+  release?(): void
 }
 
 /** Undefined if nobody at the client can be asked. `pageOf` has the pages of escalations. */

@@ -30,7 +30,7 @@ import { sendCall, upstreamHeaders } from '../upstream/send.js'
 import { AccessChecks } from './access-checks.js'
 import type { AnnotationCache } from './annotation-cache.js'
 import { withoutWithheld, withTrace } from './call-meta.js'
-import { ClientRequests, isForGateway } from './client-requests.js'
+import { ClientRequests, clientOfCall, isForGateway } from './client-requests.js'
 import { type AskedClient, progressTokenOf } from './elicitation.js'
 import { declaredModes, modesTag } from './elicitation-modes.js'
 import { type Denials, encodeRefusal } from './encode-refusal.js'
@@ -91,7 +91,8 @@ export class McpProxy {
   #responses: ResponseParts
   #running: RunningCalls
   #tools: McpToolClient
-  #requests: ClientRequests
+  /** The gateway's requests to clients on streams. */
+  readonly requests: ClientRequests
   /** The gateway's own requests for input in results. */
   readonly rounds: GatewayRounds
 
@@ -113,7 +114,7 @@ export class McpProxy {
     const resumableCalls = new ResumableCalls(state, clock)
     this.#responses = { resumableCalls, caches, clock, ids, maxResponseBytes, denials }
     this.#tools = new McpToolClient(this.#own, caches.requests, clock)
-    this.#requests = new ClientRequests(state)
+    this.requests = new ClientRequests(state)
     this.rounds = new GatewayRounds(state, clock, () => this.#parts.sessions())
   }
 
@@ -231,20 +232,19 @@ export class McpProxy {
   /** The client's response to the gateway itself. */
   async #takeReply(call: CallControl, exchange: McpExchange, reply: RpcResponse): Promise<Outcome> {
     call.markSent('no')
-    if (await this.#requests.give(call, exchange, reply)) return withoutBody(202)
+    if (await this.requests.give(clientOfCall(call, exchange), reply)) return withoutBody(202)
     return denied('BAD_REQUEST', 'No request of the gateway waits for this response.')
   }
 
-  /** The client of a call that was not sent, to be asked on the call's own stream; `release` ends the wait. */
-  askedClient(call: Call, client: ClientExchange): AskedClient & { release(): void } {
+  /** The client of a call that was not sent, to be asked on the call's own stream. */
+  askedClient(call: Call, client: ClientExchange): AskedClient {
     const exchange = call.need(mcpExchange)
     const { message } = exchange
     return {
       ...this.#running.hold(call, exchange),
+      name: clientOfCall(call, exchange),
       exchange: client,
       progressToken: message?.type === 'request' ? progressTokenOf(message.params) : undefined,
-      nextId: () => this.#requests.nextId(),
-      responseTo: (id, signal, send) => this.#requests.responseTo(call, exchange, id, { signal, send }),
     }
   }
 

@@ -12,6 +12,7 @@ import type { ServerLink } from '../federation/server-link.js'
 import { type ClientExchange, HttpClientExchange } from '../http/client-exchange.js'
 import { idForm, requestPath } from '../http/request-errors.js'
 import { type BufferedResponse, writeRefusal, writeWhole } from '../http/response.js'
+import type { ElicitationResponse } from '../mcp/elicitation-modes.js'
 import { gatewayImplementation } from '../mcp/implementation.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
 import { CallHandler, type CallHandlerParts } from './call-handler.js'
@@ -45,6 +46,7 @@ export class Router {
     this.#endpoints = new CallEndpoints(parts)
     this.#heldCalls = new HeldCalls({
       rounds: parts.mcp.rounds,
+      requests: parts.mcp.requests,
       maxHoldMs: parts.maxHoldMs,
       keepAliveMs: parts.keepAliveMs,
       policies: parts.policies,
@@ -101,6 +103,7 @@ export class Router {
     }
     const calls: ServerCalls = {
       heldCalls: this.#heldCalls,
+      clientRequests: this.#parts.mcp.requests,
       run: (request, response) => {
         // A call that waited for a person is repeated under the policy in force.
         const current = request.elicited === undefined ? policy : this.#parts.policies.current
@@ -125,15 +128,12 @@ export class Router {
   }
 
   /** Runs a call of one server, and holds it while the person at its client is asked. */
-  async #handleHeld(
-    exchange: ClientExchange,
-    first: RepeatableEndpoint,
-    policy: ActivePolicy,
-  ): Promise<void> {
+  #handleHeld(exchange: ClientExchange, first: RepeatableEndpoint, policy: ActivePolicy): Promise<void> {
     const { mcp, policies } = this.#parts
-    let held: Attempt | undefined
-    const run = async (endpoint: RepeatableEndpoint, current: ActivePolicy): Promise<Attempt | undefined> => {
-      held = undefined
+    const run = async (elicited?: ElicitationResponse): Promise<Attempt | undefined> => {
+      const current = elicited === undefined ? policy : policies.current
+      const endpoint = elicited === undefined ? first : first.again(elicited, current)
+      let held: Attempt | undefined
       await this.#calls.handle(exchange, endpoint, current, (call, outcome) => {
         if (!this.#heldCalls.asks(call, outcome)) return false
         held = attemptOf(exchange, call, outcome, endpoint)
@@ -141,17 +141,7 @@ export class Router {
       })
       return held
     }
-    const waiting = await run(first, policy)
-    if (waiting === undefined) return
-    const client = mcp.askedClient(waiting.call, exchange)
-    try {
-      await this.#heldCalls.hold(client, waiting, (elicited) => {
-        const { current } = policies
-        return run(first.again(elicited, current), current)
-      })
-    } finally {
-      client.release()
-    }
+    return this.#heldCalls.run(run, (call) => mcp.askedClient(call, exchange))
   }
 
   /** Loads it with the first request to several servers: loading takes time, and most gateways get none. */

@@ -6,8 +6,10 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { type Call, isRefusal, type Outcome, resolveOptional, services } from '@svc/core'
 import { eventOf } from '@svc/core/http'
 import type { JsonObject } from '@svc/core/json'
+import type { CallControl } from '@svc/core/pipeline'
 import { eventStreamHeaders } from '../../http/event-stream-rules.js'
 import { InFlight } from '../../http/in-flight.js'
+import type { ClientRequests } from '../../mcp/client-requests.js'
 import {
   type AskedClient,
   actionOf,
@@ -34,6 +36,7 @@ const progressMs = 5_000
 const storeRetryMs = 500
 
 interface HeldCallsParts {
+  readonly requests: ClientRequests
   readonly rounds: GatewayRounds
   /** The longest time that a call is held, in milliseconds; 0 if nobody is asked. */
   readonly maxHoldMs: number
@@ -41,8 +44,8 @@ interface HeldCallsParts {
   readonly policies: PoliciesInForce
 }
 
-/** Runs the call again. Resolves to it if its response is not written because it needs another question. */
-export type Repeat = (elicited: ElicitationResponse) => Promise<Attempt | undefined>
+/** Runs the call, or repeats it. Resolves to it if its response is not written because it waits for a person. */
+type Run = (elicited?: ElicitationResponse) => Promise<Attempt | undefined>
 
 export class HeldCalls {
   #parts: HeldCallsParts
@@ -67,8 +70,13 @@ export class HeldCalls {
     return this.#writing.idle(withinMs)
   }
 
-  /** Asks, repeats and writes, until there is a response. */
-  async hold(client: AskedClient, first: Attempt, repeat: Repeat): Promise<void> {
+  /** Runs the call, and repeats it with what the person at the client replies, until there is a response. */
+  async run(run: Run, clientOf: (call: CallControl) => AskedClient): Promise<void> {
+    const first = await run()
+    if (first !== undefined) await this.#hold(clientOf(first.call), first, run)
+  }
+
+  async #hold(client: AskedClient, first: Attempt, run: Run): Promise<void> {
     const place = this.#writing.add(true)
     const { call } = first
     const { bytes = 0 } = call.parsedRequest ?? {}
@@ -89,13 +97,14 @@ export class HeldCalls {
         if (elicited === 'asked') return
         // A call that its client has cancelled is not repeated, even if it was decided at the same moment.
         if (elicited === undefined || isOver()) return await attempt.write()
-        attempt = await repeat(elicited)
+        attempt = await run(elicited)
       }
     } finally {
       clearTimeout(timer)
       stopListening()
       for (const signal of [client.cancelled, closing]) signal.removeEventListener('abort', end)
       release?.()
+      client.release?.()
       this.#writing.delete(place)
     }
   }
@@ -155,7 +164,8 @@ export class HeldCalls {
     signal: AbortSignal,
   ): Promise<ElicitationResponse | undefined> {
     return this.#whileWaiting(client, call, async () => {
-      const id = client.nextId()
+      const { requests } = this.#parts
+      const id = requests.nextId()
       const over = new AbortController()
       const until = AbortSignal.any([signal, over.signal])
       let isOpen = false
@@ -165,7 +175,7 @@ export class HeldCalls {
         isOpen = true
         await send(client, { id, method: 'elicitation/create', params })
       }
-      const replying = client.responseTo(id, until, ask).then(
+      const replying = requests.responseTo(client.name, id, { signal: until, send: ask }).then(
         (reply) => {
           isOpen = false
           return reply

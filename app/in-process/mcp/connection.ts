@@ -105,15 +105,10 @@ export class GovernedConnection implements Interceptor {
   ): Promise<void> {
     const { proxy, heldCalls, recordsOnly } = this.#parts
     if (recordsOnly) return this.#record(this.#callOf(message, extra).call, message, deliver)
-    const run = (elicited?: ElicitationResponse) => this.#attempt(message, extra, deliver, elicited)
-    const waiting = await run()
-    if (waiting === undefined) return
-    const client = proxy.askedClient(waiting.call, this.#clientOf(message))
-    try {
-      await heldCalls.hold(client, waiting, run)
-    } finally {
-      client.release()
-    }
+    await heldCalls.run(
+      (elicited) => this.#attempt(message, extra, deliver, elicited),
+      (call) => proxy.askedClient(call, this.#clientOf(message)),
+    )
   }
 
   /** Resolves to the call if it waits for the person at the client, and has no response yet. */

@@ -44,6 +44,7 @@ export function serverPipeline(pipeline: InProcessPipeline, recordsOnly: boolean
   const maxHoldMs = recordsOnly ? 0 : server.mcp.elicit_ms
   const heldCalls = new HeldCalls({
     rounds: proxy.rounds,
+    requests: proxy.requests,
     maxHoldMs,
     keepAliveMs: server.mcp.keep_alive_ms,
     policies: {

@@ -1,20 +1,11 @@
 import { MemoryKeyValueStore } from '@svc/core/store'
 import { expect } from 'chai'
 import { ClientRequests } from 'svc-sdk/internal/mcp/client-requests'
-import { openExchange } from 'svc-sdk/internal/mcp/exchange'
 import { FakeClock } from 'svc-sdk/testing'
-import { makeCall } from '../../support/call.js'
 import { mcpState } from '../../support/mcp-state.js'
 
 const clock = new FakeClock()
-const call = makeCall({ caller: { userId: 'ada' } })
-const exchange = openExchange({
-  method: 'POST',
-  headers: { 'mcp-session-id': 's' },
-  server: 'billing',
-  upstream: () => new URL('http://server.invalid'),
-  sessionTag: 'tag',
-})
+const client = 'ada in a session'
 
 describe("the gateway's request to a client", () => {
   it('is sent once another gateway can take its response, even if the store is slow', async () => {
@@ -30,10 +21,10 @@ describe("the gateway's request to a client", () => {
     const whole = { jsonrpc: '2.0', id, result: { action: 'decline' } }
     const isTaken: (boolean | undefined)[] = []
     const send = async () => {
-      isTaken.push(await other?.give(call, exchange, { type: 'response', id, whole } as never))
+      isTaken.push(await other?.give(client, { type: 'response', id, whole } as never))
     }
     const { signal } = new AbortController()
-    expect(await asking?.responseTo(call, exchange, id, { signal, send })).to.deep.equal(whole)
+    expect(await asking?.responseTo(client, id, { signal, send })).to.deep.equal(whole)
     expect(isTaken).to.deep.equal([true])
   })
 })

@@ -5,11 +5,15 @@ import { expect } from 'chai'
 import type { Attempt } from 'svc-sdk/internal/escalations/elicitation/attempt'
 import { HeldCalls } from 'svc-sdk/internal/escalations/elicitation/held-calls'
 import { createContainer } from 'svc-sdk/internal/gateway/container'
+import { ClientRequests } from 'svc-sdk/internal/mcp/client-requests'
 import type { AskedClient } from 'svc-sdk/internal/mcp/elicitation'
+import type { ElicitationResponse } from 'svc-sdk/internal/mcp/elicitation-modes'
 import { attachExchange, openExchange } from 'svc-sdk/internal/mcp/exchange'
 import type { ActivePolicy } from 'svc-sdk/internal/policy/active-policy'
 import { LineExchange } from 'svc-sdk/internal/stdio/gateway/line-exchange'
 import { fakeCallControl } from 'svc-sdk/internal/testing/call'
+import { FakeClock } from 'svc-sdk/testing'
+import { mcpState } from '../../../support/mcp-state.js'
 
 interface HeldCall {
   readonly attempt: Attempt
@@ -61,13 +65,7 @@ function callOf(user: string, bytes = 100): HeldCall {
       }),
       progressToken: 'p',
       cancelled: cancelled.signal,
-      nextId: () => `svc-elicit-${id}`,
-      async responseTo(_id, signal, send) {
-        await send()
-        return new Promise((_resolve, reject) =>
-          signal.addEventListener('abort', () => reject(signal.reason)),
-        )
-      },
+      name: `${user} ${id}`,
     },
   }
 }
@@ -85,15 +83,22 @@ function heldCalls(maxHoldMs: number): HeldCalls {
   } as unknown as ActivePolicy
   return new HeldCalls({
     rounds: {} as never,
+    requests: new ClientRequests(mcpState(new FakeClock())),
     maxHoldMs,
     keepAliveMs: 15_000,
     policies: { current: policy, isDraining: false },
   })
 }
 
-const never = (): never => {
-  throw new Error('repeated')
+/** Holds a call that is not repeated. */
+function hold(held: HeldCalls, { client, attempt }: HeldCall): Promise<void> {
+  const run = async (elicited?: ElicitationResponse): Promise<Attempt> => {
+    if (elicited !== undefined) throw new Error('repeated')
+    return attempt
+  }
+  return held.run(run, () => client)
 }
+
 const turns = async (): Promise<void> => {
   for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve))
 }
@@ -104,8 +109,9 @@ describe('calls that are held while a person decides', () => {
   it('wait 45 seconds with progress, and then get the response of a call that waits', async () => {
     mock.timers.enable({ apis: ['setTimeout', 'setInterval'] })
     const held = heldCalls(45_000)
-    const { attempt, client, got } = callOf('ada')
-    const done = held.hold(client, attempt, never)
+    const call = callOf('ada')
+    const { got } = call
+    const done = hold(held, call)
     await turns()
     expect(got).to.deep.equal(['elicitation/create'])
     mock.timers.tick(44_999)
@@ -125,13 +131,13 @@ describe('calls that are held while a person decides', () => {
     const add = async (user: string, bytes?: number): Promise<readonly string[]> => {
       const call = callOf(user, bytes)
       await call.attempt.call.request()
-      all.push({ call, done: held.hold(call.client, call.attempt, never) })
+      all.push({ call, done: hold(held, call) })
       await turns()
       return call.got
     }
     for (let caller = 0; caller < 49; caller++) {
       const own = Array.from({ length: 20 }, () => callOf(`user-${caller}`))
-      for (const call of own) all.push({ call, done: held.hold(call.client, call.attempt, never) })
+      for (const call of own) all.push({ call, done: hold(held, call) })
     }
     await turns()
     expect(all.every(({ call }) => call.got.join() === 'elicitation/create')).to.equal(true)
