@@ -3,6 +3,7 @@ import { AuditError } from '@svc/plugin-audit/log'
 import { controlPlaneSource, fetchLog, type ObjectSource, readInput, readKeys } from '@svc/plugin-audit/tools'
 import { loadControlPlane } from './control-plane.js'
 import type { CliIo, Environment } from './io.js'
+import { ownCommand } from './own-command.js'
 import { progressDisplay } from './progress.js'
 
 export interface FetchArguments {
@@ -49,7 +50,7 @@ export async function fetchUploaded(
     const newest =
       head && `the newest checkpoint of ${head.origin} has ${head.size} leaves, root ${head.root}`
     await io.out(`${newest ?? 'there is no checkpoint'}\n`)
-    await io.out(`next: npx svc-sdk audit verify ${dir} --keys ${keys ?? 'FILE'}\n`)
+    await io.out(`next: ${ownCommand()} audit verify ${dir} --keys ${keys ?? 'FILE'}\n`)
   } finally {
     await source.close()
   }

@@ -12,6 +12,7 @@ import {
 } from '@svc/plugin-audit/tools'
 import { isUse, wouldDeny } from './call-lines.js'
 import type { CliIo } from './io.js'
+import { ownCommand } from './own-command.js'
 import { formatMilliseconds, table } from './table.js'
 
 export const formats = ['json', 'table', 'ocsf', 'ecs'] as const
@@ -65,7 +66,7 @@ export async function show(dir: string, options: ShowOptions, io: CliIo, end?: F
   const filter = isForPeople ? { ...given, where: calls.isShown } : given
   const report = (message: string) => {
     io.exit(NOT_VERIFIED)
-    io.err(`${message} (npx svc-sdk audit verify says more)\n`)
+    io.err(`${message} (${ownCommand()} audit verify says more)\n`)
   }
   const records = follow
     ? followed(dir, filter, from, { io, report, end: end ?? untilSignal() })
@@ -225,6 +226,6 @@ function untilSignal(): FollowEnd {
 export function badLines(io: CliIo) {
   return {
     onBadLine: ({ file, line }: { file: string; line: number }) =>
-      io.err(`${file}:${line}: not a record, left out (npx svc-sdk audit verify says what is wrong)\n`),
+      io.err(`${file}:${line}: not a record, left out (${ownCommand()} audit verify says what is wrong)\n`),
   }
 }

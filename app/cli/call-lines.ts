@@ -1,5 +1,5 @@
 // One line for each call, made from its record, at the terminal of a gateway.
-import { type AuditEnvelope, callerNameIn } from '@svc/plugin-audit/log'
+import { type AuditEnvelope, callerIn } from '@svc/plugin-audit/log'
 import type { StyledText, WriteLine } from './io.js'
 import { clockTime } from './log-lines.js'
 import { formatMilliseconds } from './table.js'
@@ -88,16 +88,12 @@ export function callPieces(record: AuditEnvelope, at: number, further: Further |
   const more = reason === '' ? undefined : (approves ?? further?.show(trace))
   return [
     { text: `${clockTime(at)}  `, style: 'dim' },
-    { text: `${callerOf(record).padEnd(12)}  ${subjectOf(record).padEnd(28)}  ` },
+    { text: `${callerIn(record).padEnd(12)}  ${subjectOf(record).padEnd(28)}  ` },
     { text: word.padEnd(6), style },
     { text: `${formatMilliseconds(ms)} ms`.padStart(9), style: 'dim' },
     ...(reason === '' ? [] : [{ text: `  ${reason}`, style }]),
     ...(more === undefined ? [] : [{ text: `  ${more}`, style: 'dim' as const }]),
   ]
-}
-
-function callerOf({ principal }: AuditEnvelope): string {
-  return callerNameIn(principal) ?? 'no token'
 }
 
 /** Server and tool without their versions. */

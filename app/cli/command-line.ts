@@ -2,7 +2,7 @@
 import { messageOf, visibleInLine } from '@svc/core/json'
 import type { Argument, Command, CommanderError, Option } from 'commander'
 import type { CliIo } from './io.js'
-import { commandPath, manualOf, NO_VERDICT } from './manual.js'
+import { commandLine, commandPath, manualOf, NO_VERDICT } from './manual.js'
 
 const ERROR = 1
 
@@ -57,7 +57,7 @@ async function reportUsage({ command, cause }: UsageError, io: CliIo): Promise<v
   const path = commandPath(command)
   const message =
     (await misspelt(command, cause)) ?? (await wrongValue(cause)) ?? cause.message.replace(/^error: /, '')
-  io.err(`${path}: ${visibleInLine(message)}\n(npx ${path} --help lists ${listed(command)})\n`)
+  io.err(`${path}: ${visibleInLine(message)}\n(${commandLine(command)} --help lists ${listed(command)})\n`)
 }
 
 const listed = ({ commands }: Command): string => (commands.length > 0 ? 'the commands' : 'the options')
@@ -133,8 +133,8 @@ function layOutHelp(command: Command, io: CliIo): void {
   command.usage('<command> [options]')
   command.addHelpText('after', ({ command: { parent } }) =>
     parent === null
-      ? '\nEach command has --help: npx svc-sdk audit verify --help'
-      : `\nnpx ${commandPath(command)} <command> --help says more.`,
+      ? `\nEach command has --help: ${commandLine(command)} audit verify --help`
+      : `\n${commandLine(command)} <command> --help says more.`,
   )
 }
 

@@ -11,6 +11,7 @@ import type { HostConfig } from '../policy/config.js'
 import { commandContext } from '../policy-tools/explain/command-context.js'
 import { type CliIo, type Environment, processIo } from './io.js'
 import { withManual } from './manual.js'
+import { ownCommand } from './own-command.js'
 import { baseDirOf, diagnosticsOf, loadPolicyFile } from './policy-file.js'
 
 const FAILED = 1
@@ -88,7 +89,11 @@ export function clientChecks(
     if (names.length === 0) return []
     const message = `${place}: goes round the gateway: ${names.join(', ')}`
     return [
-      { severity: 'warning', message, hint: '`npx svc-sdk init` puts servers of clients behind a policy' },
+      {
+        severity: 'warning',
+        message,
+        hint: `\`${ownCommand()} init\` puts servers of clients behind a policy`,
+      },
     ]
   })
 }

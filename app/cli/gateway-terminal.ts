@@ -11,6 +11,7 @@ import type { Telemetry } from '../telemetry/open-telemetry.js'
 import { CallLines, type Further } from './call-lines.js'
 import type { WriteLine } from './io.js'
 import { logLines } from './log-lines.js'
+import { ownCommand, quoted } from './own-command.js'
 import { baseDirOf } from './policy-file.js'
 import { adminUrlOf, placesOf } from './policy-gateway.js'
 
@@ -95,10 +96,10 @@ export function exportLines(
 function furtherOf({ logDir, approvals }: Pick<Started, 'logDir' | 'approvals'>): Further {
   const dir = shownPath(logDir)
   return {
-    show: (traceId) => `npx svc-sdk audit show ${dir} --trace-id ${traceId}`,
+    show: (traceId) => `${ownCommand()} audit show ${dir} --trace-id ${traceId}`,
     approve:
-      approvals === undefined ? undefined : (id) => `npx svc-sdk escalations approve ${id} ${approvals}`,
-    stats: `npx svc-sdk audit stats ${dir}`,
+      approvals === undefined ? undefined : (id) => `${ownCommand()} escalations approve ${id} ${approvals}`,
+    stats: `${ownCommand()} audit stats ${dir}`,
   }
 }
 
@@ -113,7 +114,7 @@ function printStart(write: WriteLine, started: Started): void {
       ([name, url], index) => [index === 0 ? 'servers' : '', `${name}  ${url}`] as const,
     ),
     ['log', shownPath(logDir)],
-    ['approvals', approvals && `npx svc-sdk escalations list ${approvals}`],
+    ['approvals', approvals && `${ownCommand()} escalations list ${approvals}`],
     ['console', console],
   ]
   write({ text: title, style: 'bold' })
@@ -139,10 +140,6 @@ function modeOf(
 function shownPath(path: string): string {
   const near = relative(process.cwd(), path)
   return quoted(near === '' || near.startsWith('..') || isAbsolute(near) ? path : near)
-}
-
-function quoted(word: string): string {
-  return /^[\w./@:+-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`
 }
 
 /** Lines with the places of records and approvals. `file` is the policy's; `adminUrl` is that of a listener in this process. */

@@ -1,8 +1,7 @@
 // `svc init`: puts the MCP servers of the user's clients behind a policy, and takes that back.
 import { realpathSync } from 'node:fs'
-import { createRequire } from 'node:module'
 import { userInfo } from 'node:os'
-import { dirname, join, resolve } from 'node:path'
+import { join, resolve } from 'node:path'
 import { createInterface } from 'node:readline/promises'
 import { visibleInLine } from '@svc/core/json'
 import { formatDiagnostic, policySchema } from '@svc/core/policy'
@@ -24,6 +23,7 @@ import { knownDirectories } from '../policy/presets/preset-start.js'
 import { type CliIo, type Environment, processIo } from './io.js'
 import { withManual } from './manual.js'
 import { collectValue } from './option-values.js'
+import { launcher, ownCommand } from './own-command.js'
 import { diagnosticsOf, loadPolicyFile } from './policy-file.js'
 
 /** Nothing was changed, so that `svc init && …` does not go on. */
@@ -116,7 +116,7 @@ class Init {
     const chosen = candidates.filter((candidate) => allowed.includes(candidate) || confirmed.has(candidate))
     if (chosen.length === 0) return this.#nothing(files.some(isGoverned))
     await this.#print(planLines(plan(chosen), this.#options.preset, journal === undefined))
-    if (!(await this.#agreed('Apply?', 'npx svc-sdk init --yes'))) return
+    if (!(await this.#agreed('Apply?', `${ownCommand()} init --yes`))) return
     const entries = plan(await this.#installable(await this.#reachable(chosen), packages))
     if (entries.length === 0) return this.#nothing(false)
     await applyPlan({
@@ -133,9 +133,9 @@ class Init {
     await this.#print([
       `Done: ${clientsOf(entries)}. Restart these clients.`,
       'Their calls are decided by svc.yaml and recorded; to see them, to test the policy, to go back:',
-      `  npx svc-sdk audit show ${fileNames.log} --format table --follow`,
-      `  npx svc-sdk policy test ${fileNames.test}`,
-      '  npx svc-sdk init --undo',
+      `  ${ownCommand()} audit show ${fileNames.log} --format table --follow`,
+      `  ${ownCommand()} policy test ${fileNames.test}`,
+      `  ${ownCommand()} init --undo`,
       ...hintsOf(this.#machine.env),
     ])
   }
@@ -161,7 +161,7 @@ class Init {
       `Would remove    ${removedFiles.join(', ') || 'no policy'}, and what init wrote to ${fileNames.state}/`,
       ...undo.kept.map((line) => `Stays           ${line}`),
     ])
-    if (!(await this.#agreed('Undo?', 'npx svc-sdk init --undo --yes'))) return
+    if (!(await this.#agreed('Undo?', `${ownCommand()} init --undo --yes`))) return
     applyUndo(undo, this.#journalFile, this.#machine.dir)
     await this.#print(['Done. Restart the clients.'])
   }
@@ -239,12 +239,6 @@ class Init {
 
 function isGoverned({ entries }: FoundConfiguration): boolean {
   return entries.some(({ entry }) => entry.kind === 'governed')
-}
-
-/** This program by absolute paths: clients that a desktop starts have neither a terminal's PATH nor its directory. */
-function launcher() {
-  const manifest = createRequire(import.meta.url).resolve('svc-sdk/package.json')
-  return { command: process.execPath, args: [join(dirname(manifest), 'bin', 'svc.js')] }
 }
 
 /** Variables with which programs reach the network, keys and containers, if their user has set them. */

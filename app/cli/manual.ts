@@ -1,5 +1,6 @@
 // The end of a command's help, after its options: an example, and the meaning of its exit codes.
 import type { Command } from 'commander'
+import { ownCommand } from './own-command.js'
 
 export interface Manual {
   /** Arguments of an example, after the command's own name. */
@@ -19,7 +20,7 @@ export function withManual(command: Command, manual: Manual): Command {
   return command.addHelpText('after', () => {
     const codes = manual.verdicts === undefined ? ['done', 'an error'] : [...manual.verdicts, noVerdict]
     const lines = codes.map((meaning, code) => `  ${code}  ${meaning}`).join('\n')
-    return `\nExample:\n  npx ${commandPath(command)} ${manual.example}\n\nExit codes:\n${lines}`
+    return `\nExample:\n  ${commandLine(command)} ${manual.example}\n\nExit codes:\n${lines}`
   })
 }
 
@@ -31,4 +32,10 @@ export function manualOf(command: Command): Manual | undefined {
 export function commandPath(command: Command): string {
   const own = command.name()
   return command.parent === null ? own : `${commandPath(command.parent)} ${own}`
+}
+
+/** A command with the way to start this program, for a shell. */
+export function commandLine(command: Command): string {
+  const { parent } = command
+  return parent === null ? ownCommand() : `${commandLine(parent)} ${command.name()}`
 }

@@ -6,6 +6,7 @@ import { KEYS_HELP } from './audit-options.js'
 import type { CliIo, Environment } from './io.js'
 import { NO_VERDICT, withManual } from './manual.js'
 import { collectValue } from './option-values.js'
+import { ownCommand } from './own-command.js'
 import { baseDirOf, loadPolicyFile } from './policy-file.js'
 import { progressDisplay } from './progress.js'
 
@@ -173,7 +174,7 @@ export async function verifiedLogs(options: LogOptions, io: CliIo) {
     if (report.verdict !== 'intact') io.err(`${dirs[at] ?? ''}: ${describeVerification(report)}\n`)
   }
   io.err(
-    'nothing was judged (npx svc-sdk audit verify says what is wrong; --unverified judges what is there)\n',
+    `nothing was judged (${ownCommand()} audit verify says what is wrong; --unverified judges what is there)\n`,
   )
   return undefined
 }

@@ -22,6 +22,7 @@ import {
 import { processIo } from './io.js'
 import { withManual } from './manual.js'
 import { collectValue, portOf } from './option-values.js'
+import { launcher } from './own-command.js'
 import { reportStart } from './policy-file.js'
 import { adminPortOption, presetOption } from './preset-options.js'
 
@@ -141,7 +142,7 @@ async function serve({ logDir, ...served }: Served, flags: StdioFlags): Promise<
       servers: {},
       policy: policy.container,
       ...placesAtTerminal(policy, flags.policy, adminUrl),
-      snippet: { [served.name ?? 'all']: { command: 'npx', args: ['svc-sdk', ...process.argv.slice(2)] } },
+      snippet: { [served.name ?? 'all']: launcher(process.argv.slice(2)) },
     }))
     await endOf(server, stdout)
     logger.info({}, 'closing')

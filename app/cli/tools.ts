@@ -8,6 +8,7 @@ import { z } from 'zod'
 import { type AdminFlags, adminClientOf, parseAdminResponse, withAdminOptions } from './admin-options.js'
 import { type CliIo, type Environment, processIo } from './io.js'
 import { withManual } from './manual.js'
+import { ownCommand } from './own-command.js'
 
 const reviewSchema = z.object({
   server: z.string(),
@@ -67,7 +68,7 @@ function reviewText({ server, review, definitions }: Review): string {
   ])
   const named = visibleInLine(server)
   const head = `${named}: ${definitions.length} ${definitions.length === 1 ? 'definition waits' : 'definitions wait'}`
-  return `${head}\n${lines.join('\n')}\n  to accept: npx svc-sdk tools accept ${named} --review ${visibleInLine(review)}\n`
+  return `${head}\n${lines.join('\n')}\n  to accept: ${ownCommand()} tools accept ${named} --review ${visibleInLine(review)}\n`
 }
 
 async function accept(

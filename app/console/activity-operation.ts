@@ -14,7 +14,7 @@ const counts = { allowed: count, denied: count, failed: count }
 const milliseconds = z.number()
 const pair = {
   tenant: z.string(),
-  caller: z.string().describe('Empty for a caller without a name.'),
+  caller: z.string(),
   server: z.string(),
   ...counts,
 }

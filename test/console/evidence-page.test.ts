@@ -51,13 +51,13 @@ describe('a page of evidence in a browser', function () {
     expect(await verdict.textContent()).to.match(/^Not checked/)
     expect(await page.locator('#records > li.unchecked').count()).to.equal(10)
     expect(await page.locator('#records > li').nth(1).textContent()).to.include(
-      'a caller without a name of tenant acme called read@1.0.0 of files@1.0.0: it was allowed; it succeeded after 1.5 ms.',
+      'anonymous of tenant acme called read@1.0.0 of files@1.0.0: it was allowed; it succeeded after 1.5 ms.',
     )
     const overview = page.locator('#overview')
     expect(await page.locator('#counted').textContent()).to.equal(
       'Of all records of this file, as they say; they are not checked.',
     )
-    expect(await overview.textContent()).to.match(/persons9 × without a name.*decisions9 × allowed/)
+    expect(await overview.textContent()).to.match(/persons9 × anonymous.*decisions9 × allowed/)
     await check('ed25519:AAAA', 'unchecked')
     expect(await verdict.textContent()).to.equal('Not checked: line 1 is not a public key.')
     await check(keyLine, 'ok')

@@ -44,9 +44,9 @@ describe('the servers in the console', () => {
     expect(await node('mail').textContent()).to.match(/mail\d+ denied|mail0 sent\d+ denied/)
     expect(await node('notes').textContent()).to.equal('notesnot startedno call')
     expect((await rig.gateway.invoke('/mcp/crm/find_customer@1.2.0')).status).to.equal(200)
-    await node('nameless').getByText('1 sent').waitFor()
+    await node('anonymous').getByText('1 sent').waitFor()
     expect((await rig.gateway.invoke('/mcp/mail/send@1.2.0')).status).to.equal(403)
-    await node('nameless').getByText('1 denied').waitFor()
+    await node('anonymous').getByText('1 denied').waitFor()
     expect(await accessibilityViolations(page)).to.deep.equal([])
     await screenshot(page, 'servers')
     const phone = await rig.page('/console/servers', { viewport: { width: 390, height: 844 } })
@@ -59,8 +59,8 @@ describe('the servers in the console', () => {
     await node('agent-7').hover()
     await page.locator('.nodes li.dim', { hasText: 'crm' }).waitFor()
     await page.getByText('The graph as a table').click()
-    const row = page.locator('.edge-table tr', { hasText: 'nameless' }).filter({ hasText: 'mail' })
-    expect(await row.textContent()).to.equal('nameless, of acmemail0010')
+    const row = page.locator('.edge-table tr', { hasText: 'anonymous' }).filter({ hasText: 'mail' })
+    expect(await row.textContent()).to.equal('anonymousmail0010')
     const { servers } = (await (
       await fetch(`${rig.origin}/api/servers`, { headers: { authorization: `Bearer ${adminToken}` } })
     ).json()) as { servers: { address: string }[] }

@@ -105,7 +105,7 @@ describe('docs/clients.md', function () {
         BROWSER: join(home, 'bin', 'xdg-open'),
       }
       const transport = new StdioClientTransport({
-        command,
+        command: here(command),
         args: args.map((arg) => here(arg).replace('8976', String(callbackPort))),
         env: { ...variables, ...env },
         cwd: home,

@@ -1,5 +1,5 @@
 // A record of the log as one row: what the console shows of a call.
-import { callerNameIn } from '@svc/plugin-audit/log'
+import { callerIn, callerNameIn } from '@svc/plugin-audit/log'
 import { z } from 'zod'
 
 const keptSchema = z.record(z.string(), z.union([z.string(), z.number(), z.boolean(), z.null()]))
@@ -11,7 +11,11 @@ export const callRowSchema = z.object({
   at: z.iso.datetime(),
   kind: z.enum(['call', 'event']).describe('A call, or an event of the gateway itself.'),
   tenant: z.string(),
-  caller: z.string().describe('The user, else the service agent; empty if nobody is known.'),
+  caller: z
+    .string()
+    .describe(
+      'The user, else the service agent, else the agent as it names itself, else `anonymous`; empty for an event that nobody caused.',
+    ),
   agent: z.string().optional().describe('The agent, as the caller names it.'),
   server: z.string(),
   tool: z.string(),
@@ -88,7 +92,6 @@ export function readRecord(line: string): ReadRecord | undefined {
 
 export function callRowOf(record: ReadRecord, id: string): CallRow {
   const {
-    principal,
     agentRef,
     server,
     tool,
@@ -99,12 +102,13 @@ export function callRowOf(record: ReadRecord, id: string): CallRow {
     findings,
     kept: { values: kept = {} } = {},
   } = record
+  const isEvent = server === gateway && tool.includes('/')
   return {
     id,
     at: record.ts,
-    kind: server === gateway && tool.includes('/') ? 'event' : 'call',
+    kind: isEvent ? 'event' : 'call',
     tenant: cut(record.tenant),
-    caller: cut(callerNameIn(principal) ?? ''),
+    caller: cut(isEvent ? (callerNameIn(record.principal) ?? '') : callerIn(record)),
     ...(typeof agentRef === 'string' ? { agent: cut(agentRef) } : {}),
     server: cut(withoutVersion(server)),
     tool: cut(withoutVersion(tool)),

@@ -140,10 +140,9 @@ class CallLists {
   }
 
   /** A caller whose token names nobody is known by the agent that it names. */
-  #isByCaller({ caller, agent }: CallRow): boolean {
-    const { principal, principalKind, agent: named } = this.#escalation
-    if (principalKind !== undefined) return caller === principal
-    return caller === '' && named !== undefined && agent === named
+  #isByCaller({ caller }: CallRow): boolean {
+    const { principal, principalKind, agent = principal } = this.#escalation
+    return caller === (principalKind === undefined ? agent : principal)
   }
 }
 

@@ -1,6 +1,6 @@
 // Judges recorded calls by a new policy, and by the policies that were in force, and sums up what would change.
 import { isPending } from '@svc/core'
-import { callerNameIn, type SignedEnvelope } from '@svc/plugin-audit/log'
+import { callerIn, type SignedEnvelope } from '@svc/plugin-audit/log'
 import type { CallDecision, PolicyJudgement } from '../judge/judge.js'
 import { type Change, changeOf, isLoss, whyChanged } from './change.js'
 import { decideOn, type InForce } from './decide.js'
@@ -214,8 +214,8 @@ function withoutVersion(name: string): string {
 }
 
 /** The tenant and the name of the caller. */
-export function callerName({ tenant, principal }: SignedEnvelope): string {
-  return `${tenant}: ${callerNameIn(principal) ?? 'without a token'}`
+export function callerName(record: SignedEnvelope): string {
+  return `${record.tenant}: ${callerIn(record)}`
 }
 
 function increment(counts: Map<string, number>, key: string): void {

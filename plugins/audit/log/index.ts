@@ -3,7 +3,7 @@
 export type { WitnessConfig } from './cosigning/config.js'
 export { tryLock } from './files/directory-lock.js'
 export type { FileSystem } from './files/file-system.js'
-export { callerNameIn } from './format/caller-name.js'
+export { callerIn, callerNameIn } from './format/caller-name.js'
 export type { LegalHold } from './format/day.js'
 export type { AuditEnvelope, RawPayloadRecord, SignedEnvelope } from './format/envelope.js'
 export { AuditBackpressureError, AuditError, type AuditErrorCode, SignerKeyError } from './format/errors.js'

@@ -57,7 +57,7 @@ export function newEscalation(
     ...(shown === undefined ? {} : { args: preview(shown), values: shownValues(shown, reads) }),
     inputSha256: sha256Hex(input),
     ...(isTruncated ? { wholeSha256: sha256Hex(shown) } : {}),
-    principal: name === undefined ? 'nobody known' : (redacts?.pseudonym(name) ?? name),
+    principal: name === undefined ? 'anonymous' : (redacts?.pseudonym(name) ?? name),
     ...(name === undefined ? {} : { principalKind }),
     ...(agentRef === null ? {} : { agent: redacts?.text(agentRef) ?? agentRef }),
     personKey: personKeyOf(caller),

@@ -81,7 +81,7 @@ describe('svc escalations', () => {
     )
     expect(listed.out).to.match(
       new RegExp(
-        `^${id} +pending .* acme +nobody known +mcp://billing/refund_payment@1.0.0 +tool_not_in_allowlist +0 for, 0 against$`,
+        `^${id} +pending .* acme +anonymous +mcp://billing/refund_payment@1.0.0 +tool_not_in_allowlist +0 for, 0 against$`,
         'm',
       ),
     )

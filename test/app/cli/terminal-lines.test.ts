@@ -104,9 +104,9 @@ entitlements: { default_plan: a, plans: { a: { allowlist: [files/pid] } }, tenan
     )
     await callTools(urlIn(started), ['pid', 'exit'])
     const shown = await gateway.plain(/--trace-id \w+\n/)
-    expect(shown).to.match(/^\d\d:\d\d:\d\d {2}no token {6}files\/pid {21}allow +[\d.]+ ms$/m)
+    expect(shown).to.match(/^\d\d:\d\d:\d\d {2}anonymous {5}files\/pid {21}allow +[\d.]+ ms$/m)
     const denied =
-      /^\S+ {2}no token {6}files\/exit {20}deny +[\d.]+ ms {2}tool_not_in_allowlist: no allowlist .* {2}(npx svc-sdk audit show .*)$/m
+      /^\S+ {2}anonymous {5}files\/exit {20}deny +[\d.]+ ms {2}tool_not_in_allowlist: no allowlist .* {2}(node \S+ audit show .*)$/m
     const [, command = ''] = denied.exec(shown) ?? []
     const args = command.split(' ').slice(2)
     const { stdout } = await promisify(execFile)(process.execPath, [svc, ...args], { cwd: home })
@@ -131,8 +131,8 @@ entitlements: { default_plan: a, plans: { a: { allowlist: [files/pid] } }, tenan
     await callTools(url, ['delete_all'])
     const shown = await gateway.plain(/--token-ref \S+\n$/)
     const [, command = ''] =
-      /files\/delete_all +wait .* npx (svc-sdk escalations approve .*)\n$/.exec(shown) ?? []
-    const { stdout } = await promisify(execFile)(process.execPath, [svc, ...command.split(' ').slice(1)], {
+      /files\/delete_all +wait .* node \S+ (escalations approve .*)\n$/.exec(shown) ?? []
+    const { stdout } = await promisify(execFile)(process.execPath, [svc, ...command.split(' ')], {
       cwd: home,
     })
     expect(stdout).to.match(/status +approved/)
@@ -162,7 +162,9 @@ entitlements: { default_plan: a, plans: { a: { allowlist: [files/pid] } }, tenan
     await using stdio = new AtTerminal(args, home, { XDG_STATE_HOME: home })
     const started = await stdio.plain(/^ +client +.*\n/m)
     const snippet = JSON.parse(/^ +client +(.*)$/m.exec(started)?.[1] ?? '')
-    expect(snippet).to.deep.equal({ mcpServers: { files: { command: 'npx', args: ['svc-sdk', ...args] } } })
+    expect(snippet).to.deep.equal({
+      mcpServers: { files: { command: process.execPath, args: [svc, ...args] } },
+    })
     expect(started).to.match(/mode +observe: findings deny nothing, and are recorded\n/)
     expect(started).to.contain(join('svc', 'logs', 'files'))
   })

@@ -16,12 +16,13 @@ const sentWords = { no: 'nothing was sent', yes: 'it was sent', unknown: 'it may
 
 export function CallSentence({ call, record }: CallSentenceProps): JSX.Element {
   const { agent, caller, tenant, server, tool, sent, latency_ms: ms } = call
-  const who = agent ?? caller
   const { tone } = callDecision(call)
   return (
     <>
-      <b>{who === '' ? 'A caller without a name' : <Untrusted text={who} cut={60} />}</b>
-      {agent !== undefined && caller !== '' && caller !== agent && (
+      <b>
+        <Untrusted text={agent ?? caller} cut={60} />
+      </b>
+      {agent !== undefined && caller !== agent && (
         <>
           {' for '}
           <b>

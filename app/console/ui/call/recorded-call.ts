@@ -1,5 +1,5 @@
 // The call in a record, read in the browser from the bytes that it verifies.
-import { callerNameIn } from '@svc/plugin-audit/browser'
+import { callerIn } from '@svc/plugin-audit/browser'
 import type { CallRow } from '../../calls/call-row.js'
 import type { CallJson } from '../../calls/show-call.js'
 import { decidedIn, recordMember, withoutVersion } from '../log/record-text.js'
@@ -18,7 +18,7 @@ export function callIn(record: CallJson['record']): CallOfRecord {
     ...decided,
     at: member('ts') ?? '',
     tenant: member('tenant') ?? '',
-    caller: callerNameIn(record['principal']) ?? '',
+    caller: callerIn(record),
     server: withoutVersion(member('server')),
     tool: withoutVersion(member('tool')),
     reasons: findings.flatMap((finding) => recordMember(finding, 'reason') ?? []),

@@ -39,9 +39,9 @@ export function CallList({ caption, calls, name }: CallListProps): JSX.Element {
   return <Table class="call-list" caption={caption} columns={columns} rows={rows} keyOf={({ id }) => id} />
 }
 
-function nameIn({ caller, agent = 'no name', server, tool }: CallRow, name: CallListProps['name']): string {
+function nameIn({ caller, server, tool }: CallRow, name: CallListProps['name']): string {
   if (name === 'server and tool') return `${server}/${tool}`
-  return name === 'tool' ? tool : caller === '' ? agent : caller
+  return name === 'tool' ? tool : caller
 }
 
 /** `amount 240`. */

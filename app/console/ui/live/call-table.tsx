@@ -70,17 +70,15 @@ function Seal({ isSealed }: { readonly isSealed: boolean }): JSX.Element {
 
 /** The agent, and the user for whom it acts. */
 function Caller({ caller, agent }: Pick<CallRow, 'caller' | 'agent'>): JSX.Element {
-  if (agent === undefined || agent === caller)
-    return caller === '' ? <span class="soft">no name</span> : <Untrusted text={caller} cut={60} isCell />
+  if (caller === '') return <span class="soft">no name</span>
+  if (agent === undefined || agent === caller) return <Untrusted text={caller} cut={60} isCell />
   return (
     <>
       <Untrusted text={agent} cut={24} isCell />
-      {caller !== '' && (
-        <span class="soft">
-          {' '}
-          for <Untrusted text={caller} cut={60} isCell />
-        </span>
-      )}
+      <span class="soft">
+        {' '}
+        for <Untrusted text={caller} cut={60} isCell />
+      </span>
     </>
   )
 }

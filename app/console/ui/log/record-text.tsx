@@ -1,5 +1,5 @@
 // A record in one sentence.
-import { callerNameIn } from '@svc/plugin-audit/browser'
+import { callerIn, callerNameIn, isEventRecord } from '@svc/plugin-audit/browser'
 import type { JSX } from 'preact'
 import type { RecordJson } from '../../../log/log-json.js'
 import { milliseconds } from '../kit/call-list.js'
@@ -28,8 +28,8 @@ export function withoutVersion(reference = ''): string {
 export function recordCaller(record: StoredRecord): string {
   const person = callerNameIn(record['principal'])
   const agent = recordMember(record, 'agentRef') ?? recordMember(record, 'nodeId')
-  if (agent === undefined) return person ?? ''
-  return person === undefined ? agent : `${agent} for ${person}`
+  if (isEventRecord(record)) return person ?? ''
+  return agent === undefined || person === undefined ? callerIn(record) : `${agent} for ${person}`
 }
 
 /** The decision about a call and its outcome, by its record. */
@@ -47,10 +47,9 @@ export function decidedIn(record: StoredRecord) {
 
 export function RecordSentence({ record }: { readonly record: StoredRecord }): JSX.Element {
   const { word, tone } = callDecision(decidedIn(record))
-  const caller = recordCaller(record)
   return (
     <>
-      <Untrusted text={caller === '' ? 'A caller without a name' : caller} cut={80} /> of{' '}
+      <Untrusted text={recordCaller(record)} cut={80} /> of{' '}
       <Untrusted text={recordMember(record, 'tenant') ?? ''} cut={80} /> called{' '}
       <code>
         <Untrusted text={recordMember(record, 'tool') ?? ''} cut={100} />

@@ -15,7 +15,6 @@ export interface Counts {
 
 export interface GraphNode extends Counts {
   readonly key: string
-  /** Empty for a caller without a name. */
   readonly name: string
   /** The tenant of a caller. */
   readonly tenant?: string
@@ -57,7 +56,7 @@ export function graphOf({ servers, calls, waiting }: ServersData): Graph {
   for (const { tenant, caller, server, allowed, denied, failed } of calls?.pairs ?? [])
     count(tenant, caller, server, { sent: allowed, denied, failed, waiting: 0 })
   // A caller whose token names nobody is counted under the name of its agent, as its other calls are.
-  for (const { tenant, principal, principal_kind: kind, agent = '', server } of waiting)
+  for (const { tenant, principal, principal_kind: kind, agent = principal, server } of waiting)
     count(tenant, kind === undefined ? agent : principal, server.replace(/(?!^)@[^@]*$/, ''), {
       ...none(),
       waiting: 1,

@@ -1,4 +1,5 @@
 // The graph: callers, the gateway, servers. Sent calls go through; denied and waiting ones end at the gateway.
+import { ANONYMOUS } from '@svc/plugin-audit/browser'
 import type { ComponentChildren, JSX } from 'preact'
 import { useState } from 'preact/hooks'
 import { Untrusted } from '../kit/untrusted.js'
@@ -154,12 +155,11 @@ function Node({ href, isDim, on, children }: NodeProps): JSX.Element {
 
 export function CallerName({ node }: { readonly node: GraphNode }): JSX.Element {
   if (node.others !== undefined) return <>{node.others} other callers</>
-  if (node.name === '') return <>nameless, of {<Untrusted text={node.tenant ?? ''} cut={40} />}</>
   return <Untrusted text={node.name} cut={60} />
 }
 
 function hrefOfCaller({ name, tenant = '', others }: GraphNode): string | undefined {
-  if (others !== undefined || name === '') return undefined
+  if (others !== undefined || name === ANONYMOUS) return undefined
   return `/console/log?${new URLSearchParams({ principal: name, tenant })}`
 }
 

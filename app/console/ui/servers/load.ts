@@ -97,8 +97,7 @@ export function withCalls(sums: CallSums, { rows, one_in: weight }: CallsEvent):
   const routes = new Map(sums.routes.map((one) => [routeKey(one), one]))
   for (const row of rows) {
     if (row.kind === 'event') continue
-    const { tenant, server, tool, decision, status, agent = '' } = row
-    const caller = row.caller === '' ? agent : row.caller
+    const { tenant, server, tool, decision, status, caller } = row
     // A row does not say what it names; the next reading of the counts does.
     const kind = /^[a-z]+(?:\/[a-z_]+)+$/.test(tool) ? 'protocol' : 'tool'
     const isDenied = decision === 'deny'

@@ -90,9 +90,9 @@ export function ServerPages({ data: initial, location }: ViewProps<ServersData>)
 function withBeats(old: ReadonlyMap<string, number>, { rows }: CallsEvent): ReadonlyMap<string, number> {
   const beats = new Map(old)
   const beat = (key: string) => beats.set(key, (old.get(key) ?? 0) + 1)
-  for (const { kind, tenant, caller, agent = '', server, decision } of rows) {
+  for (const { kind, tenant, caller, server, decision } of rows) {
     if (kind === 'event') continue
-    beat(`callers ${JSON.stringify([tenant, caller === '' ? agent : caller])}`)
+    beat(`callers ${JSON.stringify([tenant, caller])}`)
     if (decision === 'allow') beat(`servers ${server}`)
   }
   return beats

@@ -128,7 +128,7 @@ function Callers({ names, href }: { readonly names: readonly string[]; readonly 
 }
 
 function CalledBy({ routes }: { readonly routes: readonly CallRoute[] }): JSX.Element {
-  const names = routes.map(({ tenant, caller }) => (caller === '' ? `nameless, of ${tenant}` : caller))
+  const names = routes.map(({ caller }) => caller)
   return (
     <>
       <Untrusted text={names.slice(0, 2).join(', ')} cut={80} />

@@ -7,7 +7,7 @@ import { type GivenKeys, leafKeysOf } from './given-keys.js'
 import { webCrypto, webNodeHash } from './web-crypto.js'
 
 export { isHidden, splitAtHidden } from '@svc/core/json/portable'
-export { callerNameIn } from '../format/caller-name.js'
+export { ANONYMOUS, callerIn, callerNameIn } from '../format/caller-name.js'
 export {
   type CheckedCosignature,
   type CheckedProof,
@@ -17,6 +17,7 @@ export {
   type SignedCheckpoint,
 } from '../format/check-proof.js'
 export type { CheckResult } from '../format/check-result.js'
+export { isEventRecord } from '../format/evidence-summary.js'
 export { canonicalText } from '../format/stored-record.js'
 export { type GivenKeys, readGivenKeys } from './given-keys.js'
 

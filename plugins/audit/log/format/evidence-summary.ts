@@ -1,7 +1,7 @@
 // The summary of an evidence file, counted from its records: who called, what was decided, who approved, which versions, what
 // is missing, and which witnesses cosigned.
 
-import { callerNameIn } from './caller-name.js'
+import { callerIn, callerNameIn } from './caller-name.js'
 import { utcDayOf } from './day.js'
 import { recordPlace } from './record-place.js'
 
@@ -64,9 +64,8 @@ export class SummaryTally {
   }
 
   #addCall(record: SummarizedRecord): void {
-    const { principal, agentRef, nodeId, policy, status, error } = record
-    const caller = [callerNameIn(principal), agentRef, nodeId].find((name) => typeof name === 'string')
-    this.#count('persons', textOf(caller, 'without a name'))
+    const { policy, status, error } = record
+    this.#count('persons', callerIn(record))
     if (memberIn(policy, 'decision') === 'deny')
       this.#count('decisions', `denied: ${textOf(error, 'no reason')}`)
     else if (error === 'OUTCOME_UNKNOWN') this.#count('decisions', 'allowed, the outcome is unknown')

@@ -1,6 +1,6 @@
 // A record in one sentence.
 
-import { callerNameIn } from '../../format/caller-name.js'
+import { ANONYMOUS, callerNameIn } from '../../format/caller-name.js'
 import { isEventRecord } from '../../format/evidence-summary.js'
 import { element, untrusted } from './dom.js'
 
@@ -40,7 +40,7 @@ export function sentenceOf(record: ShownRecord | undefined): (Node | string)[] {
   return [
     time,
     ' — ',
-    ...(caller ?? ['a caller without a name']),
+    ...(caller ?? [ANONYMOUS]),
     ' of tenant ',
     untrusted(tenant),
     ' called ',

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import type { RequestKind } from '@svc/core'
 import { type DailyFile, dailyFiles } from '../../files/daily-files.js'
 import { lineStartFrom } from '../../files/lines.js'
-import { callerNameIn } from '../../format/caller-name.js'
+import { callerIn } from '../../format/caller-name.js'
 import type { SignedEnvelope } from '../../format/envelope.js'
 import { objectIn } from '../../format/stored-record.js'
 import { LatencyHistogram } from './latency-histogram.js'
@@ -24,7 +24,7 @@ export interface CallCounts {
 /** Calls of one caller to one server. */
 export interface PairCounts extends CallCounts {
   readonly tenant: string
-  /** The user, subject, client or agent reference; empty for a caller without a name. */
+  /** As `callerIn` names it. */
   readonly caller: string
   /** The name without a version. */
   readonly server: string
@@ -216,7 +216,7 @@ class Tally {
     addTo(this.counts, own)
     this.latency.add(record.latency_ms)
     const { tenant } = record
-    const caller = callerOf(record)
+    const caller = callerIn(record)
     const [[server], [tool, version]] = [partsOf(record.server), partsOf(record.tool)]
     const kind = recordedKind(record)
     const pair = { tenant, caller, server, ...own }
@@ -272,10 +272,6 @@ function addTo(sum: CallCounts, { allowed, denied, failed }: CallCounts): void {
 
 function callsOf({ allowed, denied }: CallCounts): number {
   return allowed + denied
-}
-
-function callerOf({ principal, agentRef, nodeId }: SignedEnvelope): string {
-  return callerNameIn(principal) ?? agentRef ?? nodeId ?? ''
 }
 
 /** Splits `<name>@<version>`. */

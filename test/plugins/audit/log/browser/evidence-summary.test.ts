@@ -96,6 +96,6 @@ describe('the summary of an evidence file', () => {
     tally.add({ ts: `${DAY}T08:00:00.000Z` }, ['w.example', 'w.example'])
     tally.add({ ts: `${DAY}T09:00:00.000Z` }, ['w.example'])
     expect(tally.summary().witnesses).to.deep.equal([['w.example', 2]])
-    expect(tally.summary().persons).to.deep.equal([['without a name', 2]])
+    expect(tally.summary().persons).to.deep.equal([['anonymous', 2]])
   })
 })
