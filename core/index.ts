@@ -8,13 +8,10 @@ export {
   type DefinitionFilter,
   type DefinitionKind,
   type DefinitionPage,
-  type DefinitionReviews,
   definitionFilter,
   type ReceivedDefinition,
   type ServedDefinition,
-  type ServerReview,
   servedDefinition,
-  type WaitingDefinition,
 } from './call/definitions.js'
 export type { Denial } from './call/errors.js'
 export {
@@ -27,40 +24,13 @@ export {
 } from './call/errors.js'
 export {
   type ApprovalSet,
-  adminReviewer,
   defaultEscalation,
-  type Enrolment,
-  type EnrolmentChallenge,
-  type EnrolmentService,
-  type Escalation,
-  type EscalationInput,
   type EscalationRule,
-  type EscalationStanding,
   type EscalationStatus,
-  emergencyReason,
-  type GivenVote,
-  isMemberOf,
-  isVoteError,
-  mayRunInEmergency,
   type Passkey,
-  type PasskeyRegistration,
-  type PasskeySignature,
   type Reviewer,
   type Reviewers,
-  type ReviewStatus,
-  type VoteChallenge,
-  VoteError,
-  type VoteErrorCode,
-  type VoteProof,
 } from './call/escalation.js'
-export type { EscalationService } from './call/escalation-page.js'
-export {
-  type EscalationFilter,
-  type EscalationPage,
-  type EscalationPageFilter,
-  isVotedOnBy,
-  type VoterGroups,
-} from './call/escalation-page.js'
 export type { ExternalDecision } from './call/external-decision.js'
 export {
   denialBy,

@@ -1,6 +1,7 @@
 // The operations on the servers of the policy in force: how they are reached and do, and how clients reach them through
 // the gateway.
 import { resolveOptional, services } from '@svc/core'
+import { definitionReviews } from '@svc/plugin-protections'
 import { z } from 'zod'
 import { type Operation, operation } from '../admin/operation.js'
 import { canonicalBase } from '../http/public-url.js'
@@ -47,7 +48,7 @@ export function serversOperation(gateway: GatewayParts): Operation {
     isUnrecorded: true,
     response: serversSchema,
     async run({ policy: { container } }): Promise<ServersJson> {
-      const reviews = await resolveOptional(container, services.definitionReviews)?.waiting()
+      const reviews = await resolveOptional(container, definitionReviews)?.waiting()
       const { targets } = gateway.inForce().policy.host
       const servers = await Promise.all(
         Object.entries(targets).map(async ([server, target]): Promise<ServersJson['servers'][number]> => {

@@ -20,8 +20,6 @@ export type {
   DoctorCheck,
   Entry,
   ErrorCode,
-  Escalation,
-  EscalationService,
   Evaluation,
   EvaluationRequest,
   ExternalDecision,
@@ -99,6 +97,7 @@ export {
 } from '@svc/core'
 export { jwksSource } from '@svc/plugin-authn'
 export { type CredentialSource, credentialSource } from '@svc/plugin-brokers'
+export { type Escalation, type EscalationService, escalationService } from '@svc/plugin-enforcement'
 export { quotaAdapters } from '@svc/plugin-quotas'
 
 // Parts for a replacement of `security` and of the connection to the upstream.

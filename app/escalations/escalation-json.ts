@@ -1,6 +1,6 @@
 // Escalations as JSON: for reviewers with the schemas of the admin API, and in part for callers.
-import type { Enrolment, Escalation, ReviewStatus } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
+import type { Enrolment, Escalation, ReviewStatus } from '@svc/plugin-enforcement'
 import { z } from 'zod'
 
 const statuses = ['pending', 'approved', 'rejected'] as const

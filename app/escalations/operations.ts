@@ -1,5 +1,6 @@
 // The operations of the admin API on escalations.
-import { denied, type GivenVote, isRefusal, type Refusal, resolveOptional, services } from '@svc/core'
+import { denied, isRefusal, type Refusal, resolveOptional } from '@svc/core'
+import { escalationService, type GivenVote } from '@svc/plugin-enforcement'
 import { z } from 'zod'
 import { type Operation, type OperationRequest, operation, PlainResponse } from '../admin/operation.js'
 import { idForm } from '../http/request-errors.js'
@@ -123,7 +124,7 @@ export const escalationOperations: readonly Operation[] = [
     access: 'signed-in',
     response: callerViewSchema,
     async run({ client, policy, id = '' }): Promise<CallerView> {
-      const service = resolveOptional(policy.container, services.escalations)
+      const service = resolveOptional(policy.container, escalationService)
       const [standing, found] = await withStoreRefusal(() =>
         Promise.all([service?.standing(id, client), service?.find(id)]),
       )
@@ -191,7 +192,7 @@ export function escalationsOf({
   authorizer,
   policy,
 }: Pick<OperationRequest, 'client' | 'authorizer' | 'policy'>): ReviewerEscalations | undefined {
-  const service = resolveOptional(policy.container, services.escalations)
+  const service = resolveOptional(policy.container, escalationService)
   return service && new ReviewerEscalations(service, authorizer, client)
 }
 

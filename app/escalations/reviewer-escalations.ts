@@ -2,25 +2,27 @@
 import {
   type Denied,
   denied,
+  type ErrorCode,
+  type EscalationStatus,
+  isPerson,
+  isRefusal,
+  Refusal,
+  type Reviewer,
+} from '@svc/core'
+import {
   type EnrolmentChallenge,
   type EnrolmentService,
-  type ErrorCode,
   type Escalation,
   type EscalationInput,
   type EscalationService,
-  type EscalationStatus,
   type GivenVote,
-  isPerson,
-  isRefusal,
   isVotedOnBy,
   isVoteError,
   type PasskeyRegistration,
-  Refusal,
-  type Reviewer,
   type VoteChallenge,
   type VoteErrorCode,
   type VoterGroups,
-} from '@svc/core'
+} from '@svc/plugin-enforcement'
 import type { AdminAccess, AdminAuthorizer } from '../policy/admin-authorizer.js'
 import {
   type EscalationJson,

@@ -1,15 +1,7 @@
 // The operations of the admin listener that operators may use on a gateway.
-import {
-  type DefinitionReviews,
-  type Identity,
-  isRefusal,
-  Refusal,
-  type Reviewer,
-  resolveOptional,
-  type ServerReview,
-  services,
-} from '@svc/core'
+import { type Identity, isRefusal, Refusal, type Reviewer, resolveOptional } from '@svc/core'
 import { isJsonObject, visibleInLine } from '@svc/core/json'
+import { type DefinitionReviews, definitionReviews, type ServerReview } from '@svc/plugin-protections'
 import type { DependencyContainer } from 'tsyringe'
 import { z } from 'zod'
 import { type Operation, operation } from '../admin/operation.js'
@@ -79,7 +71,7 @@ function reviewJson({ definitions, ...review }: ServerReview): ServerReviewJson 
 /** `container` has the bindings of the policy in force. */
 export function definitionOperations(container: () => DependencyContainer): Operation[] {
   const reviews = (): DefinitionReviews => {
-    const found = resolveOptional(container(), services.definitionReviews)
+    const found = resolveOptional(container(), definitionReviews)
     if (found !== undefined) return found
     throw new Refusal('TARGET_NOT_FOUND', 'The policy in force has no protections.definitions.')
   }

@@ -1,16 +1,9 @@
 // Decides by the policy in force what a request to the admin listener may do. The admin token is read through its key
 // reference, so that it can be changed without a restart, and compared in constant time.
 import { createHash, timingSafeEqual } from 'node:crypto'
-import {
-  type Clock,
-  hostOf,
-  isMemberOf,
-  type PolicyHost,
-  policyTokens,
-  type Reviewer,
-  resolveOptional,
-} from '@svc/core'
+import { type Clock, hostOf, type PolicyHost, policyTokens, type Reviewer, resolveOptional } from '@svc/core'
 import { cachedFor, KeyError, type KeyReader } from '@svc/core/secret'
+import { isMemberOf } from '@svc/plugin-enforcement'
 import type { DependencyContainer } from 'tsyringe'
 import { AllowedHosts } from '../http/allowed-hosts.js'
 import type { AdminConfig } from './admin-config.js'

@@ -2,6 +2,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { type Ids, type Logger, resolveOptional, services } from '@svc/core'
 import { normalized } from '@svc/core/match'
+import { escalationService } from '@svc/plugin-enforcement'
 import { callerView } from '../escalations/escalation-json.js'
 import { notFound, withStoreRefusal } from '../escalations/reviewer-escalations.js'
 import { errorResponse } from '../http/error-response.js'
@@ -31,7 +32,7 @@ export async function respondToEscalationPoll(
 async function viewOf(headers: IncomingHttpHeaders, id: string, policy: ActivePolicy): Promise<object> {
   policy.origins.check(headers)
   const identify = resolveOptional(policy.container, services.identify)
-  const escalations = resolveOptional(policy.container, services.escalations)
+  const escalations = resolveOptional(policy.container, escalationService)
   if (identify === undefined || escalations === undefined) throw notFound()
   const find = () => withStoreRefusal(() => escalations.find(id))
   // A client of one MCP server may have a token for that server alone (RFC 8707).

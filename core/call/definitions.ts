@@ -1,7 +1,6 @@
 // The texts by which servers describe themselves to models: the definitions in their lists, and their instructions.
 
 import type { Call } from './call.js'
-import type { Reviewer } from './escalation.js'
 import type { MaybePromise } from './maybe-promise.js'
 import { slot } from './slot.js'
 
@@ -42,32 +41,3 @@ export interface ServedDefinition {
 }
 
 export const servedDefinition = slot<ServedDefinition>('servedDefinition')
-
-/** A definition that waits until somebody accepts it. */
-export interface WaitingDefinition {
-  readonly kind: DefinitionKind
-  readonly name: string
-  readonly sha256: string
-  /** ISO 8601: when it was first received. */
-  readonly at: string
-  /** Canonical JSON; absent if it is no longer kept. */
-  readonly text?: string
-  /** Canonical JSON of the definitions with its name that are pinned. */
-  readonly pinned: readonly string[]
-}
-
-/** All definitions of a server that wait. */
-export interface ServerReview {
-  readonly server: string
-  /** Names this set of definitions: an acceptance of it covers no others. */
-  readonly review: string
-  readonly definitions: readonly WaitingDefinition[]
-}
-
-/** The questions and decisions of people about definitions, outside calls. Rejects with `Refusal`. */
-export interface DefinitionReviews {
-  /** The servers with definitions that wait. */
-  waiting(): Promise<readonly ServerReview[]>
-  /** Pins the definitions of a review; each acceptance is recorded. `BAD_REQUEST` if others wait now. */
-  accept(server: string, review: string, by: Reviewer): Promise<ServerReview>
-}

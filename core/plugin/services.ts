@@ -3,8 +3,6 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Call } from '../call/call.js'
 import type { Credential } from '../call/credential.js'
-import type { DefinitionReviews } from '../call/definitions.js'
-import type { EscalationService } from '../call/escalation-page.js'
 import type { RecordedFinding } from '../call/finding.js'
 import type { Identity } from '../call/principal.js'
 import type { Redactor } from '../call/redactor.js'
@@ -136,11 +134,8 @@ export const services = {
   auditLog: token<AuditLog>('AuditLog'),
   /** Redacts personal data outside calls; absent if identities are not redacted. */
   redactor: token<Redactor>('Redactor'),
-  escalations: token<EscalationService>('EscalationService'),
   /** The URL of the page of an escalation, by its id; undefined without an admin listener. Bound by the host. */
   approvalPage: token<(id: string) => string | undefined>('ApprovalPage'),
-  /** Absent if no stage knows the definitions of servers. */
-  definitionReviews: token<DefinitionReviews>('DefinitionReviews'),
   /** Absent if no stage has a store that several hosts share. */
   sharedStore: token<OpenKeyValueStore>('SharedStore'),
   /** Absent if no stage has a store that several processes share. */

@@ -29,6 +29,7 @@ import { bindSharedStore, checkForWorkers, type StoreResource } from '@svc/core/
 import { type EnforcementConfig, enforcementSchema } from './config.js'
 import { enforcementConflicts } from './conflicts.js'
 import { Escalations } from './escalation/escalations.js'
+import { escalationService } from './escalation/service.js'
 import { EnforcementStage } from './stage.js'
 import type { EscalationStore } from './store/entries.js'
 import { escalationStore } from './stores.js'
@@ -108,7 +109,7 @@ export const enforcementPlugin = definePlugin({
     const store = resolve(context.container, escalationResource)
     const maxWaitMs = config.escalations.maxWaitSec * 1000
     const escalations = new Escalations(rule, store, maxWaitMs, context)
-    bindDefault(context.container, services.escalations, { useCurrent: () => escalations.service })
+    bindDefault(context.container, escalationService, { useCurrent: () => escalations.service })
     const description = [describeRule(config), describeEscalation(config, rule)]
     return new EnforcementStage(compiled, description, record, { rule, escalations })
   },

@@ -1,7 +1,7 @@
 // What the page of an escalation shows beside it: why it was opened, what else was called, how its call ended.
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Escalation } from '@svc/core'
+import type { Escalation } from '@svc/plugin-enforcement'
 import { expect } from 'chai'
 import { callsAround } from 'svc-sdk/internal/console/calls/find-calls'
 import type { ContextJson } from 'svc-sdk/internal/console/calls/operations'

@@ -1,6 +1,6 @@
 // The newest calls of a log, and those around an escalation.
-import type { Escalation } from '@svc/core'
 import { BoundedMap } from '@svc/core/store'
+import type { Escalation } from '@svc/plugin-enforcement'
 import type { AdminAccess } from '../../policy/admin-authorizer.js'
 import { type CallRow, callRowOf, readRecord } from './call-row.js'
 import {

@@ -1,5 +1,6 @@
 // The operations of the admin API on the calls of the log, as the console shows them.
 import { policyTokens, Refusal, resolveOptional, services, sideEffectsOf } from '@svc/core'
+import { escalationService } from '@svc/plugin-enforcement'
 import { z } from 'zod'
 import { type Operation, type OperationRequest, operation } from '../../admin/operation.js'
 import { requireEscalations } from '../../escalations/operations.js'
@@ -105,7 +106,7 @@ export const callOperations = (url: () => Promise<string>, serversOf: ReadServer
       const { id = '' } = request
       // A client that sees only outlines does not see other calls.
       const whole = await requireEscalations(request).whole(id)
-      const service = resolveOptional(request.policy.container, services.escalations)
+      const service = resolveOptional(request.policy.container, escalationService)
       const standing = await withStoreRefusal(
         () => service?.standing(id, request.client) ?? Promise.resolve(undefined),
       )

@@ -1,5 +1,6 @@
 // Sends the events to one client. Its rights are checked again each second.
-import { type Escalation, isRefusal, personKeyOf, Refusal, type Reviewer } from '@svc/core'
+import { isRefusal, personKeyOf, Refusal, type Reviewer } from '@svc/core'
+import type { Escalation } from '@svc/plugin-enforcement'
 import type { EventSink, OperationRequest } from '../../admin/operation.js'
 import { escalationsOf } from '../../escalations/operations.js'
 import type { AdminAccess } from '../../policy/admin-authorizer.js'

@@ -7,6 +7,7 @@ import { type Call, isRefusal, type Outcome, resolveOptional, services } from '@
 import { eventOf } from '@svc/core/http'
 import type { JsonObject } from '@svc/core/json'
 import type { CallControl } from '@svc/core/pipeline'
+import { escalationService } from '@svc/plugin-enforcement'
 import { eventStreamHeaders } from '../../http/event-stream-rules.js'
 import { InFlight } from '../../http/in-flight.js'
 import type { ClientRequests } from '../../mcp/client-requests.js'
@@ -235,7 +236,7 @@ export class HeldCalls {
       try {
         const policy = policies.current
         const found = await policy.wait((ended) => {
-          const escalations = resolveOptional(policy.container, services.escalations)
+          const escalations = resolveOptional(policy.container, escalationService)
           return escalations?.wait(escalationId, this.#parts.maxHoldMs, AbortSignal.any([signal, ended]))
         })
         if (found?.status !== 'pending') return true

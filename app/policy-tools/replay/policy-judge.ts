@@ -1,15 +1,7 @@
 // Judges recorded calls by the stages of a policy up to the one that gives the verdict, as a gateway does.
-import {
-  after,
-  bind,
-  type MaybePromise,
-  mayRunInEmergency,
-  policyTokens,
-  resolveOptional,
-  tokens,
-  Unrecorded,
-} from '@svc/core'
+import { after, bind, type MaybePromise, policyTokens, resolveOptional, tokens, Unrecorded } from '@svc/core'
 import type { SignedEnvelope } from '@svc/plugin-audit/log'
+import { mayRunInEmergency } from '@svc/plugin-enforcement'
 import type { BlockSource } from '../../blocks/stage.js'
 import type { Policy } from '../../policy/config.js'
 import { addressesOf } from '../../stdio/targets/config.js'

@@ -1,6 +1,7 @@
 // Reads from a record what the policy in force decided about its call.
-import { emergencyReason, type RecordedFinding } from '@svc/core'
+import type { RecordedFinding } from '@svc/core'
 import type { SignedEnvelope } from '@svc/plugin-audit/log'
+import { emergencyReason } from '@svc/plugin-enforcement'
 import type { CallDecision } from '../judge/judge.js'
 
 export interface RecordedVerdict {

@@ -3,16 +3,11 @@
 import { createHash } from 'node:crypto'
 import {
   type DependencyContainer,
-  type EnrolmentChallenge,
-  type EnrolmentService,
-  type Escalation,
   type EscalationRule,
   type Identity,
   type Ids,
-  type PasskeyRegistration,
   personKeyOf,
   type Reviewer,
-  VoteError,
 } from '@svc/core'
 import { canonicalize, messageOf, sha256Hex } from '@svc/core/json'
 import {
@@ -28,6 +23,13 @@ import { counts, MAX_ENROLLED, Passkeys, passkeyFingerprintOf } from './passkeys
 import { hashesOfNames } from './person.js'
 import { publicView } from './public-view.js'
 import type { EscalationRepository } from './repository.js'
+import {
+  type EnrolmentChallenge,
+  type EnrolmentService,
+  type Escalation,
+  type PasskeyRegistration,
+  VoteError,
+} from './service.js'
 import { decided, type StoredEscalation, statementOf } from './stored-escalation.js'
 
 /** Time for others to confirm a passkey, in milliseconds. */

@@ -4,7 +4,6 @@ import {
   type Denied,
   type DoctorCheck,
   type EscalationRule,
-  type EscalationService,
   type FindingList,
   type PluginContext,
   resolve,
@@ -17,6 +16,7 @@ import type { StoreResource } from '@svc/core/store'
 import type { EscalationStore } from '../store/entries.js'
 import type { EscalationHandler } from './handler.js'
 import type { EscalationRepository } from './repository.js'
+import type { EscalationService } from './service.js'
 import type { VotingService } from './voting-service.js'
 
 /** Sweeps from one count of open reviews to the next. */

@@ -1,14 +1,6 @@
 // Writes each step of an escalation to the audit log, counts it, and sends notices.
-import type {
-  GatewayEvent,
-  Identity,
-  Meter,
-  Notice,
-  Notices,
-  RecordEvent,
-  Reviewer,
-  VoteError,
-} from '@svc/core'
+import type { GatewayEvent, Identity, Meter, Notice, Notices, RecordEvent, Reviewer } from '@svc/core'
+import type { VoteError } from './service.js'
 import type { ProvenVote } from './stored-escalation.js'
 import { type StoredEscalation, type StoredVote, statementOf } from './stored-escalation.js'
 

@@ -5,15 +5,12 @@ import {
   type Denied,
   denialOf,
   type EscalationRule,
-  type EscalationService,
-  emergencyReason,
   escalation,
   type FindingList,
   type Identity,
   type Ids,
   identity,
   isRefusal,
-  mayRunInEmergency,
   Refusal,
   repeatableInput,
 } from '@svc/core'
@@ -25,6 +22,7 @@ import type { EscalationEvents } from './events.js'
 import { newEscalation } from './new-escalation.js'
 import { declined, emergencyRefused, pending, rejected, tooMany } from './refusals.js'
 import type { EscalationRepository } from './repository.js'
+import { type EscalationService, emergencyReason, mayRunInEmergency } from './service.js'
 import { decided, type StoredEscalation } from './stored-escalation.js'
 
 /** Maximum attempts to open an escalation while identical calls open one. */

@@ -1,14 +1,11 @@
 // The passkeys of reviewers, from the policy or enrolled: the challenge for a vote, and the check of its signature.
 import {
   type DependencyContainer,
-  type GivenVote,
   hostOf,
   type Passkey,
   type Reviewer,
   resolveOptional,
   services,
-  type VoteChallenge,
-  VoteError,
 } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
 import {
@@ -21,6 +18,7 @@ import {
   type SignedVote,
 } from '@svc/core/passkey'
 import type { EscalationRepository } from './repository.js'
+import { type GivenVote, type VoteChallenge, VoteError } from './service.js'
 import type { ProvenVote, StoredEscalation, StoredVote } from './stored-escalation.js'
 
 type Key = Pick<Passkey, 'id' | 'publicKey'>

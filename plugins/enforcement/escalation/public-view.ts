@@ -1,5 +1,5 @@
 // An escalation as callers and reviewers may see it.
-import type { Escalation } from '@svc/core'
+import type { Escalation } from './service.js'
 import type { StoredEscalation } from './stored-escalation.js'
 
 export function publicView(value: StoredEscalation): Escalation {

@@ -1,7 +1,7 @@
 // The values that name a waiting call for its reviewers: those that its rules read, then other short ones.
-import type { Escalation } from '@svc/core'
 import { isJsonObject, parseJsonContainer, sha256Hex } from '@svc/core/json'
 import { foldName } from '@svc/core/match'
+import type { Escalation } from './service.js'
 
 const MAX_VALUES = 3
 /** Members that could be read as one, of which both are shown: the rule has no value. */

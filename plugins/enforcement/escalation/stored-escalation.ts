@@ -1,8 +1,8 @@
 // An escalation as the store keeps it, and how votes and time decide it: pure functions of the escalation, the vote and the time.
-import { VoteError } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import { z } from 'zod'
 import type { EscalationEntry } from '../store/entries.js'
+import { VoteError } from './service.js'
 
 /** Milliseconds that a decided escalation is kept: an idempotency key should not outlive the approval it used. */
 const RETENTION_MS = 7 * 24 * 3_600_000

@@ -2,27 +2,16 @@
 // names in their token; only hashes are stored, salted with the id of the escalation.
 
 import {
-  adminReviewer,
   type Clock,
   type DependencyContainer,
-  type EscalationFilter,
-  type EscalationPage,
-  type EscalationPageFilter,
   type EscalationRule,
-  type EscalationService,
-  type EscalationStanding,
-  type GivenVote,
   hostOf,
   type Ids,
-  isMemberOf,
   isPerson,
-  isVotedOnBy,
-  isVoteError,
   policyTokens,
   type Redactor,
   type Reviewer,
   resolveOptional,
-  VoteError,
 } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
 import { KeptReads } from '@svc/core/store'
@@ -31,6 +20,19 @@ import type { Passkeys } from './passkeys.js'
 import { hashesOfNames } from './person.js'
 import { publicView, votersView } from './public-view.js'
 import type { EscalationRepository, Waiters } from './repository.js'
+import {
+  adminReviewer,
+  type EscalationFilter,
+  type EscalationPage,
+  type EscalationPageFilter,
+  type EscalationService,
+  type EscalationStanding,
+  type GivenVote,
+  isMemberOf,
+  isVotedOnBy,
+  isVoteError,
+  VoteError,
+} from './service.js'
 import { awaitsVotes, type StoredEscalation, type StoredVote, withVote } from './stored-escalation.js'
 
 const MAX_COMMENT = 1000

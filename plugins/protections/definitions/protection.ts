@@ -12,6 +12,7 @@ import {
 import { defineProtection } from '../shared/protection.js'
 import { type DefinitionsSettings, definitionsConfig, definitionsSchema } from './config.js'
 import { type LockedDefinitions, LockFileError, nothingLocked, readLockFile } from './lock-file.js'
+import { definitionReviews } from './reviews.js'
 import { DefinitionsStage } from './stage.js'
 
 interface Section {
@@ -72,7 +73,7 @@ export const definitionsProtection = defineProtection({
       create(context) {
         const locked = config.lock === undefined ? nothingLocked : readLockFile(config.lock, context.baseDir)
         const stage = new DefinitionsStage(config, locked, context)
-        bindDefault(context.container, services.definitionReviews, { useCurrent: () => stage.reviews })
+        bindDefault(context.container, definitionReviews, { useCurrent: () => stage.reviews })
         return stage
       },
     }

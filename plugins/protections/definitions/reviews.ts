@@ -1,16 +1,40 @@
 // Definitions that wait, for the people who accept them: all of a server are one review, and what is accepted is what was read.
-import {
-  type DefinitionReviews,
-  type Ids,
-  Refusal,
-  type Reviewer,
-  type ServerReview,
-  type WaitingDefinition,
-} from '@svc/core'
+import { type DefinitionKind, type Ids, Refusal, type Reviewer, token } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
 import type { DefinitionParts } from './filter.js'
 import { withEntries } from './known-document.js'
 import { Pins } from './pins.js'
+
+/** A definition that waits until somebody accepts it. */
+export interface WaitingDefinition {
+  readonly kind: DefinitionKind
+  readonly name: string
+  readonly sha256: string
+  /** ISO 8601: when it was first received. */
+  readonly at: string
+  /** Canonical JSON; absent if it is no longer kept. */
+  readonly text?: string
+  /** Canonical JSON of the definitions with its name that are pinned. */
+  readonly pinned: readonly string[]
+}
+
+/** All definitions of a server that wait. */
+export interface ServerReview {
+  readonly server: string
+  /** Names this set of definitions: an acceptance of it covers no others. */
+  readonly review: string
+  readonly definitions: readonly WaitingDefinition[]
+}
+
+/** The questions and decisions of people about definitions, outside calls. Rejects with `Refusal`. */
+export interface DefinitionReviews {
+  /** The servers with definitions that wait. */
+  waiting(): Promise<readonly ServerReview[]>
+  /** Pins the definitions of a review; each acceptance is recorded. `BAD_REQUEST` if others wait now. */
+  accept(server: string, review: string, by: Reviewer): Promise<ServerReview>
+}
+
+export const definitionReviews = token<DefinitionReviews>('DefinitionReviews')
 
 /** Hexadecimal digits of the name of a review. */
 const reviewDigits = 16

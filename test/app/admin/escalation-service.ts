@@ -1,23 +1,19 @@
 // An escalation service in memory, which a stage of the test binds.
+import { bindDefault, definePlugin, type Plugin, type Reviewer, type Stage } from '@svc/core'
 import {
-  bindDefault,
-  definePlugin,
   type EnrolmentService,
   type Escalation,
   type EscalationInput,
   type EscalationPage,
   type EscalationPageFilter,
   type EscalationService,
+  escalationService,
   type GivenVote,
   isVotedOnBy,
-  type Plugin,
-  type Reviewer,
-  type Stage,
-  services,
   type VoteChallenge,
   VoteError,
   type VoteProof,
-} from '@svc/core'
+} from '@svc/plugin-enforcement'
 import { z } from 'zod'
 
 export class TestEscalationService implements EscalationService {
@@ -163,7 +159,7 @@ export function escalationServicePlugin(
     core: '^1.0.0',
     schema: z.strictObject({}).prefault({}),
     create(_config, { container }): Stage {
-      bindDefault(container, services.escalations, { useValue: service })
+      bindDefault(container, escalationService, { useValue: service })
       return {
         handle: (_call, next) => next(),
         async stop() {

@@ -1,6 +1,7 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { bindDefault, definePlugin, services } from '@svc/core'
+import { bindDefault, definePlugin } from '@svc/core'
+import { escalationService } from '@svc/plugin-enforcement'
 import { expect } from 'chai'
 import { startGatewayServer } from 'svc-sdk'
 import { z } from 'zod'
@@ -314,7 +315,7 @@ describe('the admin listener', () => {
         const fail = () => {
           throw new Error('secret of the inside')
         }
-        bindDefault(container, services.escalations, { useCurrent: fail })
+        bindDefault(container, escalationService, { useCurrent: fail })
         return { handle: (_call, next) => next() }
       },
     })

@@ -5,7 +5,8 @@ import { InMemoryTransport } from '@modelcontextprotocol/sdk/inMemory.js'
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js'
 import { ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js'
 import { McpServer as McpServer2 } from '@modelcontextprotocol/server'
-import { resolve, services } from '@svc/core'
+import { resolve } from '@svc/core'
+import { escalationService } from '@svc/plugin-enforcement'
 import { expect } from 'chai'
 import { createPipeline, type PipelineOptions } from 'svc-sdk'
 import type { InProcessPipeline } from 'svc-sdk/internal/in-process/pipeline'
@@ -102,7 +103,7 @@ for (const version of [1, 2] as const) {
         vote: (id: string) => {
           const { current } = pipeline as InProcessPipeline
           const { container } = current
-          return resolve(container, services.escalations).vote(id, { kind: 'admin' }, { vote: 'approve' })
+          return resolve(container, escalationService).vote(id, { kind: 'admin' }, { vote: 'approve' })
         },
         async [Symbol.asyncDispose]() {
           await client.close()

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { hostClock, type ReceivedDefinition, type Stage, services } from '@svc/core'
 import { RedisKeyValueStore } from '@svc/core/redis'
 import { MemoryKeyValueStore } from '@svc/core/store'
-import { readLockFile } from '@svc/plugin-protections'
+import { definitionReviews, readLockFile } from '@svc/plugin-protections'
 import { expect } from 'chai'
 import { DefinitionsRig, reasonsFor, shownTo, tool } from '../../plugins/protections/definitions-rig.js'
 import { startRedis } from '../../support/redis.js'
@@ -12,7 +12,7 @@ import { until } from '../../support/stdio-target.js'
 import { temporaryDir } from '../../support/temporary-dir.js'
 
 const reviewsOf = (rig: DefinitionsRig, stage: Stage) => {
-  const reviews = rig.serviceOf(stage, services.definitionReviews)
+  const reviews = rig.serviceOf(stage, definitionReviews)
   if (reviews === undefined) throw new Error('no reviews')
   return reviews
 }

@@ -1,5 +1,5 @@
 import { type Call, denied, type Finding, type Outcome, policyTokens, services, verdict } from '@svc/core'
-import { enforcementPlugin } from '@svc/plugin-enforcement'
+import { enforcementPlugin, escalationService } from '@svc/plugin-enforcement'
 import { expect } from 'chai'
 import { makeCall } from '../../support/call.js'
 import { explain as explainStage, StageRig, send, served } from '../../support/stage-rig.js'
@@ -190,7 +190,7 @@ describe('enforcement', () => {
     await using rig = new StageRig({ stateDir: '/nowhere/at/all' })
     const stage = await rig.start(enforcementPlugin, { escalate_on: ['egress_violation'] })
     expect(stage.health?.()?.reason).to.equal(undefined)
-    expect(rig.serviceOf(stage, services.escalations)).to.equal(undefined)
+    expect(rig.serviceOf(stage, escalationService)).to.equal(undefined)
     expect(rig.context.resources.size).to.equal(0)
   })
 

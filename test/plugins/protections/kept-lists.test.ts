@@ -2,7 +2,6 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import {
-  type DefinitionReviews,
   definitionFilter,
   type GatewayEvent,
   type ReceivedDefinition,
@@ -12,7 +11,7 @@ import {
   verdict,
 } from '@svc/core'
 import { canonicalize, sha256Hex } from '@svc/core/json'
-import { protectionsPlugin } from '@svc/plugin-protections'
+import { type DefinitionReviews, definitionReviews, protectionsPlugin } from '@svc/plugin-protections'
 import { expect } from 'chai'
 import { makeCall } from '../../support/call.js'
 import { Chance } from '../../support/chance.js'
@@ -105,7 +104,7 @@ class World implements AsyncDisposable {
   }
 
   async accept(gateway: number, server: Server): Promise<unknown> {
-    const reviews = this.#rig.serviceOf<DefinitionReviews>(this.#stage(gateway), services.definitionReviews)
+    const reviews = this.#rig.serviceOf<DefinitionReviews>(this.#stage(gateway), definitionReviews)
     const waiting = (await reviews?.waiting())?.find((one) => one.server === server)
     if (waiting !== undefined) await reviews?.accept(server, waiting.review, { kind: 'admin' } as never)
     return waiting

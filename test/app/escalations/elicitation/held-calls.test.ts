@@ -1,6 +1,7 @@
 // The limits of held calls, with time and clients that the test controls.
 import { mock } from 'node:test'
 import { bind, denied, identity, services } from '@svc/core'
+import { escalationService } from '@svc/plugin-enforcement'
 import { expect } from 'chai'
 import type { Attempt } from 'svc-sdk/internal/escalations/elicitation/attempt'
 import { HeldCalls } from 'svc-sdk/internal/escalations/elicitation/held-calls'
@@ -75,7 +76,7 @@ function heldCalls(maxHoldMs: number): HeldCalls {
   const container = createContainer()
   const wait = (_id: string, _ms: number, signal: AbortSignal) =>
     new Promise((resolve) => signal.addEventListener('abort', () => resolve({ status: 'pending' })))
-  bind(container, services.escalations, { useValue: { wait } as never })
+  bind(container, escalationService, { useValue: { wait } as never })
   bind(container, services.approvalPage, { useValue: (id: string) => `http://localhost:1/${id}` })
   const policy = {
     container,

@@ -1,5 +1,6 @@
-import { isVoteError, type Redactor } from '@svc/core'
+import type { Redactor } from '@svc/core'
 import { canonicalize, sha256Hex } from '@svc/core/json'
+import { isVoteError } from '@svc/plugin-enforcement'
 import { expect } from 'chai'
 import { FakeClock } from 'svc-sdk/testing'
 import { type EscalationRig, idOf, reviewer, risky, startRig, summaryOf, TestStore, TTL } from './rig.js'

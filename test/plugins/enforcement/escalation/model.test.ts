@@ -1,7 +1,8 @@
 // In any order of calls, votes and time on two gateways that share a store, no call is sent without an approval of
 // its own, each approval lets one call through, and the log has every step.
-import { type Escalation, type GatewayEvent, isVoteError } from '@svc/core'
+import type { GatewayEvent } from '@svc/core'
 import type { RedisKeyValueStore } from '@svc/core/redis'
+import { type Escalation, isVoteError } from '@svc/plugin-enforcement'
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { FakeClock } from 'svc-sdk/testing'

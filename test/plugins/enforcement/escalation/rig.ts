@@ -4,7 +4,6 @@ import { randomBytes } from 'node:crypto'
 import {
   type Call,
   type EscalationRule,
-  type EscalationService,
   type Finding,
   type GatewayEvent,
   type Identity,
@@ -23,7 +22,12 @@ import {
 import { beginDispatch, endDispatch, releaseHolds } from '@svc/core/pipeline'
 import { RedisKeyValueStore } from '@svc/core/redis'
 import { MemoryKeyValueStore } from '@svc/core/store'
-import { EscalationStore, enforcementPlugin } from '@svc/plugin-enforcement'
+import {
+  type EscalationService,
+  EscalationStore,
+  enforcementPlugin,
+  escalationService,
+} from '@svc/plugin-enforcement'
 import { FakeClock } from 'svc-sdk/testing'
 import { type CallOverrides, controlOf, makeCall } from '../../../support/call.js'
 import { bindPolicy, type PolicyValues } from '../../../support/check.js'
@@ -147,7 +151,7 @@ export async function startRig(options: RigOptions = {}): Promise<EscalationRig>
     escalations: options.context?.stateDir === undefined ? { adapter: 'memory' } : {},
     ...options.section,
   })
-  const service = rig.serviceOf(stage, services.escalations)
+  const service = rig.serviceOf(stage, escalationService)
   if (service === undefined) throw new Error('enforcement offers no service')
 
   const make = ({ redactor: redacts, ...given }: CallOptions = {}) => {

@@ -1,10 +1,9 @@
 // While nobody decides, reviewers are reminded and a second set is asked, each once, whatever gateways share the store and
 // however their clock is set.
 
-import type { KeyValueStore } from '@svc/core'
-import { isVoteError, type Notice } from '@svc/core'
+import type { KeyValueStore, Notice } from '@svc/core'
 import type { RedisKeyValueStore } from '@svc/core/redis'
-import { enforcementPlugin } from '@svc/plugin-enforcement'
+import { enforcementPlugin, isVoteError } from '@svc/plugin-enforcement'
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { FakeClock } from 'svc-sdk/testing'

@@ -1,4 +1,5 @@
-import { isVoteError, type Reviewer } from '@svc/core'
+import type { Reviewer } from '@svc/core'
+import { isVoteError } from '@svc/plugin-enforcement'
 import { expect } from 'chai'
 import fc from 'fast-check'
 import type { PolicyValues } from '../../../support/check.js'

@@ -1,8 +1,8 @@
 // Names that look like those of another server: who lists first decides nothing.
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type DefinitionReviews, type Stage, services } from '@svc/core'
-import { protectionsPlugin } from '@svc/plugin-protections'
+import type { Stage } from '@svc/core'
+import { type DefinitionReviews, definitionReviews, protectionsPlugin } from '@svc/plugin-protections'
 import { KnownTools } from '@svc/plugin-protections/internal/text/shadowing'
 import { expect } from 'chai'
 import { DefinitionsRig, shownTo, tool } from '../definitions-rig.js'
@@ -84,7 +84,7 @@ describe('a description that names a tool', () => {
 })
 
 async function accept(rig: DefinitionsRig, stage: Stage, server: Server): Promise<void> {
-  const reviews = rig.serviceOf<DefinitionReviews>(stage, services.definitionReviews)
+  const reviews = rig.serviceOf<DefinitionReviews>(stage, definitionReviews)
   const waiting = (await reviews?.waiting())?.find((one) => one.server === server)
   if (waiting !== undefined) await reviews?.accept(server, waiting.review, { kind: 'admin' } as never)
 }
