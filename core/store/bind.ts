@@ -10,24 +10,20 @@ import type { StoreResource } from './resource.js'
 interface StoreBinding<T extends StoreLifecycle> {
   readonly resource: StoreResource<T>
   readonly own: Token<StoreResource<T>>
-  readonly port: Token<T>
+  readonly port?: Token<T>
 }
 
-/** Call it in `register`. A binding of `port` in code stays; the resource already uses that store. */
+/**
+ * Call it in `register`. A binding of `port` in code stays; the resource already uses that store. The store that all gateways
+ * share is that of the outermost stage that has one.
+ */
 export function bindStore<T extends StoreLifecycle>(
   container: DependencyContainer,
   { resource, own, port }: StoreBinding<T>,
 ): void {
+  const { board, sharedStore } = resource
   bind(container, own, { useValue: resource })
-  bindDefault(container, port, { useCurrent: () => resource.running })
-  bindSharedStore(container, resource)
-}
-
-/** The store that all gateways share, from the outermost stage that has one. */
-export function bindSharedStore(
-  container: DependencyContainer,
-  { sharedStore, board }: Pick<StoreResource<StoreLifecycle>, 'sharedStore' | 'board'>,
-): void {
+  if (port !== undefined) bindDefault(container, port, { useCurrent: () => resource.running })
   if (board !== undefined) bindDefault(container, services.board, { useValue: board })
   if (sharedStore !== undefined) bindDefault(container, services.sharedStore, { useValue: sharedStore })
 }

@@ -1,4 +1,4 @@
-// Wraps the operations of a store: with a deadline, a check of their results, and one error for every failure.
+// Wraps the operations of a store: with a deadline, and one error for every failure.
 import { Refusal } from '../call/errors.js'
 import { attempt, isPending } from '../call/maybe-promise.js'
 import { messageOf } from '../json/message.js'
@@ -7,29 +7,19 @@ import type { Clock, Logger, Meter } from '../plugin/tokens.js'
 
 type Method = (...args: never[]) => unknown
 
-/** The names of a store's operations: its methods without those of `StoreLifecycle`. */
-type OperationName<T> = Exclude<
-  { [K in keyof T]-?: NonNullable<T[K]> extends Method ? K : never }[keyof T],
-  keyof StoreLifecycle
->
-
-interface Operation<T, F extends Method> {
-  /** Throws for an invalid result. */
-  check?(result: Awaited<ReturnType<F>>): void
-  /** Reverts an operation whose result arrived after the deadline, because it was reported as failed. */
-  undo?(store: T, result: Awaited<ReturnType<F>>, ...args: Parameters<F>): unknown
-}
-
-/** Every operation of a store. An optional one that the store does not have is skipped. */
-type Operations<T> = {
-  readonly [K in OperationName<T>]: NonNullable<T[K]> extends infer F extends Method ? Operation<T, F> : never
-}
+/** Reverts an operation whose result arrived after the deadline, because it was reported as failed. */
+type Undo<T, F> = F extends Method
+  ? (store: T, result: Awaited<ReturnType<F>>, ...args: Parameters<F>) => unknown
+  : never
 
 export interface GuardOptions<T> {
   /** The name of the store, for example `quota store`. */
   readonly name: string
   readonly timeoutMs: number
-  readonly operations: Operations<T>
+  /** The methods that are guarded; others cannot be called. One that the store does not have is skipped. */
+  readonly operations: readonly Exclude<keyof T & string, keyof StoreLifecycle>[]
+  /** By operation. */
+  readonly undo?: { readonly [K in keyof T]?: Undo<T, T[K]> }
   /** The counter of failures. */
   readonly failureMetric: string
   /** The histogram of the time that operations took; not of those in this process. */
@@ -60,14 +50,14 @@ export function guarded<T extends StoreLifecycle>(
   options: GuardOptions<T>,
   { clock, logger, meter }: Observers,
 ): T {
-  const { name, timeoutMs, failureMetric, durationMetric, whileDown } = options
+  const { name, timeoutMs, operations, failureMetric, durationMetric, whileDown } = options
   const ended = (ms: number): void => meter?.observe?.(durationMetric, ms / 1000)
   const deadline = store.inProcess === true ? undefined : new Deadline(name, timeoutMs, clock, ended)
   let failures = 0
   let logAt = Number.NEGATIVE_INFINITY
   let last: { readonly message: string; readonly at: number } | undefined
 
-  const failure = (cause: unknown): Refusal => {
+  const refuse = (cause: unknown): never => {
     failures++
     last = { message: messageOf(cause), at: clock.monotonic() }
     meter?.count(failureMetric)
@@ -76,37 +66,34 @@ export function guarded<T extends StoreLifecycle>(
       logger?.warn({ error: messageOf(cause), failures }, `the ${name} fails: ${whileDown}`)
       failures = 0
     }
-    return new Refusal('STORE_UNAVAILABLE', `The ${name} is not available.`, { cause })
+    throw new Refusal('STORE_UNAVAILABLE', `The ${name} is not available.`, { cause })
+  }
+  const succeeded = (result: unknown): unknown => {
+    last = undefined
+    return result
   }
 
   const own: T = Object.create(null)
-  for (const [key, { check, undo }] of Object.entries<Operation<T, Method>>(options.operations)) {
+  for (const key of operations) {
     const method: unknown = Reflect.get(store, key)
+    const undo: unknown = Reflect.get(options.undo ?? {}, key)
     if (typeof method !== 'function') continue
-    const checked = (result: unknown): unknown => {
-      check?.(result)
-      last = undefined
-      return result
-    }
-    const refuse = (cause: unknown): never => {
-      throw failure(cause)
-    }
-    Reflect.set(own, key, (...args: never[]): unknown => {
+    Reflect.set(own, key, (...args: unknown[]): unknown => {
       if (deadline === undefined) {
         try {
           const result: unknown = Reflect.apply(method, store, args)
-          return isPending(result) ? result.then(checked).catch(refuse) : checked(result)
+          return isPending(result) ? result.then(succeeded).catch(refuse) : succeeded(result)
         } catch (cause) {
           return refuse(cause)
         }
       }
+      const operation = async () => succeeded(await Reflect.apply(method, store, args))
       // A failed undo is counted and logged as a failure of the store.
       const undoLate = (late: unknown) =>
         void attempt(
-          () => undo?.(own, late, ...args),
+          () => typeof undo === 'function' && undo(own, late, ...args),
           () => undefined,
         )
-      const operation = async () => checked(await Reflect.apply(method, store, args))
       return deadline.run(operation, undoLate).catch(refuse)
     })
   }
@@ -128,13 +115,10 @@ class Deadline {
   #timeoutMs: number
   #clock: Clock
   #ended: (ms: number) => void
-  #isHanging = false
+  isHanging = false
   #retryAt = 0
 
-  /**
-   * `name` is the name of the store in errors, such as `quota store`; `ended` gets the time that an operation took, at most
-   * until the deadline.
-   */
+  /** `ended` gets the time that an operation took, at most until the deadline. */
   constructor(name: string, timeoutMs: number, clock: Clock, ended: (ms: number) => void) {
     this.#name = name
     this.#timeoutMs = timeoutMs
@@ -142,16 +126,12 @@ class Deadline {
     this.#ended = ended
   }
 
-  get isHanging(): boolean {
-    return this.#isHanging
-  }
-
   /**
    * The result of `operation`. Rejects at the deadline, or at once while the store hangs. `onLate` gets a result that
    * arrives after the deadline.
    */
   async run<T>(operation: () => Promise<T>, onLate: (result: T) => void): Promise<T> {
-    if (this.#isHanging && this.#clock.monotonic() < this.#retryAt) {
+    if (this.isHanging && this.#clock.monotonic() < this.#retryAt) {
       throw new Error(`the ${this.#name} does not respond`)
     }
     const began = this.#clock.monotonic()
@@ -161,12 +141,12 @@ class Deadline {
     const timeout = new Promise<never>((_, reject) => {
       timer = setTimeout(() => {
         isLate = true
-        this.#isHanging = true
+        this.isHanging = true
         reject(new Error(`the ${this.#name} gave no response within ${this.#timeoutMs} ms`))
       }, this.#timeoutMs)
     })
     const result = operation().finally(() => {
-      this.#isHanging = false
+      this.isHanging = false
     })
     try {
       return await Promise.race([result, timeout])

@@ -1,6 +1,6 @@
 // The shared parts of all stores; `/lmdb` and `/redis` have the clients.
 
-export { bindSharedStore, bindStore, checkForWorkers } from './bind.js'
+export { bindStore, checkForWorkers } from './bind.js'
 export { Board, type BoardEntry, type BoardReader, type BoardState, type SeenReader } from './board.js'
 export { BoundedMap } from './bounded-map.js'
 export {
@@ -15,8 +15,7 @@ export { makeDirectories } from './disk/directories.js'
 export { KeptReads } from './kept-reads.js'
 export { elapsed, type HostInstant, thisBoot } from './key-value/host-time.js'
 export { MemoryKeyValueStore } from './key-value/memory.js'
-export { keyValueKinds } from './kinds.js'
 export { retried, StoreLayer } from './layer.js'
 export { type MapBounds, mapIn, memoryMap, type SharedMap, secretIn } from './maps.js'
 export { checkRedisSettings, checkStoreChoice, redisSettings, redisUrl } from './redis/settings.js'
-export { type StoreEnvironment, type StoreKind, type StoreOptions, StoreResource } from './resource.js'
+export { type StoreOptions, StoreResource } from './resource.js'

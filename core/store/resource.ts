@@ -6,8 +6,9 @@ import { checkSkew, checkUsable, clockSkew, type DoctorCheck } from '../doctor/c
 import { canonicalize } from '../json/canonical.js'
 import { sha256Hex } from '../json/hash.js'
 import { messageOf } from '../json/message.js'
+import type { Counters } from '../plugin/counters.js'
 import { hostClock } from '../plugin/host-clock.js'
-import type { OpenKeyValueStore } from '../plugin/key-value-store.js'
+import type { KeyValueStore, OpenKeyValueStore } from '../plugin/key-value-store.js'
 import type { PluginContext } from '../plugin/plugin.js'
 import { services } from '../plugin/services.js'
 import type { StageHealth } from '../plugin/stage.js'
@@ -15,8 +16,11 @@ import type { StoreLifecycle } from '../plugin/store-lifecycle.js'
 import { type Clock, resolveOptional, tokens } from '../plugin/tokens.js'
 import { checkDirectory } from './disk/check-directory.js'
 import { type GuardOptions, guarded } from './guard.js'
+import { MemoryKeyValueStore } from './key-value/memory.js'
 import { checkHeader, loadLmdb } from './lmdb/prerequisites.js'
-import type { RedisConnectionOptions } from './redis/connection.js'
+import type { RedisKeyValueOptions } from './redis/key-value.js'
+
+type RedisOptions = Omit<RedisKeyValueOptions, 'url' | 'keyPrefix' | 'clock' | 'socketTimeoutMs'>
 
 /** A section's settings of its store. */
 interface StoreSettings {
@@ -24,38 +28,27 @@ interface StoreSettings {
   readonly dir?: string | undefined
   readonly redisUrl?: string | undefined
   /** The section's `redis` object. */
-  readonly redis?:
-    | (Omit<RedisConnectionOptions, 'url'> & { readonly keyPrefix?: string | undefined })
-    | undefined
+  readonly redis?: (RedisOptions & { readonly keyPrefix?: string | undefined }) | undefined
   /** Prefix of the keys, if it is not part of `redis`. */
   readonly namespace?: string | undefined
   /** Timeout of an operation in milliseconds. */
   readonly timeoutMs: number
 }
 
-/** The environment for opening a store. */
-export interface StoreEnvironment {
-  /** The absolute directory of a store on disk. */
-  readonly dir: string
-  /** The connection of a store in Redis. */
-  readonly redis: RedisConnectionOptions
-  /** The prefix of its keys. */
-  readonly keyPrefix: string
-  readonly clock: Clock
-}
-
-/** Imports the module of a store and opens it. */
-export type StoreKind<T> = (environment: StoreEnvironment) => Promise<T>
-
 export interface StoreOptions<T> extends Omit<GuardOptions<T>, 'timeoutMs'> {
   /** The section: names the directory below the state directory, and the leases. */
   readonly section: string
-  /** A name in `kinds`. */
+  /** `memory`, `lmdb`, `redis`, or one of `others`. */
   readonly kind: string
-  readonly kinds: Readonly<Record<string, StoreKind<T>>>
+  /** What the section keeps in a store of keys, values and counters. */
+  layer(store: KeyValueStore & Counters): T
+  /** Opens stores of programs, by kind. */
+  readonly others?: Readonly<Record<string, () => T>>
   readonly settings: StoreSettings
   /** A store that the user made: it is used in place of every kind, and the user closes it. */
   readonly instance?: { readonly name: string; readonly store: T } | undefined
+  /** What an eviction by Redis does, for a warning. */
+  readonly whenEvicted?: string
   /** The gateway starts even if the store is not available. */
   readonly isOptional?: boolean
 }
@@ -71,22 +64,24 @@ export class StoreResource<T extends StoreLifecycle> {
   /** Released last to first, so that resources attached to the store close before it. */
   #leases: { release(): Promise<void> }[] = []
 
-  /** @throws {Error} if `kinds` does not have the kind */
-  constructor(configured: StoreOptions<T>, context: PluginContext) {
-    const options = inMemoryIf(resolveOptional(context.container, services.inMemory) === true, configured)
-    const { section, kind, kinds, settings, instance } = options
-    if (instance === undefined && !Object.hasOwn(kinds, kind)) {
-      const known = Object.keys(kinds).join(', ')
-      throw new Error(`${section}.adapter: no adapter named "${kind}" is registered; known are ${known}`)
+  /** @throws {Error} if there is no such kind */
+  constructor(options: StoreOptions<T>, context: PluginContext) {
+    // A tool that judges calls keeps what it counts in memory, whatever store the policy has.
+    const isInMemory = resolveOptional(context.container, services.inMemory) === true
+    this.#options = isInMemory ? { ...options, kind: 'memory', instance: undefined } : options
+    const { section, kind, others = {}, settings, instance } = this.#options
+    const known = new Set([...builtInKinds, ...Object.keys(others)])
+    if (instance === undefined && !known.has(kind)) {
+      const names = [...known].join(', ')
+      throw new Error(`${section}.adapter: no adapter named "${kind}" is registered; known are ${names}`)
     }
-    this.#options = options
-    this.source = configured.instance?.name ?? configured.kind
+    this.source = options.instance?.name ?? options.kind
     this.#context = context
     this.clock = resolveOptional(context.container, tokens.Clock) ?? hostClock
     // The whole configuration of the store, hashed because the URL may contain a password.
     const { redisUrl, redis, namespace, timeoutMs } = settings
     const place =
-      redisUrl === undefined ? { dir: this.#dir } : { redisUrl, redis: { ...redis }, namespace, timeoutMs }
+      kind === 'redis' ? { redisUrl, redis: { ...redis }, namespace, timeoutMs } : { dir: this.#dir }
     this.#key = `${section}:${instance?.name ?? `${kind} ${sha256Hex(canonicalize(place))}`}`
   }
 
@@ -135,22 +130,15 @@ export class StoreResource<T extends StoreLifecycle> {
 
   /** The store that all gateways share; undefined for a store on this host or bound in code. */
   get sharedStore(): OpenKeyValueStore | undefined {
-    const { instance, settings } = this.#options
-    if (instance !== undefined || settings.redisUrl === undefined) return undefined
-    return async () => {
-      const { RedisKeyValueStore } = await import('./redis/key-value.js')
-      return new RedisKeyValueStore({ ...this.#redis, keyPrefix: this.#keyPrefix, clock: this.clock })
-    }
+    const { instance, kind } = this.#options
+    return instance === undefined && kind === 'redis' ? () => this.#connect() : undefined
   }
 
   /** The store of the board of the gateways that share this one; undefined for a store in memory or bound in code. */
   get board(): OpenKeyValueStore | undefined {
     const { instance, kind } = this.#options
     if (instance !== undefined || kind !== 'lmdb') return this.sharedStore
-    return async () => {
-      const { LmdbKeyValueStore } = await import('./lmdb/key-value.js')
-      return new LmdbKeyValueStore({ dir: join(this.#dir, 'board'), name: 'the board', clock: this.clock })
-    }
+    return () => this.#openOnDisk('board', join(this.#dir, 'board'))
   }
 
   /** `down`: calls that need the store are refused now. */
@@ -175,7 +163,7 @@ export class StoreResource<T extends StoreLifecycle> {
       const problem = this.health()
       if (problem?.state === 'down') return [{ severity, message: problem.reason, hint: unreachable }]
       if (problem !== undefined) return [{ severity: 'warning', message: problem.reason }]
-      return [{ severity: 'ok', message: `the ${name} (${kind}) can be used` }, ...(await this.#checkClock())]
+      return [{ severity: 'ok', message: `the ${name} (${kind}) can be used` }, ...this.#checkClock()]
     } catch (error) {
       return [{ severity, message: `the ${name}: ${messageOf(error)}` }]
     } finally {
@@ -194,16 +182,10 @@ export class StoreResource<T extends StoreLifecycle> {
   }
 
   #open(): Promise<T> | T {
-    const { instance, kinds, kind } = this.#options
+    const { instance } = this.#options
     if (instance !== undefined) return instance.store
     const lease = this.#context.resources.acquire(this.#key, () => {
-      const opening = kinds[kind]?.({
-        dir: this.#dir,
-        redis: this.#redis,
-        keyPrefix: this.#keyPrefix,
-        clock: this.clock,
-      })
-      if (opening === undefined) throw new Error(`there is no store named "${kind}"`)
+      const opening = this.#openKind()
       // A store that did not open has nothing to close; `start` rejects with the cause.
       const close = () =>
         opening.then(
@@ -216,17 +198,33 @@ export class StoreResource<T extends StoreLifecycle> {
     return lease.value
   }
 
+  async #openKind(): Promise<T> {
+    const { kind, layer, name, others = {} } = this.#options
+    const open = others[kind]
+    if (open !== undefined) return open()
+    if (kind === 'memory') return layer(new MemoryKeyValueStore({ clock: this.clock }))
+    return layer(await (kind === 'lmdb' ? this.#openOnDisk(name, this.#dir) : this.#connect(this.#options)))
+  }
+
+  async #openOnDisk(name: string, dir: string): Promise<KeyValueStore & Counters> {
+    const { LmdbKeyValueStore } = await import('./lmdb/key-value.js')
+    return new LmdbKeyValueStore({ dir, name: `the ${name}`, clock: this.clock })
+  }
+
+  async #connect({ whenEvicted }: { readonly whenEvicted?: string } = {}): Promise<KeyValueStore & Counters> {
+    const { RedisKeyValueStore } = await import('./redis/key-value.js')
+    const { section, settings } = this.#options
+    const { redisUrl: url = '', redis, namespace = `svc:${section}`, timeoutMs } = settings
+    const keyPrefix = redis?.keyPrefix ?? `${namespace}:`
+    const times = { socketTimeoutMs: 2 * timeoutMs, waitMs: Math.ceil(0.8 * timeoutMs) }
+    return new RedisKeyValueStore({ ...redis, ...times, url, keyPrefix, whenEvicted, clock: this.clock })
+  }
+
   /** Nothing for a store that has the clock of this machine. */
-  async #checkClock(): Promise<readonly DoctorCheck[]> {
-    if (this.sharedStore === undefined) return []
-    const store = await this.sharedStore()
-    try {
-      const askedAt = this.clock.now()
-      const { now } = await store.get({ name: 'clock' }, [])
-      return checkSkew('Redis', clockSkew({ from: now, to: now + 1 }, askedAt, this.clock.now()))
-    } finally {
-      await store.close?.()
-    }
+  #checkClock(): DoctorCheck[] {
+    const [ours, theirs] = [this.clock.now(), this.#running?.now?.()]
+    if (this.sharedStore === undefined || theirs === undefined) return []
+    return checkSkew('Redis', clockSkew({ from: theirs, to: theirs + 1 }, ours, ours))
   }
 
   async #checkDisk(): Promise<readonly DoctorCheck[]> {
@@ -240,17 +238,6 @@ export class StoreResource<T extends StoreLifecycle> {
     return database.severity === 'ok' ? checkDirectory(`the ${name} in`, dir) : [database]
   }
 
-  get #redis(): RedisConnectionOptions {
-    const { redisUrl: url = '', redis, timeoutMs } = this.#options.settings
-    return { ...redis, url, socketTimeoutMs: 2 * timeoutMs }
-  }
-
-  get #keyPrefix(): string {
-    const { section, settings } = this.#options
-    const { redis, namespace } = settings
-    return redis?.keyPrefix ?? (namespace === undefined ? `svc:${section}:` : `${namespace}:`)
-  }
-
   get #dir(): string {
     const { baseDir, stateDir } = this.#context
     const { settings, section } = this.#options
@@ -258,15 +245,5 @@ export class StoreResource<T extends StoreLifecycle> {
   }
 }
 
-/** A tool that judges calls keeps what it counts in memory, whatever store the policy has. */
-function inMemoryIf<T>(inMemory: boolean, options: StoreOptions<T>): StoreOptions<T> {
-  if (!inMemory) return options
-  return {
-    ...options,
-    kind: 'memory',
-    instance: undefined,
-    settings: { timeoutMs: options.settings.timeoutMs },
-  }
-}
-
+const builtInKinds: readonly string[] = ['memory', 'lmdb', 'redis']
 const unreachable = 'check its address and credentials, and that it runs'

@@ -1,6 +1,5 @@
 // Turns findings into one verdict. No other stage denies for a finding.
 import {
-  bind,
   bindDefault,
   type DependencyContainer,
   declareMetrics,
@@ -25,7 +24,7 @@ import {
   tokens,
   verdict,
 } from '@svc/core'
-import { bindSharedStore, checkForWorkers, type StoreResource } from '@svc/core/store'
+import { bindStore, checkForWorkers, type StoreResource } from '@svc/core/store'
 import { type EnforcementConfig, enforcementSchema } from './config.js'
 import { enforcementConflicts } from './conflicts.js'
 import { Escalations } from './escalation/escalations.js'
@@ -94,8 +93,7 @@ export const enforcementPlugin = definePlugin({
       bind({ escalations }: EnforcementConfig, context: PluginContext) {
         if (ruleOf(context.container) === undefined) return
         const resource = escalationStore(escalations, context)
-        bind(context.container, escalationResource, { useValue: resource })
-        bindSharedStore(context.container, resource)
+        bindStore(context.container, { resource, own: escalationResource })
       },
     },
   ],

@@ -1,6 +1,6 @@
 // Chooses the store of escalations: the bound `EscalationStore`, else the one that the policy names.
 import { type PluginContext, resolveOptional, tokens } from '@svc/core'
-import { keyValueKinds, StoreResource } from '@svc/core/store'
+import { StoreResource } from '@svc/core/store'
 import type { EscalationsConfig } from './config.js'
 import { EscalationStore } from './store/entries.js'
 
@@ -14,20 +14,10 @@ export function escalationStore(
       name: 'escalation store',
       section: 'escalations',
       kind: config.adapter,
-      kinds: keyValueKinds('the escalation store', (store) => new EscalationStore(store)),
+      layer: (store) => new EscalationStore(store),
       settings: config,
       instance: bound && { name: 'the bound EscalationStore', store: new EscalationStore(bound) },
-      operations: {
-        open: {},
-        get: {},
-        input: {},
-        removeInput: {},
-        latest: {},
-        replace: {},
-        remove: {},
-        due: {},
-        page: {},
-      },
+      operations: ['open', 'get', 'input', 'removeInput', 'latest', 'replace', 'remove', 'due', 'page'],
       failureMetric: 'svc_escalation_store_failures_total',
       durationMetric: 'svc_escalation_store_duration_seconds',
       whileDown: 'calls that escalate are refused',

@@ -15,7 +15,7 @@ import {
   tokens,
 } from '@svc/core'
 import { nearest } from '@svc/core/policy'
-import { bindSharedStore, checkForWorkers, type StoreResource } from '@svc/core/store'
+import { bindStore, checkForWorkers, type StoreResource } from '@svc/core/store'
 import { isQuotaAdapter, type QuotasConfig, quotasSchema } from './config.js'
 import { LimitsInUse } from './limits-in-use.js'
 import { QuotasStage } from './stage.js'
@@ -51,8 +51,7 @@ export const quotasPlugin = definePlugin({
         const inUse = new LimitsInUse()
         bind(context.container, limitsInUse, { useValue: inUse })
         bind(context.container, services.limitsInUse, { useValue: () => inUse.all })
-        bind(context.container, quotaResource, { useValue: resource })
-        bindSharedStore(context.container, resource)
+        bindStore(context.container, { resource, own: quotaResource })
         const allowsCalls = config.failure_mode !== 'closed'
         bind(context.container, services.allowsCallsWithoutStore, { useValue: allowsCalls })
         bindDefault(context.container, tokens.QuotaAdapter, {

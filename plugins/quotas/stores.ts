@@ -1,6 +1,6 @@
 // Chooses the store of counts: the adapter bound in code, else the one that the policy names.
 import { hostClock, type PluginContext, type QuotaAdapter, resolveOptional, token, tokens } from '@svc/core'
-import { keyValueKinds, type StoreKind, StoreResource } from '@svc/core/store'
+import { StoreResource } from '@svc/core/store'
 import type { QuotasConfig } from './config.js'
 import { AdapterQuotas } from './store/adapter.js'
 import { LeasedCounters } from './store/leases.js'
@@ -22,25 +22,32 @@ const whileDown = {
 
 /** @throws {Error} for a name that is not registered */
 export function quotaStore(config: QuotasConfig, context: PluginContext): StoreResource<QuotaStore> {
-  const { adapter, failure_mode } = config
+  const { adapter, failure_mode, redis } = config
+  const clock = resolveOptional(context.container, tokens.Clock) ?? hostClock
+  const registered = [...(resolveOptional(context.container, quotaAdapters) ?? [])]
   return new StoreResource<QuotaStore>(
     {
       name: 'quota store',
       section: 'quotas',
       kind: typeof adapter === 'string' ? adapter : 'memory',
-      kinds: { ...builtIn(config, context), ...registered(context) },
+      layer(store) {
+        if (redis?.lease === undefined) return new QuotaCounters(store)
+        const monotonic = () => clock.monotonic()
+        return new QuotaCounters(new LeasedCounters(store, { ...redis.lease, monotonic }))
+      },
+      others: Object.fromEntries(
+        registered.map(([name, make]) => [name, () => new AdapterQuotas(make(context))]),
+      ),
       settings: config,
       instance: instanceOf(adapter, context),
       isOptional: failure_mode !== 'closed',
-      operations: {
-        count: {
-          undo(store, counted, tenant, limits) {
-            // In the other modes the call was allowed, so its count stays.
-            if (failure_mode !== 'closed' || !counted.isCounted) return undefined
-            return store.refund(tenant, limits, counted)
-          },
+      operations: ['count', 'refund'],
+      undo: {
+        count(store, counted, tenant, limits) {
+          // In the other modes the call was allowed, so its count stays.
+          if (failure_mode !== 'closed' || !counted.isCounted) return undefined
+          return store.refund(tenant, limits, counted)
         },
-        refund: {},
       },
       failureMetric: 'svc_quota_store_failures_total',
       durationMetric: 'svc_quota_store_duration_seconds',
@@ -55,24 +62,4 @@ function instanceOf(adapter: QuotasConfig['adapter'], { container }: PluginConte
     return { name: 'a QuotaAdapter given in code', store: new AdapterQuotas(adapter) }
   const bound = resolveOptional(container, tokens.QuotaAdapter)
   return bound && { name: 'the bound QuotaAdapter', store: new AdapterQuotas(bound) }
-}
-
-function builtIn(
-  { redis }: QuotasConfig,
-  { container }: PluginContext,
-): Record<string, StoreKind<QuotaStore>> {
-  const clock = resolveOptional(container, tokens.Clock) ?? hostClock
-  return keyValueKinds('the quota store', (store) => {
-    if (redis?.lease === undefined) return new QuotaCounters(store)
-    return new QuotaCounters(
-      new LeasedCounters(store, { ...redis.lease, monotonic: () => clock.monotonic() }),
-    )
-  })
-}
-
-function registered(context: PluginContext): Record<string, StoreKind<QuotaStore>> {
-  const factories = [...(resolveOptional(context.container, quotaAdapters) ?? [])]
-  return Object.fromEntries(
-    factories.map(([name, make]) => [name, async () => new AdapterQuotas(make(context))]),
-  )
 }
