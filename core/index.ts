@@ -153,6 +153,7 @@ export type {
   Commit,
   CommitOptions,
   Entry,
+  GetOptions,
   KeyValueStore,
   OpenKeyValueStore,
   Scan,

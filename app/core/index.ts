@@ -25,6 +25,7 @@ export type {
   ExternalDecision,
   Failed,
   Finding,
+  GetOptions,
   Hold,
   Identity,
   Ids,

@@ -1,2 +1,2 @@
-// `svc-sdk/core/lmdb`: the client of LMDB.
-export { LmdbStore } from '@svc/core/lmdb'
+// `svc-sdk/core/lmdb`: a store of keys, values and counters on this host's disk.
+export { LmdbKeyValueStore } from '@svc/core/lmdb'

@@ -1,2 +1,2 @@
-// `svc-sdk/core/redis`: the client of Redis.
-export { RedisConnection, script } from '@svc/core/redis'
+// `svc-sdk/core/redis`: a store of keys, values and counters in Redis.
+export { RedisKeyValueStore } from '@svc/core/redis'

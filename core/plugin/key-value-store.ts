@@ -70,6 +70,11 @@ export interface SpaceState {
   readonly lostAt?: number | undefined
 }
 
+export interface GetOptions {
+  /** As in scans. */
+  readonly follows?: boolean | undefined
+}
+
 export interface Snapshot extends SpaceState {
   /** In the order of the keys. */
   readonly entries: readonly (Entry | undefined)[]
@@ -108,12 +113,7 @@ export interface ScanPage extends SpaceState {
 export interface KeyValueStore extends StoreLifecycle {
   /** Its time is that of another host. */
   readonly isRemote?: boolean
-  /** `follows` as in scans. */
-  get(
-    space: Space,
-    keys: readonly string[],
-    options?: { readonly follows?: boolean | undefined },
-  ): Promise<Snapshot>
+  get(space: Space, keys: readonly string[], options?: GetOptions): Promise<Snapshot>
   /** All writes, or none. */
   commit(space: Space, writes: readonly Write[], options?: CommitOptions): Promise<Commit>
   scan(space: Space, scan: Scan): Promise<ScanPage>

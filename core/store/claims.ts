@@ -41,9 +41,8 @@ export type DedupeClaimResult =
   | { readonly state: 'reused' }
 
 /** A letter begins the version, as Redis gets it with each request. */
-const phases = { c: 'claimed', s: 'sent', d: 'completed', u: 'unknown' } as const
-type Phase = (typeof phases)[keyof typeof phases]
-const letters: Readonly<Record<Phase, string>> = { claimed: 'c', sent: 's', completed: 'd', unknown: 'u' }
+const phases = { claimed: 'c', sent: 's', completed: 'd', unknown: 'u' } as const
+type Phase = keyof typeof phases
 
 /** The store of the claims of idempotency keys, while its stage runs. */
 export const claimStore = token<ClaimStore>('ClaimStore')
@@ -82,24 +81,22 @@ export class ClaimStore extends StoreLayer {
   /** Resolves when the mark is durable. False: the claim no longer owns the key, and the call must not be sent. */
   markSent(claim: DedupeClaim): Promise<boolean> {
     const ttlMs = claim.leaseMs + claim.ttlMs
-    const write = (expect: string | null) => this.#write(claim, 'sent', expect, ttlMs)
-    return this.#change(claim, 'claimed', (expect) => write(expect), runningOf(claim))
+    return this.#change(claim, 'claimed', (expect) => this.#write(claim, 'sent', expect, ttlMs))
   }
 
   /** Extends the claim by `leaseMs`. False: the claim no longer owns the key. */
   renew(claim: DedupeClaim): Promise<boolean> {
     const { leaseMs, ttlMs } = claim
-    const write = (expect: string | null) =>
+    return this.#change(claim, 'sent', (expect) =>
       expect === versionOf(claim, 'sent')
         ? this.#write(claim, 'sent', expect, leaseMs + ttlMs)
-        : this.#write(claim, 'claimed', expect, leaseMs)
-    return this.#change(claim, 'sent', write, runningOf(claim))
+        : this.#write(claim, 'claimed', expect, leaseMs),
+    )
   }
 
   /** Frees the key of a call that was not sent, or had no effect. */
   async release(claim: DedupeClaim): Promise<void> {
-    const write = (expect: string | null): Write => ({ key: claim.key, version: 'free', expect })
-    await this.#change(claim, 'claimed', write, runningOf(claim))
+    await this.#change(claim, 'claimed', (expect) => ({ key: claim.key, version: 'free', expect }))
   }
 
   /**
@@ -117,29 +114,23 @@ export class ClaimStore extends StoreLayer {
 
   #end(claim: DedupeClaim, phase: Phase, response: Uint8Array | null): Promise<boolean> {
     const write = (expect: string | null) => this.#write(claim, phase, expect, claim.ttlMs, response)
-    return this.#change(
-      claim,
-      'sent',
-      write,
-      (entry) => entry === undefined || ownerOf(entry) === claim.owner,
-    )
+    return this.#change(claim, 'sent', write, (version) => version?.slice(2) ?? claim.owner)
   }
 
-  /** Writes in place of the claim in this phase, or else of what `mayReplace`. */
+  /** Writes in place of the claim in this phase, or else of what it is the owner of. */
   #change(
     claim: DedupeClaim,
-    phase: Phase,
+    phase: 'claimed' | 'sent',
     write: (expect: string | null) => Write,
-    mayReplace: (entry: Entry | undefined) => boolean,
+    ownerOf = runningOwner,
   ): Promise<boolean> {
     let expect: string | null = versionOf(claim, phase)
     const isDurable = phase === 'claimed'
     return retried(async () => {
       const { isDone, entries } = await this.store.commit(spaceOf(claim), [write(expect)], { isDurable })
       if (isDone) return true
-      const [entry] = entries
-      expect = entry?.version ?? null
-      return mayReplace(entry) ? undefined : false
+      expect = entries[0]?.version ?? null
+      return ownerOf(entries[0]?.version) === claim.owner ? undefined : false
     })
   }
 
@@ -164,17 +155,12 @@ function spaceOf({ key }: DedupeClaim): Space {
 }
 
 function versionOf({ owner }: DedupeClaim, phase: Phase): string {
-  return `${letters[phase]}:${owner}`
+  return `${phases[phase]}:${owner}`
 }
 
-function ownerOf({ version }: Entry): string {
-  return version.slice(2)
-}
-
-/** Whether an entry is of the claim, and its call has not ended. */
-function runningOf(claim: DedupeClaim): (entry: Entry | undefined) => boolean {
-  return (entry) =>
-    entry?.version === versionOf(claim, 'claimed') || entry?.version === versionOf(claim, 'sent')
+/** The owner of a claim whose call has not ended. */
+function runningOwner(version: string | undefined): string | undefined {
+  return version === undefined ? undefined : /^[cs]:(.*)$/.exec(version)?.[1]
 }
 
 /** The result of a claim; `claimed` means that it may have the key. */
@@ -183,7 +169,8 @@ function resultOf(entry: Entry, claim: DedupeClaim, now: number): DedupeClaimRes
   const leftMs = entry.writtenAt + leaseMs - now
   // Two leases or more are left after a clock was set back; a little more than one, if clocks or roundings differ.
   const isLeased = leftMs > 0 && leftMs < 2 * leaseMs
-  if (phase === 'claimed' && (ownerOf(entry) === claim.owner || !isLeased)) return { state: 'claimed' }
+  if (phase === 'claimed' && (entry.version === versionOf(claim, 'claimed') || !isLeased))
+    return { state: 'claimed' }
   if (fingerprint !== claim.fingerprint) return { state: 'reused' }
   if (phase === 'completed') return { state: 'completed', response }
   if (phase === 'unknown' || !isLeased) return { state: 'unknown' }
@@ -192,7 +179,7 @@ function resultOf(entry: Entry, claim: DedupeClaim, now: number): DedupeClaimRes
 
 /** @throws {Error} if the entry is not a claim */
 function readClaim({ version, value }: Entry) {
-  const phase = Object.entries(phases).find(([letter]) => version.startsWith(`${letter}:`))?.[1]
+  const phase = Object.entries(phases).find(([, letter]) => version.startsWith(`${letter}:`))?.[0]
   const [, fingerprint, lease, form, response = ''] = /^(\S+) (\d+)(?: ([tb])(.*))?$/s.exec(value) ?? []
   const leaseMs = Number(lease)
   if (phase === undefined || fingerprint === undefined || !(leaseMs > 0))

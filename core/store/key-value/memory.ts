@@ -1,19 +1,9 @@
 // Keys, values and counters in the memory of this process: they are lost when it ends.
-
-import type {
-  CounterChange,
-  CounterLimit,
-  Counters,
-  SettleOptions,
-  TakeOptions,
-} from '../../plugin/counters.js'
 import { hostClock } from '../../plugin/host-clock.js'
-import type { CommitOptions, KeyValueStore, Scan, Space, Write } from '../../plugin/key-value-store.js'
 import type { Clock } from '../../plugin/tokens.js'
-import { TableCounters } from './counters.js'
-import { StoreTime } from './host-time.js'
 import { SortedKeys } from './sorted-keys.js'
-import { type OrderedTable, TableKeyValue } from './table.js'
+import type { OrderedTable } from './table.js'
+import { TableStore } from './table-store.js'
 
 /** 256 MiB of keys and values, in characters. */
 const MAX_LENGTH = 268_435_456
@@ -24,50 +14,11 @@ interface MemoryKeyValueOptions {
   readonly maxLength?: number
 }
 
-export class MemoryKeyValueStore implements KeyValueStore, Counters {
+export class MemoryKeyValueStore extends TableStore {
   readonly inProcess = true
-  #store: TableKeyValue
-  #counters: TableCounters
-  #time: StoreTime
 
   constructor({ clock = hostClock, maxLength = MAX_LENGTH }: MemoryKeyValueOptions = {}) {
-    const table = new SortedMap(maxLength)
-    this.#time = new StoreTime(table, clock)
-    this.#store = new TableKeyValue(table, this.#time)
-    this.#counters = new TableCounters(this.#store, this.#time, clock)
-    this.#time.keep(this.#time.now())
-  }
-
-  now(): number {
-    return this.#time.now()
-  }
-
-  async get(
-    space: Space,
-    keys: readonly string[],
-    { follows }: { readonly follows?: boolean | undefined } = {},
-  ) {
-    return this.#store.get(space, keys, follows)
-  }
-
-  async commit(space: Space, writes: readonly Write[], { bound }: CommitOptions = {}) {
-    return this.#store.commit(space, writes, bound)
-  }
-
-  async scan(space: Space, scan: Scan) {
-    return this.#store.scan(space, scan)
-  }
-
-  take(space: Space, limits: readonly CounterLimit[], options?: TakeOptions) {
-    return this.#counters.take(space, limits, options)
-  }
-
-  settle(space: Space, changes: readonly CounterChange[], options: SettleOptions) {
-    return this.#counters.settle(space, changes, options)
-  }
-
-  warning(): string | undefined {
-    return this.#counters.warning()
+    super(new SortedMap(maxLength), clock)
   }
 }
 
@@ -102,7 +53,7 @@ class SortedMap implements OrderedTable {
   }
 
   keys(start: string, end: string, limit: number, isReverse = false): string[] {
-    return isReverse ? this.#keys.before(start, end, limit) : this.#keys.after(start, end, limit)
+    return this.#keys.between(start, end, limit, isReverse)
   }
 
   makeRoom(length: number, sweep: () => number): void {

@@ -23,27 +23,17 @@ export class SortedKeys {
     if (chunk.length === 0 && this.#chunks.length > 1) this.#chunks.splice(at, 1)
   }
 
-  /** Up to `limit` keys between the two, without them, the lowest first. */
-  after(low: string, high: string, limit: number): string[] {
+  /** Up to `limit` keys between the two, without them, from `start` on; `start` is the greater one of a reverse range. */
+  between(start: string, end: string, limit: number, isReverse: boolean): string[] {
+    const [low, high] = isReverse ? [end, start] : [start, end]
     const found: string[] = []
-    for (let at = this.#chunkOf(low); at < this.#chunks.length && found.length < limit; at++) {
-      const chunk = this.#chunks[at] ?? []
-      const from = indexIn(chunk, low)
-      const to = indexIn(chunk, high)
-      found.push(...chunk.slice(chunk[from] === low ? from + 1 : from, to))
-      if (to < chunk.length) break
-    }
-    return found.slice(0, limit)
-  }
-
-  /** The same, the highest first. */
-  before(high: string, low: string, limit: number): string[] {
-    const found: string[] = []
-    for (let at = this.#chunkOf(high); at >= 0 && found.length < limit; at--) {
-      const chunk = this.#chunks[at] ?? []
-      const from = indexIn(chunk, low)
-      found.push(...chunk.slice(chunk[from] === low ? from + 1 : from, indexIn(chunk, high)).reverse())
-      if (from > 0) break
+    for (let at = this.#chunkOf(start); found.length < limit; at += isReverse ? -1 : 1) {
+      const chunk = this.#chunks[at]
+      if (chunk === undefined) break
+      const [from, to] = [indexIn(chunk, low), indexIn(chunk, high)]
+      const keys = chunk.slice(chunk[from] === low ? from + 1 : from, to)
+      found.push(...(isReverse ? keys.reverse() : keys))
+      if (isReverse ? from > 0 : to < chunk.length) break
     }
     return found.slice(0, limit)
   }

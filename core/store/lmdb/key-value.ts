@@ -1,92 +1,108 @@
 // Keys, values and counters on this host's disk, shared by its processes; they survive a restart and a crash, and end after the time
 // that has passed, whatever the wall clock shows.
-import type {
-  CounterChange,
-  CounterLimit,
-  Counters,
-  SettleOptions,
-  TakeOptions,
-} from '../../plugin/counters.js'
-import type { CommitOptions, KeyValueStore, Scan, Space, Write } from '../../plugin/key-value-store.js'
+import { chmodSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Database } from 'lmdb'
+import { messageOf, reasonOf } from '../../json/message.js'
 import type { Clock } from '../../plugin/tokens.js'
-import { TableCounters } from '../key-value/counters.js'
-import { StoreTime } from '../key-value/host-time.js'
-import { type OrderedTable, TableKeyValue } from '../key-value/table.js'
-import { LmdbStore, type LmdbStoreOptions } from './store.js'
+import { makeDirectories } from '../disk/directories.js'
+import { type SharedTable, TableStore } from '../key-value/table-store.js'
+import { checkHeader, loadLmdb } from './prerequisites.js'
 
-interface LmdbKeyValueOptions extends LmdbStoreOptions {
+interface LmdbKeyValueOptions {
+  /** On a local filesystem; made with mode 0700 if it is missing. */
+  readonly dir: string
+  /** Its name in errors, such as `the quota store`. */
+  readonly name: string
   readonly clock: Pick<Clock, 'now' | 'monotonic'>
 }
 
-export class LmdbKeyValueStore implements KeyValueStore, Counters {
-  #store: LmdbStore<string>
-  #time: StoreTime
-  #values: TableKeyValue
-  #counters: TableCounters
-
+/** A change is visible to every process when its operation resolves, and is flushed to the disk right after. */
+export class LmdbKeyValueStore extends TableStore {
   /** Throws when the directory cannot be opened. */
-  constructor({ clock, ...options }: LmdbKeyValueOptions) {
-    this.#store = new LmdbStore<string>({ isSecret: true, ...options })
-    const table = tableIn(this.#store)
-    this.#time = new StoreTime(table, clock)
-    this.#values = new TableKeyValue(table, this.#time)
-    this.#counters = new TableCounters(this.#values, this.#time, clock)
-  }
-
-  now(): number {
-    return this.#time.now()
-  }
-
-  /** Outside a transaction, as a read waits for no writer. */
-  async get(
-    space: Space,
-    keys: readonly string[],
-    { follows }: { readonly follows?: boolean | undefined } = {},
-  ) {
-    this.#store.seeWrites()
-    return this.#values.get(space, keys, follows)
-  }
-
-  async commit(space: Space, writes: readonly Write[], { isDurable = false, bound }: CommitOptions = {}) {
-    const commit = await this.#store.transact(() => this.#values.commit(space, writes, bound))
-    if (isDurable && commit.isDone) await this.#store.db.flushed
-    return commit
-  }
-
-  async scan(space: Space, scan: Scan) {
-    this.#store.seeWrites()
-    return this.#values.scan(space, scan)
-  }
-
-  take(space: Space, limits: readonly CounterLimit[], options?: TakeOptions) {
-    return this.#store.transact(() => this.#counters.take(space, limits, options))
-  }
-
-  settle(space: Space, changes: readonly CounterChange[], options: SettleOptions) {
-    return this.#store.transact(() => this.#counters.settle(space, changes, options))
-  }
-
-  warning(): string | undefined {
-    return this.#counters.warning()
-  }
-
-  close(): Promise<void> {
-    return this.#store.close()
+  constructor({ dir, name, clock }: LmdbKeyValueOptions) {
+    super(new LmdbTable(dir, name), clock)
   }
 }
 
-function tableIn({ db }: LmdbStore<string>): OrderedTable {
-  return {
-    get: (key) => db.get(key)?.toString(),
-    put(key, value) {
-      db.put(key, Buffer.from(value))
-    },
-    remove(key) {
-      db.remove(key)
-    },
-    keys(start, end, limit, reverse = false) {
-      // An array, as the caller changes the table.
-      return [...db.getKeys({ start, end, limit, reverse, exclusiveStart: true })]
-    },
+/** A synchronous transaction would block the event loop while another process writes, so each is asynchronous. */
+class LmdbTable implements SharedTable {
+  #db: Database<Buffer, string>
+  #name: string
+  #underWay = new Set<Promise<unknown>>()
+  #closing: Promise<void> | undefined
+
+  constructor(dir: string, name: string) {
+    this.#name = name
+    try {
+      const { open } = loadLmdb()
+      makeDirectories(dir, 0o700)
+      checkHeader(dir)
+      this.#db = open<Buffer, string>({
+        path: dir,
+        noSubdir: false,
+        encoding: 'binary',
+        // A batched commit that fails rejects a promise that nobody handles, which would end the process.
+        eventTurnBatching: false,
+      })
+      // The directory may exist with a mode that lets others read.
+      for (const file of ['data.mdb', 'lock.mdb']) chmodSync(join(dir, file), 0o600)
+    } catch (cause) {
+      throw new Error(`${name} in ${dir} cannot be opened: ${reasonOf(cause)}`, { cause })
+    }
+  }
+
+  get(key: string): string | undefined {
+    return this.#db.get(key)?.toString()
+  }
+
+  put(key: string, value: string): void {
+    this.#db.put(key, Buffer.from(value))
+  }
+
+  remove(key: string): void {
+    this.#db.remove(key)
+  }
+
+  keys(start: string, end: string, limit: number, reverse = false): string[] {
+    // An array, as the caller changes the table.
+    return [...this.#db.getKeys({ start, end, limit, reverse, exclusiveStart: true })]
+  }
+
+  /** @throws {Error} after `close` */
+  refresh(): void {
+    this.#checkOpen()
+    this.#db.resetReadTxn()
+  }
+
+  flush(): Promise<unknown> {
+    return this.#db.flushed
+  }
+
+  async transact<T>(act: () => T): Promise<T> {
+    this.#checkOpen()
+    const transaction = this.#db.transaction(act)
+    this.#underWay.add(transaction)
+    try {
+      return await transaction
+    } catch (error) {
+      const { commitError } = error as { commitError?: Promise<never> }
+      if (commitError === undefined) throw error
+      // The cause is a promise of its own, which has to be handled here.
+      const cause = await commitError.catch((reason: unknown) => reason)
+      throw new Error(`${this.#name} could not be written: ${messageOf(cause)}`, { cause })
+    } finally {
+      this.#underWay.delete(transaction)
+    }
+  }
+
+  /** Idempotent; waits for pending operations, which LMDB's own close would abort. */
+  close(): Promise<void> {
+    this.#closing ??= Promise.allSettled(this.#underWay).then(() => this.#db.close())
+    return this.#closing
+  }
+
+  #checkOpen(): void {
+    if (this.#closing !== undefined) throw new Error(`${this.#name} is closed`)
   }
 }

@@ -1,8 +1,19 @@
 // The connection to Redis: one server, a Sentinel's primary, or a cluster. A command is never repeated, as it may have
 // been carried out, and never queued: without a connection it rejects at once.
+import { createHash } from 'node:crypto'
 import { Cluster, Redis, type RedisOptions } from 'ioredis'
 import { messageOf } from '../../json/message.js'
-import type { Script } from './script.js'
+
+/** A Lua script. Each operation is one script, so that it is atomic. */
+export interface Script {
+  readonly text: string
+  /** SHA-1 of the text in hex, for EVALSHA. */
+  readonly sha: string
+}
+
+export function script(text: string): Script {
+  return { text, sha: createHash('sha1').update(text).digest('hex') }
+}
 
 export interface RedisConnectionOptions {
   /** `redis://[user:password@]host[:port][/db]`, or `rediss://` for TLS. */
@@ -18,7 +29,13 @@ export interface RedisConnectionOptions {
   readonly socketTimeoutMs?: number | undefined
 }
 
-type Argument = string | number
+/** How many replicas must have the writes of a script, and the milliseconds within which they must have them. */
+interface Replication {
+  readonly replicas: number
+  readonly timeoutMs: number
+}
+
+type Arguments = readonly (string | number)[]
 
 export class RedisConnection {
   #client: Redis | Cluster
@@ -70,66 +87,49 @@ export class RedisConnection {
     return this.#client.status === 'ready' ? undefined : `Redis is not connected: ${this.#lastError}`
   }
 
-  /**
-   * Runs a script whose keys lie on one node. Rejects with an error without arguments and credentials, or with the
-   * error of `read`, which runs here to save a promise per command.
-   */
-  run(script: Script, keys: readonly string[], args: readonly Argument[]): Promise<unknown>
-  run<T>(
-    script: Script,
-    keys: readonly string[],
-    args: readonly Argument[],
-    read: (response: unknown) => T,
-  ): Promise<T>
-  run(
-    script: Script,
-    keys: readonly string[],
-    args: readonly Argument[],
-    read = (response: unknown): unknown => response,
-  ): Promise<unknown> {
-    const asked = [keys.length, ...keys, ...args] as const
-    return this.#client
-      .evalsha(script.sha, ...asked)
-      .then(read, async (error: unknown) =>
-        read(await loadUnknown(error, () => this.#client.eval(script.text, ...asked))),
-      )
+  /** Runs a script whose keys lie on the node of `key`. Rejects with an error without arguments and credentials. */
+  run(script: Script, key: string, args: Arguments): Promise<unknown> {
+    return this.#client.evalsha(script.sha, 1, key, ...args).catch((error: unknown) => {
+      if (!messageOf(error).startsWith('NOSCRIPT')) throw failure(error)
+      return this.#client.eval(script.text, 1, key, ...args).catch((again: unknown) => {
+        throw failure(again)
+      })
+    })
   }
 
   /**
-   * Like `run`, then waits (WAIT, on the same connection) until so many replicas have the writes of the script or the
-   * time is over: `replicas` says how many have them. The script may run more than once.
+   * Like `run`, then waits (WAIT, on the same connection) for the replicas; rejects if they do not have the writes in time. The
+   * script may run more than once.
    */
   async runReplicated(
     script: Script,
-    keys: readonly string[],
-    args: readonly Argument[],
-    { replicas, timeoutMs }: { readonly replicas: number; readonly timeoutMs: number },
-  ): Promise<{ response: unknown; replicas: number }> {
-    if (replicas === 0) return { response: await this.run(script, keys, args), replicas: 0 }
+    key: string,
+    args: Arguments,
+    { replicas, timeoutMs }: Replication,
+  ): Promise<unknown> {
     const both = () =>
       this.#client
         .pipeline()
-        .evalsha(script.sha, keys.length, ...keys, ...args)
+        .evalsha(script.sha, 1, key, ...args)
         .wait(replicas, timeoutMs)
         .exec()
     let results = await both()
     if (needsLoading(results?.[0]?.[0])) {
       // This gives the server the script, or shows the cluster's client the node of the key.
-      await this.run(script, keys, args)
+      await this.run(script, key, args)
       results = await both()
     }
-    const [[error, response], [waitError, count]] = [
-      results?.[0] ?? [noResponse],
-      results?.[1] ?? [noResponse],
-    ]
-    if (error ?? waitError) throw new Error(`Redis: ${safeMessage(error ?? waitError)}`)
-    return { response, replicas: Number(count) }
+    const [[error, response] = [noResponse], [waitError, count] = [noResponse]] = results ?? []
+    if (error ?? waitError) throw failure(error ?? waitError)
+    if (Number(count) < replicas)
+      throw new Error(`Redis: ${count} of ${replicas} replicas have the mark of the call`)
+    return response
   }
 
   /** The fields of a section of INFO; in a cluster, of one of its nodes. */
   async info(section: string): Promise<ReadonlyMap<string, string>> {
     const text = await this.#client.info(section).catch((error: unknown) => {
-      throw new Error(`Redis: ${safeMessage(error)}`)
+      throw failure(error)
     })
     const lines = text.split('\r\n').filter((line) => line.includes(':'))
     return new Map(lines.map((line) => [line.slice(0, line.indexOf(':')), line.slice(line.indexOf(':') + 1)]))
@@ -140,14 +140,8 @@ export class RedisConnection {
   }
 }
 
-/** Runs `load` if the server does not know the script; rejects with any other error. */
-async function loadUnknown(error: unknown, load: () => Promise<unknown>): Promise<unknown> {
-  if (!messageOf(error).startsWith('NOSCRIPT')) throw new Error(`Redis: ${safeMessage(error)}`)
-  try {
-    return await load()
-  } catch (error) {
-    throw new Error(`Redis: ${safeMessage(error)}`)
-  }
+function failure(error: unknown): Error {
+  return new Error(`Redis: ${safeMessage(error)}`)
 }
 
 const noResponse = new Error('no response')
@@ -158,23 +152,27 @@ function needsLoading(error: Error | null | undefined): boolean {
 
 /** Why the first node of a cluster does not respond; undefined if it does. It has half a second. */
 async function nodeError(options: RedisConnectionOptions): Promise<string | undefined> {
-  const { first, common } = settingsOf(options, 500)
-  const node = new Redis({ ...common, ...first, lazyConnect: true, retryStrategy: null })
+  const node = clientFor({ ...options, cluster: false }, 500)
   let reason: string | undefined
-  node.on('error', (error: unknown) => {
+  const noted = (error: unknown): void => {
     reason ??= safeMessage(error)
-  })
+  }
+  node.on('error', noted)
   // The event comes first, and says more.
-  await node.connect().catch((error: unknown) => {
-    reason ??= safeMessage(error)
-  })
+  await node.connect().catch(noted)
   node.disconnect()
   return reason
 }
 
-function settingsOf(options: RedisConnectionOptions, connectTimeout: number) {
+function clientFor(options: RedisConnectionOptions, connectTimeout: number): Redis | Cluster {
   const url = new URL(options.url)
-  const first = { host: url.hostname.replace(/^\[|\]$/g, ''), port: Number(url.port || defaultPort(options)) }
+  const port = options.sentinel === undefined ? 6379 : 26_379
+  const nodes = [{ host: bare(url.hostname), port: Number(url.port || port) }]
+  for (const address of options.nodes ?? []) {
+    const colon = address.lastIndexOf(':')
+    nodes.push({ host: bare(address.slice(0, colon)), port: Number(address.slice(colon + 1)) })
+  }
+  const lazy = { lazyConnect: true, enableOfflineQueue: false, enableAutoPipelining: true }
   const common = {
     ...(url.username === '' ? {} : { username: decodeURIComponent(url.username) }),
     ...(url.password === '' ? {} : { password: decodeURIComponent(url.password) }),
@@ -188,18 +186,10 @@ function settingsOf(options: RedisConnectionOptions, connectTimeout: number) {
     // The primary has become a replica: its address may lead to the new primary by now.
     reconnectOnError: (error: Error) => error.message.startsWith('READONLY'),
   } satisfies RedisOptions
-  return { first, common, db: Number(url.pathname.slice(1) || 0) }
-}
-
-function clientFor(options: RedisConnectionOptions, connectTimeout: number): Redis | Cluster {
-  const { first, common, db } = settingsOf(options, connectTimeout)
-  const nodes = [first, ...(options.nodes ?? []).map(nodeAt)]
   if (options.cluster) {
     return new Cluster(nodes, {
+      ...lazy,
       redisOptions: common,
-      lazyConnect: true,
-      enableOfflineQueue: false,
-      enableAutoPipelining: true,
       clusterRetryStrategy: retryDelay,
       retryDelayOnFailover: 0,
       retryDelayOnClusterDown: 0,
@@ -207,26 +197,15 @@ function clientFor(options: RedisConnectionOptions, connectTimeout: number): Red
       slotsRefreshTimeout: connectTimeout,
     })
   }
-  const single = {
-    ...common,
-    lazyConnect: true,
-    enableOfflineQueue: false,
-    enableAutoPipelining: true,
-    retryStrategy: retryDelay,
-    db,
-  } satisfies RedisOptions
-  if (options.sentinel === undefined) return new Redis({ ...single, ...first })
+  const single = { ...common, ...lazy, retryStrategy: retryDelay, db: Number(url.pathname.slice(1) || 0) }
+  if (options.sentinel === undefined) return new Redis({ ...single, ...nodes[0] })
   const sentinelRetryStrategy = retryDelay
   return new Redis({ ...single, sentinels: nodes, name: options.sentinel, sentinelRetryStrategy })
 }
 
-function defaultPort({ sentinel }: RedisConnectionOptions): number {
-  return sentinel === undefined ? 6379 : 26_379
-}
-
-function nodeAt(address: string): { host: string; port: number } {
-  const colon = address.lastIndexOf(':')
-  return { host: address.slice(0, colon).replace(/^\[|\]$/g, ''), port: Number(address.slice(colon + 1)) }
+/** An address of IPv6 without its brackets. */
+function bare(host: string): string {
+  return host.replace(/^\[|\]$/g, '')
 }
 
 /** Milliseconds until the next attempt: exponential up to a second, with jitter. */

@@ -1,7 +1,8 @@
 // The operations on counters as scripts, so that each is atomic, by the clock of the server. A bucket is the string "tokens
 // instant"; another counter is what is used, and its holds as "id:amount:end". `key-value/counters.ts` does the same.
+
+import { script } from './connection.js'
 import { state } from './key-value-scripts.js'
-import { script } from './script.js'
 
 const counters = `
 local function words(text)

@@ -1,7 +1,7 @@
 // The operations on keys and values as scripts, so that each is atomic, by the clock of the server. A value is the string
 // "written version owner value" at the key of its entry, and ends with it. An ordered space also has its keys in a sorted set,
 // in their order, and in another by their ends. Arguments and responses are packed, as each costs bytes by itself.
-import { script } from './script.js'
+import { script } from './connection.js'
 
 /**
  * KEYS[1] is the name of the space, with the hash tag in it. ARGV[1] is the epoch that the caller knows ('-' if the space is not

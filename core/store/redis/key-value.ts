@@ -11,6 +11,7 @@ import type {
   Commit,
   CommitOptions,
   Entry,
+  GetOptions,
   KeyValueStore,
   Scan,
   ScanPage,
@@ -22,11 +23,9 @@ import type {
 import type { Clock } from '../../plugin/tokens.js'
 import { checkChanges, checkLimits, checkWrites } from '../key-value/check.js'
 import { windowStart } from '../key-value/counters.js'
-import { RedisConnection, type RedisConnectionOptions } from './connection.js'
+import { RedisConnection, type RedisConnectionOptions, type Script } from './connection.js'
 import { settleCounters, takeCounters } from './counter-scripts.js'
 import { commitWrites, getEntries, scanEntries } from './key-value-scripts.js'
-import type { Script } from './script.js'
-import { RedisTime } from './time.js'
 
 export interface RedisKeyValueOptions extends RedisConnectionOptions {
   /** Begins every key. */
@@ -93,11 +92,7 @@ export class RedisKeyValueStore implements KeyValueStore, Counters {
     return this.#time.now()
   }
 
-  async get(
-    space: Space,
-    keys: readonly string[],
-    { follows = false }: { readonly follows?: boolean | undefined } = {},
-  ): Promise<Snapshot> {
+  async get(space: Space, keys: readonly string[], { follows = false }: GetOptions = {}): Promise<Snapshot> {
     const { state, rest } = await this.#run(getEntries, space, [follows ? 1 : '', ...keys])
     return { ...state, entries: entriesIn(rest, state.now, keys) }
   }
@@ -183,17 +178,15 @@ export class RedisKeyValueStore implements KeyValueStore, Counters {
     const reason = this.#connection.ready()
     if (reason !== undefined) throw new Error(reason)
     // The braces put the keys of a space on one node of a cluster.
-    const keys = [`${keyPrefix}{${space.name}}`]
+    const key = `${keyPrefix}{${space.name}}`
     const known = space.isTracked === true ? (this.#epochs.get(space.name) ?? '') : '-'
     const all = [known, ...args]
     const asked = clock.monotonic()
     const sent =
       isDurable && replicas > 0
-        ? await this.#connection.runReplicated(operation, keys, all, { replicas, timeoutMs })
-        : { response: await this.#connection.run(operation, keys, all), replicas }
-    if (sent.replicas < replicas)
-      throw new Error(`Redis: ${sent.replicas} of ${replicas} replicas have the mark of the call`)
-    const response = responseIn(sent.response, known)
+        ? await this.#connection.runReplicated(operation, key, all, { replicas, timeoutMs })
+        : await this.#connection.run(operation, key, all)
+    const response = responseIn(sent, known)
     this.#time.read(response.state.now, asked)
     if (response.epoch !== '') this.#epochs.set(space.name, response.epoch)
     return response
@@ -249,5 +242,29 @@ function entryOf(key: string, raw: string, left: number, now: number): Entry {
     owner,
     writtenAt: Number(written),
     endsAt: left < 0 ? Infinity : now + left,
+  }
+}
+
+/** The time of the server, which all gateways that use it share: a wall clock that is set, or wrong, changes nothing. */
+class RedisTime {
+  #clock: Pick<Clock, 'now' | 'monotonic'>
+  /** By how much the server is ahead of the monotonic clock, in milliseconds. */
+  #ahead: number | undefined
+
+  constructor(clock: Pick<Clock, 'now' | 'monotonic'>) {
+    this.#clock = clock
+  }
+
+  /** Milliseconds since the epoch; until the first reading, those of the wall clock. */
+  now(): number {
+    return this.#ahead === undefined ? this.#clock.now() : Math.round(this.#clock.monotonic() + this.#ahead)
+  }
+
+  /** A response has this time, and was asked for at `asked`, in monotonic milliseconds. */
+  read(server: number, asked: number): void {
+    const uncertain = (this.#clock.monotonic() - asked) / 2
+    const ahead = server - asked - uncertain
+    // A reading that a slow response blurs must not move the time to and fro.
+    if (this.#ahead === undefined || Math.abs(ahead - this.#ahead) > uncertain + 1) this.#ahead = ahead
   }
 }

@@ -49,15 +49,13 @@ export function checkRedisSettings(
 
 /** Checks for `superRefine` which keys go with the chosen adapter. */
 export function checkStoreChoice(chosen: StoreChoice, context: z.core.$RefinementCtx): void {
-  const { adapter, dir, redisUrl, redis } = chosen
   const mistake = (key: string, message: string) => context.addIssue({ code: 'custom', path: [key], message })
-  if (dir !== undefined && adapter !== 'lmdb') mistake('dir', 'is for the adapter lmdb only')
-  if (adapter === 'redis') {
-    if (redisUrl === undefined) mistake('redisUrl', 'is required by the adapter redis')
-  } else {
-    if (redisUrl !== undefined) mistake('redisUrl', 'is for the adapter redis only')
-    if (redis !== undefined) mistake('redis', 'is for the adapter redis only')
+  for (const [key, adapter] of Object.entries({ dir: 'lmdb', redisUrl: 'redis', redis: 'redis' } as const)) {
+    if (chosen[key as keyof StoreChoice] !== undefined && chosen.adapter !== adapter)
+      mistake(key, `is for the adapter ${adapter} only`)
   }
+  if (chosen.adapter === 'redis' && chosen.redisUrl === undefined)
+    mistake('redisUrl', 'is required by the adapter redis')
 }
 
 interface StoreChoice {

@@ -77,10 +77,10 @@ export class EscalationStore extends StoreLayer {
     let newest = replaces ?? null
     const { result } = await retried(async () => {
       const writes: Write[] = [
-        { ...writeOf(entry, now), expect: null },
-        { ...newestOf(entry, now), expect: newest },
-        ...indexesOf(entry).map((index) => indexWrite(index, entry, now)),
-        ...(input === undefined ? [] : [inputWrite(entry, input, now)]),
+        { ...entryWrite(entry, now), expect: null },
+        { ...reference(newestKey(entry.fingerprint), entry, now), expect: newest },
+        ...indexesOf(entry).map((index) => reference(index, entry, now)),
+        ...(input === undefined ? [] : [{ ...owned(`input/${entry.id}`, entry, now), value: input }]),
         ...(entry.isPending && entry.dueAt > now ? [pendingWrite(entry, bytes, now)] : []),
       ]
       const options = entry.isPending ? { bound } : {}
@@ -99,7 +99,7 @@ export class EscalationStore extends StoreLayer {
   }
 
   async get(id: string): Promise<EscalationEntry | undefined> {
-    return ID.test(id) ? (await this.#read([`entry/${id}`]))[0] : undefined
+    return ID.test(id) ? this.#read(`entry/${id}`) : undefined
   }
 
   /** The input of the entry, which no other operation returns. */
@@ -113,18 +113,18 @@ export class EscalationStore extends StoreLayer {
   }
 
   /** The newest entry with the fingerprint. */
-  async latest(fingerprint: string): Promise<EscalationEntry | undefined> {
-    return (await this.#read([newestKey(fingerprint)], true))[0]
+  latest(fingerprint: string): Promise<EscalationEntry | undefined> {
+    return this.#read(newestKey(fingerprint), true)
   }
 
   /** Stores the entry in place of the version before it; false if another version is stored. */
   replace(entry: EscalationEntry, before: EscalationEntry): Promise<boolean> {
-    const now = this.#now
+    const now = this.now?.() ?? Date.now()
     const indexes = indexesOf(entry)
     const left = indexesOf(before).filter((index) => !indexes.includes(index))
-    return this.#change(before, newestOf(entry, now), [
-      { ...writeOf(entry, now), expect: String(before.version) },
-      ...indexes.map((index) => indexWrite(index, entry, now)),
+    return this.#change(before, reference(newestKey(entry.fingerprint), entry, now), [
+      { ...entryWrite(entry, now), expect: String(before.version) },
+      ...indexes.map((index) => reference(index, entry, now)),
       ...left.map(deletion),
       ...(entry.isPending ? [] : [deletion(pendingPrefix(entry) + entry.id)]),
     ])
@@ -164,13 +164,9 @@ export class EscalationStore extends StoreLayer {
     return entries.map(decodeEntry)
   }
 
-  get #now(): number {
-    return this.now?.() ?? Date.now()
-  }
-
-  async #read(keys: readonly string[], follows = false): Promise<(EscalationEntry | undefined)[]> {
-    const { entries } = await this.store.get(space, keys, { follows })
-    return entries.map((entry) => entry && decodeEntry(entry))
+  async #read(key: string, follows = false): Promise<EscalationEntry | undefined> {
+    const [entry] = (await this.store.get(space, [key], { follows })).entries
+    return entry && decodeEntry(entry)
   }
 
   /** Commits the writes, and the one of the newest entry if that is `entry`. */
@@ -189,40 +185,27 @@ function pendingPrefix({ principal }: EscalationEntry): string {
 
 /** The bytes of the input, until the entry expires. */
 function pendingWrite(entry: EscalationEntry, bytes: number, now: number): Write {
-  const key = pendingPrefix(entry) + entry.id
-  return { key, value: String(bytes), version: entry.id, ttlMs: ttlOf(entry.dueAt, now) }
+  const { id, dueAt } = entry
+  return { key: pendingPrefix(entry) + id, value: String(bytes), version: id, ttlMs: ttlOf(dueAt, now) }
 }
 
-function writeOf(entry: EscalationEntry, now: number): Write {
-  return {
-    key: `entry/${entry.id}`,
-    value: JSON.stringify(entry),
-    version: String(entry.version),
-    owner: sha256Base64url(entry.principal),
-    ttlMs: ttlOf(entry.forgetAt, now),
-  }
+function entryWrite(entry: EscalationEntry, now: number): Write {
+  const { id, version } = entry
+  return { ...owned(`entry/${id}`, entry, now), value: JSON.stringify(entry), version: String(version) }
 }
 
-function newestOf({ id, fingerprint, forgetAt }: EscalationEntry, now: number): Write {
-  return { key: newestKey(fingerprint), value: `entry/${id}`, version: id, ttlMs: ttlOf(forgetAt, now) }
+/** Kept as long as the entry, for its principal. */
+function owned(key: string, { id, principal, forgetAt }: EscalationEntry, now: number): Write {
+  return { key, version: id, owner: sha256Base64url(principal), ttlMs: ttlOf(forgetAt, now) }
+}
+
+/** The key of the entry. */
+function reference(key: string, { id, forgetAt }: EscalationEntry, now: number): Write {
+  return { key, value: `entry/${id}`, version: id, ttlMs: ttlOf(forgetAt, now) }
 }
 
 function newestKey(fingerprint: string): string {
   return `newest/${sha256Base64url(fingerprint)}`
-}
-
-function indexWrite(key: string, { id, forgetAt }: EscalationEntry, now: number): Write {
-  return { key, value: `entry/${id}`, version: id, ttlMs: ttlOf(forgetAt, now) }
-}
-
-function inputWrite({ id, principal, forgetAt }: EscalationEntry, value: string, now: number): Write {
-  return {
-    key: `input/${id}`,
-    value,
-    version: id,
-    owner: sha256Base64url(principal),
-    ttlMs: ttlOf(forgetAt, now),
-  }
 }
 
 function deletion(key: string): Write {

@@ -1,24 +1,25 @@
 import { statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { LmdbStore } from '@svc/core/lmdb'
+import { hostClock } from '@svc/core'
+import { LmdbKeyValueStore } from '@svc/core/lmdb'
 import { expect } from 'chai'
 import { temporaryDir } from '../../support/temporary-dir.js'
 
-const KEY = ['a']
+const SPACE = { name: 'space' }
 
-describe('LmdbStore', () => {
+describe('LmdbKeyValueStore', () => {
   const dir = temporaryDir()
 
-  const open = (at = dir.path, isSecret = false) =>
-    new LmdbStore<string[]>({ dir: at, name: 'the store', isSecret })
-  const put = (store: LmdbStore<string[]>, text: string) =>
-    store.transact(() => void store.db.put(KEY, Buffer.from(text)))
-  const get = (store: LmdbStore<string[]>) => store.transact(() => store.db.get(KEY)?.toString())
+  const open = (at = dir.path) => new LmdbKeyValueStore({ dir: at, name: 'the store', clock: hostClock })
+  const put = (store: LmdbKeyValueStore, value: string) =>
+    store.commit(SPACE, [{ key: 'a', value, version: '1' }])
+  const get = async (store: LmdbKeyValueStore) => (await store.get(SPACE, ['a'])).entries[0]?.value
 
-  it('creates its directory with mode 0700', async () => {
+  it('creates its directory with mode 0700, and files that others cannot read', async () => {
     const inner = join(dir.path, 'a', 'b')
     await open(inner).close()
-    expect(statSync(inner).mode & 0o777).to.equal(0o700)
+    const modes = [inner, join(inner, 'data.mdb')].map((path) => statSync(path).mode & 0o777)
+    expect(modes).to.deep.equal([0o700, 0o600])
   })
 
   it('keeps its data when it is opened again', async () => {

@@ -28,7 +28,7 @@ describe('a connection to a Redis that fails', function () {
     })
     return connection
   }
-  const count = () => connection.run(increment, ['k'], [])
+  const count = () => connection.run(increment, 'k', [])
   const works = async () => (await Promise.allSettled([count()]))[0]?.status === 'fulfilled'
 
   it('rejects commands at once while it is down, and recovers when it is back', async () => {

@@ -11,7 +11,7 @@ describe('the LMDB store without the package lmdb', () => {
   it('says what to install, and creates nothing', () => {
     installRequired(home.path, '@svc/core')
     const program =
-      "import { LmdbStore } from '@svc/core/lmdb'; new LmdbStore({ dir: 'data', name: 'the quota store' })"
+      "import { LmdbKeyValueStore } from '@svc/core/lmdb'; new LmdbKeyValueStore({ dir: 'data', name: 'the quota store' })"
     const { stderr } = spawnSync(process.execPath, ['--input-type=module', '-e', program], {
       cwd: home.path,
       encoding: 'utf8',
