@@ -1,7 +1,7 @@
 // Generates docs/reference from the code: the policy's keys from the schemas, the codes from the error table, the metrics
-// from their tables, the OpenAPI document of the admin API from its operations, the contract from the statements that
-// test/contract checks; also the help of every command for a test, and the hashes of evidence pages. `--check` writes nothing
-// and fails if a file is out of date.
+// from their tables, the commands from their help, the OpenAPI document of the admin API from its operations, the contract
+// from the statements that test/contract checks; also the hashes of evidence pages. `--check` writes nothing and fails if a
+// file is out of date.
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { dirname, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -194,7 +194,7 @@ function markdown(heads, rows) {
   return line(heads) + line(heads.map(() => '---')) + rows.map(line).join('')
 }
 
-const { helpOfAll } = await built('test/dist/support/command.js')
+const { commandsPage } = await built('test/dist/support/command.js')
 
 /** The hash of the page of evidence files: of this version, after those of the versions before. */
 async function evidencePages() {
@@ -206,8 +206,8 @@ async function evidencePages() {
 }
 
 const pages = [
-  ['test/fixtures/help.txt', await helpOfAll()],
   ['docs/reference/policy.md', policyPage()],
+  ['docs/reference/commands.md', await commandsPage()],
   ['docs/reference/errors.md', errorsPage()],
   ['docs/reference/metrics.md', metricsPage()],
   ['docs/reference/admin-api.openapi.json', openApiPage()],

@@ -180,9 +180,7 @@ function commandsOf(page: string): string[][] {
     .flatMap((line) => /(?:^|[;&(]|\$ )\s*npx (?:--no |-y )?svc-sdk (.*)/.exec(line)?.[1] ?? [])
   const text = textOf(page).replaceAll(/^ *```.*?^ *```$/gms, '')
   const inText = [...text.matchAll(/`(?:npx svc-sdk|svc) ([^`]*)`/g)].map(([, words = '']) => words)
-  const inTable =
-    page === 'docs/cli.md' ? [...text.matchAll(/^\| `([^`]*)`/gm)].map(([, words = '']) => words) : []
-  return [...inBlocks, ...inText, ...inTable].map(
+  return [...inBlocks, ...inText].map(
     (line) =>
       line
         .split(/ #| [|>;&] | -- /)[0]

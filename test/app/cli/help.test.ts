@@ -1,14 +1,14 @@
 import { readFileSync } from 'node:fs'
 import { expect } from 'chai'
 import { commandPath, manualOf } from 'svc-sdk/internal/cli/manual'
-import { allCommands, argsOf, helpOfAll, runSvc } from '../../support/command.js'
+import { allCommands, argsOf, commandsPage, runSvc } from '../../support/command.js'
 
-const expected = readFileSync(new URL('../../../fixtures/help.txt', import.meta.url), 'utf8')
+const expected = readFileSync(new URL('../../../../docs/reference/commands.md', import.meta.url), 'utf8')
 const commands = await allCommands()
 
 describe('the help', () => {
   it('of every command is the one that was read and accepted (`npm run docs` writes it)', async () => {
-    expect(await helpOfAll()).to.equal(expected)
+    expect(await commandsPage()).to.equal(expected)
   })
 
   for (const command of commands) {
