@@ -42,6 +42,8 @@ export function syntaxMistake(error: YAMLError, text: string, document: Document
       return at(offset, 'this text is not expected here')
     case 'BAD_SCALAR_START':
       return at(offset, `a text that begins with ${text.charAt(offset)} needs quotes`)
+    case 'BAD_ALIAS':
+      return at(offset, `a text that begins with ${text.charAt(offset)} needs quotes`)
     default:
       return at(offset, error.message.charAt(0).toLowerCase() + error.message.slice(1))
   }

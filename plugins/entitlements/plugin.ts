@@ -71,6 +71,11 @@ function ineffectiveLists(config: EntitlementsConfig): ConfigConflict[] {
     )
   }
   for (const [name, tenant] of Object.entries(tenants)) {
+    const lost = plans[tenant.plan]?.allowlist?.filter((pattern) => !tenant.allowlist.includes(pattern))
+    if (lost !== undefined && lost.length > 0) {
+      const message = `its own list stands in place of that of its plan, whose ${lost.length === 1 ? `"${lost[0]}"` : `${lost.length} patterns`} it does not have`
+      found.push({ path: ['entitlements', 'tenants', name, 'allowlist'], message, severity: 'note' })
+    }
     for (const { path, allowlist, isAdded } of principalLists(tenant)) {
       if (isAdded && allowlist.every((pattern) => tenant.allowlist.includes(pattern))) {
         warn(['tenants', name, ...path, 'allowlist'], 'adds nothing to the allowlist of the tenant')

@@ -6,8 +6,9 @@ import type { SignedEnvelope } from '@svc/plugin-audit/log'
 import type { Policy } from '../../policy/config.js'
 import { type PolicyChange, policyChanges } from '../diff/diff.js'
 import { recordedCalls } from '../diff/recorded-calls.js'
+import { stricter } from '../judge/judge.js'
 import { PolicyJudge } from '../replay/policy-judge.js'
-import { isLearned, type NewCaller, Usage } from './usage.js'
+import { learnedDecision, type NewCaller, Usage } from './usage.js'
 
 export interface SuggestInput {
   readonly policy: Policy
@@ -74,11 +75,12 @@ async function checkNarrower(
 }
 
 async function checkKept(record: SignedEnvelope, before: PolicyJudge, after: PolicyJudge): Promise<void> {
-  if (!isLearned(record, before.later)) return
+  const learned = learnedDecision(record, before.later)
+  if (learned === undefined) return
   const decided = async (judge: PolicyJudge) => {
     const judged = judge.judge(record)
     return isPending(judged) ? (await judged).decision : judged.decision
   }
-  if ((await decided(before)) !== 'allow' || (await decided(after)) === 'allow') return
+  if (stricter(await decided(before), learned) || !stricter(await decided(after), learned)) return
   throw new Error(`nothing is suggested: ${record.tool} of ${record.server} was used and would be lost`)
 }

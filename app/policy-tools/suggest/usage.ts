@@ -1,8 +1,9 @@
 // Reads recorded calls for `svc policy suggest`: what the policy has to allow, and which callers are new.
 import { isPending, isUnrecorded, type Narrowing, resolveOptional, services } from '@svc/core'
 import type { SignedEnvelope } from '@svc/plugin-audit/log'
+import { stricter } from '../judge/judge.js'
 import type { PolicyJudge } from '../replay/policy-judge.js'
-import { isCall, verdictOf } from '../replay/recorded-verdict.js'
+import { isCall, isEmergency, verdictOf } from '../replay/recorded-verdict.js'
 import { callerName, toolOf } from '../replay/replay.js'
 
 const DAY_MS = 86_400_000
@@ -59,10 +60,11 @@ export class Usage {
       this.#last = Math.max(this.#last, at)
     }
     this.#noteCaller(record)
-    if (!isLearned(record, this.#judge.later)) return
+    const learned = learnedDecision(record, this.#judge.later)
+    if (learned === undefined) return
     const judged = this.#judge.judge(record)
     const { decision, call } = isPending(judged) ? await judged : judged
-    if (decision !== 'allow' || call === undefined) return
+    if (stricter(decision, learned) || call === undefined) return
     if (isRecent) this.learned++
     try {
       this.narrowing?.add(call, isRecent)
@@ -100,10 +102,17 @@ export class Usage {
   }
 }
 
-/** Denied, flagged and approved calls are not learned from; neither are those that were not sent. */
-export function isLearned(record: SignedEnvelope, later: ReadonlySet<string>): boolean {
-  if (!isCall(record)) return false
-  const { findings = [], escalation_id: approval, sent } = record
-  if (findings.length > 0 || approval !== undefined || sent === 'no') return false
-  return verdictOf(record, later)?.decision === 'allow'
+/**
+ * The decision by which the call was sent; undefined for a call that is not learned from: one that was denied, flagged, run
+ * in an emergency or not sent.
+ */
+export function learnedDecision(
+  record: SignedEnvelope,
+  later: ReadonlySet<string>,
+): 'allow' | 'escalate' | undefined {
+  if (!isCall(record) || record.sent === 'no') return undefined
+  const { findings = [], escalation_id: approval } = record
+  if (findings.some(({ effect }) => approval === undefined || effect !== 'escalate')) return undefined
+  if (approval !== undefined) return isEmergency(record) ? undefined : 'escalate'
+  return verdictOf(record, later)?.decision === 'allow' ? 'allow' : undefined
 }

@@ -9,6 +9,7 @@ import type { EvaluationState, Value, Variables } from './evaluation.js'
 import { ExpressionError } from './mistake.js'
 import { pathOf } from './nodes.js'
 import { recordedInput } from './recorded-input.js'
+import { remedyFor } from './remedy.js'
 import { type DeclaredType, environment, fieldsOf, isRequired, typeOfSchema, typeOfVar } from './types.js'
 
 export type { ReadPath, Value, Variables }
@@ -40,9 +41,9 @@ export function compileExpression(source: string, { vars, schema }: Declarations
     throw new ExpressionError(`too long; accepted are at most ${MAX_LENGTH} characters`, undefined)
   }
   const args: DeclaredType = schema === undefined ? 'map<string, dyn>' : typeOfSchema(schema)
-  const parsed = attemptLibrary(() => environment(typesOf(vars), args).parse(source))
+  const parsed = attemptLibrary(source, () => environment(typesOf(vars), args).parse(source))
   const checked = parsed.check()
-  if (!checked.valid) throw mistakeOf(checked.error)
+  if (!checked.valid) throw mistakeOf(checked.error, source)
   if (checked.type !== 'bool' && checked.type !== 'dyn') {
     throw new ExpressionError(`the condition is a ${checked.type}; accepted is a bool`, undefined)
   }
@@ -64,9 +65,9 @@ export type ReadValue = (variables: Variables, scope: CallScope) => Value | Fail
 export function compileValue(source: string, { vars }: Declarations): ReadValue {
   if (source.length > MAX_LENGTH)
     throw new ExpressionError(`too long; accepted are at most ${MAX_LENGTH} characters`, undefined)
-  const parsed = attemptLibrary(() => environment(typesOf(vars), 'map<string, dyn>').parse(source))
+  const parsed = attemptLibrary(source, () => environment(typesOf(vars), 'map<string, dyn>').parse(source))
   const checked = parsed.check()
-  if (!checked.valid) throw mistakeOf(checked.error)
+  if (!checked.valid) throw mistakeOf(checked.error, source)
   const run = new Compiler(fieldsOf(vars), source).compile(parsed.ast)
   return (variables, scope) => {
     const value = evaluateBounded(run, variables, scope)
@@ -87,9 +88,9 @@ export function shownValue(value: Value): string {
 
 /** The value at a path that is written out, such as `args.customer.id`. @throws {ExpressionError} for any other text */
 export function compilePath(source: string, { vars }: Declarations): ReadPath {
-  const parsed = attemptLibrary(() => environment(typesOf(vars), 'map<string, dyn>').parse(source))
+  const parsed = attemptLibrary(source, () => environment(typesOf(vars), 'map<string, dyn>').parse(source))
   const checked = parsed.check()
-  if (!checked.valid) throw mistakeOf(checked.error)
+  if (!checked.valid) throw mistakeOf(checked.error, source)
   const compiler = new Compiler(fieldsOf(vars), source)
   compiler.compile(parsed.ast)
   const [read] = compiler.reads.values()
@@ -121,20 +122,20 @@ export function evaluateBounded(
   }
 }
 
-function attemptLibrary<T>(parse: () => T): T {
+function attemptLibrary<T>(source: string, parse: () => T): T {
   try {
     return parse()
   } catch (error) {
-    throw mistakeOf(error)
+    throw mistakeOf(error, source)
   }
 }
 
-/** The library's message without its excerpt of the text, and where it is. Any other error is not about the text. */
-function mistakeOf(error: unknown): unknown {
+/** The library's message without its excerpt of the text, with a remedy and the place. Any other error is not about the text. */
+function mistakeOf(error: unknown, source: string): unknown {
   if (!(error instanceof ParseError || error instanceof TypeMistake || error instanceof EvaluationError))
     return error
   const summary = error.summary.replaceAll('$', '')
-  return new ExpressionError(`${summary.charAt(0).toLowerCase()}${summary.slice(1)}`, error.range, {
-    cause: error,
-  })
+  const remedy = remedyFor(summary, source)
+  const message = `${summary.charAt(0).toLowerCase()}${summary.slice(1)}${remedy === undefined ? '' : `; ${remedy}`}`
+  return new ExpressionError(message, error.range, { cause: error })
 }

@@ -44,6 +44,10 @@ const call = (server: string, tool: string, more: object = {}) => ({
   ...more,
 })
 const flagged = { findings: [{ reason: 'egress_violation', stage: 'security', effect: 'would_deny' }] }
+const approved = {
+  escalation_id: 'esc_1',
+  findings: [{ reason: 'rule_paid', stage: 'rules', effect: 'escalate' }],
+}
 
 describe('svc policy suggest', () => {
   let folder: TemporaryDir
@@ -73,7 +77,7 @@ describe('svc policy suggest', () => {
       ['2026-10-01', call('crm', 'read')],
       ['2026-10-01', call('crm', 'list', { principal: { user: 'ida', roles: ['intern'] } })],
       ['2026-10-02', call('billing', 'send', flagged)],
-      ['2026-10-02', call('billing', 'pay', { escalation_id: 'esc_1' })],
+      ['2026-10-02', call('billing', 'pay', approved)],
       ['2026-10-02', call('billing', 'refund', { sent: 'no', error: 'TOOL_NOT_ALLOWED' })],
       ['2026-10-08', call('billing', 'transfer', { principal: { user: 'mallory' } })],
       ['2026-10-09', call('billing', 'transfer', { principal: { user: 'mallory' } })],
@@ -113,6 +117,7 @@ describe('svc policy suggest', () => {
         # crm/delete: never used; nobody knows why
         # was billing/*; all of it
         - billing/get
+        - billing/pay
         - billing/transfer
         # crm/export: last used 2026-09-02
         - crm/read@1.*
@@ -125,10 +130,11 @@ describe('svc policy suggest', () => {
         billing/get: { calls_per_day: 4, rate_per_sec: 0.034, burst: 2 }
         crm/read: { calls_per_day: 2, rate_per_sec: 0.034, burst: 2 }
         crm/list: { calls_per_day: 2, rate_per_sec: 0.034, burst: 2 }
+        billing/pay: { calls_per_day: 2, rate_per_sec: 0.034, burst: 2 }
         billing/transfer: { calls_per_day: 2, rate_per_sec: 0.034, burst: 2 }`)
     expect(errors).to.deep.equal([
       'log      audit: NOT VERIFIED (--unverified)',
-      'learned  from 80 calls in 37 days: 5 edits, by which no known call gains',
+      'learned  from 81 calls in 37 days: 5 edits, by which no known call gains',
       'new      acme: mallory since 2026-10-08, 2 calls, alone in using billing/transfer',
     ])
   })

@@ -98,6 +98,11 @@ describe('a text that one keystroke keeps from being YAML', () => {
       'p.yaml:1:8 not valid YAML: there is no space after the colon of "tenant"\n  1 | tenant:acme\n    |        ^',
     ],
     [
+      'a star without quotes',
+      'tenant: acme\ntools: [*]\nport: 0\n',
+      'p.yaml:2:9 not valid YAML: a text that begins with * needs quotes\n  2 | tools: [*]\n    |         ^',
+    ],
+    [
       'secrets in the line',
       '- token: "abcdef\n- a: redis://u:hunter2@h "x\n',
       'p.yaml:1:10 not valid YAML: the quote that opens here is not closed\n  1 | - token: "******\n    |          ^',

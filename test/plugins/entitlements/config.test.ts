@@ -27,6 +27,19 @@ describe('entitlements: configuration', () => {
     expect(warnings[0]).to.match(/^warning entitlements: /)
   })
 
+  it('notes what the list of a plan has and that of its tenant has not', () => {
+    const plans = { p: { allowlist: ['files/*', 'mail/send'] } }
+    const section = (allowlist: readonly string[]) => ({
+      default_plan: 'p',
+      plans,
+      tenants: { acme: { plan: 'p', allowlist } },
+    })
+    expect(checkSection(entitlementsPlugin, section(['files/read']))).to.deep.equal([
+      'note entitlements.tenants.acme.allowlist: its own list stands in place of that of its plan, whose 2 patterns it does not have',
+    ])
+    expect(checkSection(entitlementsPlugin, section(['mail/send', 'files/*']))).to.deep.equal([])
+  })
+
   it('requires a default plan, plans and tenants, and for each tenant a plan and an allowlist', () => {
     expect(issues({}).map((issue) => issue.slice(0, 40))).to.deep.equal([
       'default_plan: missing; accepted is a str',

@@ -129,10 +129,20 @@ describe('an expression of a rule', () => {
   })
 })
 
+const accepted = 'accepted are args, params, caller, claimed, tool, call, vars'
+
 /** Text, the character of its mistake, and the message. */
 const mistakes: readonly (readonly [string, number, string])[] = [
   ['args.amount >', 13, 'unexpected token: EOF'],
-  ['arg.amount > 1', 0, 'unknown variable: arg'],
+  ['arg.amount > 1', 0, `unknown variable: arg; did you mean args? ${accepted}`],
+  ['callr.tenant == "x"', 0, `unknown variable: callr; did you mean caller? ${accepted}`],
+  ['arguments.amount > 1', 0, `unknown variable: arguments; did you mean args? ${accepted}`],
+  ['targets.billing.url == "x"', 0, `unknown variable: targets; did you mean tool.server? ${accepted}`],
+  ['zebra > 1', 0, `unknown variable: zebra; ${accepted}`],
+  ['*', 0, 'unexpected token: MULTIPLY; a condition that is always true is true'],
+  ['args.amount = 5', 12, 'unexpected character: =; values are compared by =='],
+  ['args.a == "=" and args.b', 14, "unexpected character: 'd'; write && for and, || for or, ! for not"],
+  ['args.name.length() > 3', 0, "found no matching overload for 'dyn.length()'; a length is size(value)"],
   ['args.amount > 1 && caller.rolls == 1', 26, 'no such key: rolls'],
   ['vars.maximum > 1', 5, 'no such key: maximum'],
   ['args.n > 1 && vars.word > 1', 14, 'no such overload: string > int'],
