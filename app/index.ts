@@ -15,13 +15,15 @@ export {
   PolicyError,
   startGatewayServer,
 } from './gateway/index.js'
-export { type GovernOptions, govern } from './in-process/ai-tools.js'
-export { GovernanceError, isGovernanceError } from './in-process/governance-error.js'
 export {
   type CallContext,
+  GovernanceError,
   type Governed,
   type GovernedTool,
+  type GovernOptions,
+  govern,
   governed,
+  isGovernanceError,
   type RunningCall,
 } from './in-process/governed.js'
 export { createPipeline, type EmbeddedPipeline } from './in-process/pipeline.js'

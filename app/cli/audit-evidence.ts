@@ -12,7 +12,7 @@ import {
   readKeys,
   summarySections,
 } from '@svc/plugin-audit/tools'
-import { gatewayImplementation } from '../mcp/implementation.js'
+import { gatewayImplementation } from '../mcp/protocol.js'
 import { writeText } from './audit-files.js'
 import { witnessPolicy } from './audit-verify.js'
 import type { CliIo } from './io.js'

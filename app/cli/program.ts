@@ -1,6 +1,6 @@
 // The commands by name. Loading one takes time, so only those that are needed are loaded.
 import { Command } from 'commander'
-import { gatewayImplementation } from '../mcp/implementation.js'
+import { gatewayImplementation } from '../mcp/protocol.js'
 import { type CliIo, processIo } from './io.js'
 
 interface Entry {

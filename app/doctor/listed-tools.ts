@@ -9,9 +9,9 @@ import {
   serverVersionIn,
 } from '../mcp/handshake.js'
 import { HttpServers } from '../mcp/http-servers.js'
-import { gatewayImplementation } from '../mcp/implementation.js'
 import { toolNames } from '../mcp/list-pages.js'
 import { createSend, createSendOwn, endSession, ownClientFacts } from '../mcp/own-requests.js'
+import { gatewayImplementation } from '../mcp/protocol.js'
 import { UNVERSIONED } from '../mcp/server-versions.js'
 import type { McpServers } from '../mcp/servers.js'
 import { targetOf } from '../upstream/target.js'

@@ -1,14 +1,13 @@
 // MCP Apps (SEP-1865) of several servers: the interface of a tool has one URI at the endpoint, whether its server lists it or
 // not, and an app calls the tools of its server by the names that they have there.
 import { isJsonObject } from '@svc/core/json'
+import { interfacesOf, withInterfaces } from '../mcp/learned-values.js'
 import type { ServerList } from '../mcp/list-pages.js'
 import { metaOf } from '../mcp/meta.js'
 import { UI_EXTENSION } from '../mcp/protocol.js'
 import type { Fields } from '../mcp/rpc-response.js'
-import { interfacesOf, withInterfaces } from '../mcp/ui-resources.js'
-import { indexOf } from './list-index.js'
-import type { EntrySource } from './names.js'
-import { wrappedUri } from './resource-uris.js'
+import { type EntrySource, wrappedUri } from './names.js'
+import { indexOf } from './server-lists.js'
 import type { FederationSession } from './session.js'
 import type { ServerResult } from './usable-servers.js'
 

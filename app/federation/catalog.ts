@@ -2,34 +2,30 @@
 import { type Call, Refusal } from '@svc/core'
 import { capabilityOf } from '../mcp/handshake.js'
 import { noList, type ServerList } from '../mcp/list-pages.js'
-import { type ListKind, listForms } from '../mcp/listing.js'
-import { invalidParams } from '../mcp/mcp-refusal.js'
+import { type ListKind, listedReference, listForms } from '../mcp/listing.js'
+import { invalidParams } from '../mcp/message.js'
 import { metaOf } from '../mcp/meta.js'
-import { listedReference } from '../mcp/references.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import { UNVERSIONED } from '../mcp/server-versions.js'
 import { hasApps, isForAppsAlone, toolOfApp, withInterface } from './apps.js'
 import { ask, type CallHooks, type ClientRequest, linkTo, ownMessage } from './client-request.js'
-import { indexOf, type ListedEntry, type ListIndex } from './list-index.js'
 import {
   bareName,
+  ComparisonBudget,
   type EntrySource,
   listedNames,
+  listedUris,
+  mayExpandTo,
   NameConflict,
   needsList,
   prefixedName,
-  sourceOfPrefixed,
-} from './names.js'
-import {
-  ComparisonBudget,
-  listedUris,
-  mayExpandTo,
   schemeOf,
+  sourceOfPrefixed,
   sourceOfWrapped,
   type Template,
   wrappedUri,
-} from './resource-uris.js'
-import { listKinds, readList } from './server-lists.js'
+} from './names.js'
+import { indexOf, type ListedEntry, type ListIndex, listKinds, readList } from './server-lists.js'
 import { onUsableServers, type ServerResult } from './usable-servers.js'
 
 /** Members of `_meta` that name the server of an entry and the entry's own name there. */

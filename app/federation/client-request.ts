@@ -1,19 +1,36 @@
 // One request of a client of several servers, and the requests to servers on its behalf.
 import type { IncomingHttpHeaders } from 'node:http'
-import type { Clock } from '@svc/core'
+import { after, type Clock, type RequestedResource, requestedResource } from '@svc/core'
 import type { JsonObject } from '@svc/core/json'
-import type { Translation } from '../mcp/exchange.js'
-import { capabilityOf, metaOfClient, sessionHeaders } from '../mcp/handshake.js'
-import type { Message } from '../mcp/message.js'
-import { isStateless } from '../mcp/protocol.js'
+import type { ClientExchange } from '../http/client-exchange.js'
+import { LAST_EVENT_ID_HEADER, PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from '../http/header-names.js'
+import {
+  declaredModes,
+  type ElicitationModes,
+  noModes,
+  type Translation,
+  takesEvents,
+} from '../mcp/exchange.js'
+import { type ClientFacts, capabilityOf, inSession, metaOfClient, sessionHeaders } from '../mcp/handshake.js'
+import { PARAM_PREFIX } from '../mcp/header-validation.js'
+import { isRequestId, type Message } from '../mcp/message.js'
+import { isStateless, type RequestId } from '../mcp/protocol.js'
+import { requestFor, responseFrom } from '../mcp/revision-translation.js'
 import { responseWithoutClient } from '../mcp/rpc-error.js'
-import { inSession } from '../mcp/server-sessions.js'
 import type { FederationConfig } from '../policy/federation-config.js'
-import { type Reply, replyTo, type ServerCalls, type ServerRequest } from './server-calls.js'
-import type { ServerHealth } from './server-health.js'
-import { openLink, type ServerLink } from './server-link.js'
+import { withClientIds } from './client-message.js'
+import { askedIn, hasInputRounds } from './input-rounds.js'
+import {
+  openLink,
+  type Reply,
+  replyTo,
+  type ServerCalls,
+  type ServerHealth,
+  type ServerLink,
+  type ServerRequest,
+} from './server-calls.js'
+import { listsChangedBy } from './server-lists.js'
 import type { FederationSession } from './session.js'
-import { requestTo, translationFrom } from './upstream-request.js'
 
 export interface ClientRequest {
   readonly session: FederationSession
@@ -170,4 +187,131 @@ export async function withLink<T extends { readonly status: number }>(
 ): Promise<T> {
   const open = () => linkTo(request, server, hooks)
   return inSession(open, (link) => request.session.dropLink(link), use)
+}
+
+// Translates a client's message to a request in the server's revision, and the server's response back.
+
+/** Headers of the client's exchange with the gateway, which are not passed on. */
+const exchangeHeaders = [
+  'content-length',
+  SESSION_ID_HEADER,
+  PROTOCOL_VERSION_HEADER,
+  'mcp-method',
+  'mcp-name',
+  LAST_EVENT_ID_HEADER,
+]
+/** Headers that name one call. */
+const callHeaders = [
+  'idempotency-key',
+  'x-idempotency-key',
+  'x-escalation-id',
+  'x-escalation-wait',
+  'x-escalation-emergency',
+]
+
+/** The headers of the gateway's own requests on behalf of a client. */
+export function headersOfOwnRequests(headers: IncomingHttpHeaders): IncomingHttpHeaders {
+  // The gateway itself reads the responses, whatever the client accepts.
+  return withoutParamHeaders(omitFields(headers, [...exchangeHeaders, ...callHeaders, 'accept']))
+}
+
+/** The message for the server, and its headers. `message` has the server's own names. */
+export function requestTo(
+  link: ServerLink,
+  client: ClientFacts,
+  message: JsonObject,
+  clientHeaders: IncomingHttpHeaders,
+): { readonly headers: IncomingHttpHeaders; readonly message: JsonObject } {
+  const kept = omitFields(clientHeaders, exchangeHeaders)
+  // A client of older revisions has them only as leftovers.
+  const hasParamHeaders = link.isStateless && isStateless(client.revision)
+  const headers = { ...(hasParamHeaders ? kept : withoutParamHeaders(kept)), ...sessionHeaders(link) }
+  return {
+    headers,
+    message: requestFor(link, isStateless(client.revision), message, () => metaOfClient(client)),
+  }
+}
+
+/**
+ * Translates the server's messages for the client; `method` is that of the request. `respond` responds to the server's
+ * requests if the client gets none.
+ */
+export function translationFrom(
+  link: ServerLink,
+  session: FederationSession,
+  method: string | undefined,
+  respond: (id: RequestId, method: unknown) => Promise<void>,
+): Translation {
+  const { client, lists, shared } = session
+  const isClientStateless = isStateless(client.revision)
+  const keepsAsked = hasInputRounds(session)
+  return {
+    isClientStateless,
+    response: (response) =>
+      keepsAsked && askedIn(response) !== undefined
+        ? response
+        : responseFrom(link, isClientStateless, response, method),
+    message(message) {
+      const { method: sent, id } = message
+      // A client of 2026-07-28 is sent no requests.
+      if (id !== undefined && isClientStateless && !link.isStateless)
+        return isRequestId(id) ? respond(id, sent).then(() => undefined) : undefined
+      const kinds = id === undefined ? listsChangedBy(String(sent)) : []
+      if (kinds.length > 0) lists.changed(link.server, kinds)
+      // The other gateways learn of the change first, so that none serves an older list.
+      const told = kinds.length > 0 ? shared?.changed(link.server) : undefined
+      return after(told, () => withClientIds(link.server, message))
+    },
+  }
+}
+
+function withoutParamHeaders(headers: IncomingHttpHeaders): IncomingHttpHeaders {
+  return omitFields(
+    headers,
+    Object.keys(headers).filter((name) => name.startsWith(PARAM_PREFIX)),
+  )
+}
+
+function omitFields<V>(fields: Readonly<Record<string, V>>, names: readonly string[]): Record<string, V> {
+  return Object.fromEntries(Object.entries(fields).filter(([name]) => !names.includes(name)))
+}
+
+// The calls of servers for one request of a client: their challenges name the endpoint that the client uses, they are judged by
+// what it can show, and their outcomes tell which servers respond.
+
+interface Client {
+  readonly exchange: ClientExchange
+  readonly used: RequestedResource
+  readonly session: FederationSession
+  readonly health: ServerHealth
+}
+
+export function clientCalls(calls: ServerCalls, client: Client): ServerCalls {
+  const { used, session, health } = client
+  const modes = modesOf(client)
+  return {
+    ...calls,
+    run: (request, respond) =>
+      calls.run(
+        {
+          ...request,
+          modes,
+          onCall(call) {
+            call.set(requestedResource, used)
+            request.onCall?.(call)
+          },
+        },
+        (call, outcome, encoding) => {
+          health.observe(request.server, outcome)
+          if (outcome.kind === 'completed') session.noteResponse(request.server)
+          return respond(call, outcome, encoding)
+        },
+      ),
+  }
+}
+
+function modesOf({ session, exchange: { headers, http } }: Client): ElicitationModes {
+  const { capabilities, revision } = session.client
+  const mayAsk = isStateless(revision) || takesEvents({ headers, isHeaderless: http === undefined })
+  return mayAsk ? declaredModes(capabilities, revision) : noModes
 }

@@ -1,10 +1,15 @@
 // Describes several servers as one to a client: their merged capabilities, and the instructions of each server.
 import { isJsonObject } from '@svc/core/json'
-import type { Implementation } from '../mcp/implementation.js'
-import { isStateless, META_SERVER_INFO, STATELESS_REVISION, TASKS_EXTENSION } from '../mcp/protocol.js'
+import {
+  type Implementation,
+  isStateless,
+  META_SERVER_INFO,
+  STATELESS_REVISION,
+  TASKS_EXTENSION,
+} from '../mcp/protocol.js'
 import { uncached } from '../mcp/revision-translation.js'
 import type { Fields } from '../mcp/rpc-response.js'
-import type { ServerLink } from './server-link.js'
+import type { ServerLink } from './server-calls.js'
 import type { ServerResult } from './usable-servers.js'
 
 /** The member of `_meta`, in a list or a handshake, for the servers that are missing and the reasons. */

@@ -10,7 +10,7 @@ import { isStateless, rpcCodes } from '../mcp/protocol.js'
 import { asksForInput } from '../mcp/revision-translation.js'
 import { rpcError } from '../mcp/rpc-error.js'
 import type { Fields } from '../mcp/rpc-response.js'
-import { shownEvent, shownMessage } from '../mcp/shown-messages.js'
+import { shownEvent, shownMessage } from '../mcp/servers.js'
 import type { Encoding } from './server-calls.js'
 import type { FederationSession } from './session.js'
 

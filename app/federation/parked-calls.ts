@@ -8,8 +8,8 @@ import { isJsonObject } from '@svc/core/json'
 import type { CallControl } from '@svc/core/pipeline'
 import type { RequestId } from '../mcp/protocol.js'
 import { type Fields, isResponse } from '../mcp/rpc-response.js'
-import { replaceMessage, shownEvent } from '../mcp/shown-messages.js'
-import type { ServerLink } from './server-link.js'
+import { replaceMessage, shownEvent } from '../mcp/servers.js'
+import type { ServerLink } from './server-calls.js'
 
 /** Parked calls of one client; one more ends the oldest. */
 const maxParked = 20

@@ -1,13 +1,11 @@
 // Forwards a client's notifications and responses to the servers that they are for.
-import type { ClientExchange } from '../http/client-exchange.js'
-import { writeOutcome } from '../http/client-exchange.js'
-import { invalidRequest } from '../mcp/mcp-refusal.js'
-import { isRequestId, type RpcNotification, type RpcResponse } from '../mcp/message.js'
-import type { CancellableRequest } from './cancellable-request.js'
+import { type ClientExchange, writeOutcome } from '../http/client-exchange.js'
+import { invalidRequest, isRequestId, type RpcNotification, type RpcResponse } from '../mcp/message.js'
+import { toServer } from './client-message.js'
 import { type ClientRequest, serverRequest } from './client-request.js'
 import { routerOf } from './routed-request.js'
 import { replyTo } from './server-calls.js'
-import { toServer } from './server-ids.js'
+import type { CancellableRequest } from './session.js'
 
 /** Notifications for each server with which the client has a session. */
 const forAll = new Set(['notifications/roots/list_changed'])

@@ -2,31 +2,37 @@
 import { type Call, isStream, type Outcome, type ResponseChunk, type ResponseStream } from '@svc/core'
 import { isJsonObject, type JsonObject } from '@svc/core/json'
 import type { CallControl } from '@svc/core/pipeline'
-import { type Attempt, attemptOf, writeAttempt } from '../escalations/elicitation/attempt.js'
+import { type Attempt, attemptOf, writeAttempt } from '../escalations/elicitation/held-calls.js'
 import type { ClientExchange } from '../http/client-exchange.js'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
 import { progressTokenOf } from '../mcp/elicitation.js'
-import type { ElicitationResponse } from '../mcp/elicitation-modes.js'
-import { invalidParams } from '../mcp/mcp-refusal.js'
+import type { ElicitationResponse } from '../mcp/exchange.js'
+import { isSessionLost } from '../mcp/handshake.js'
 import type { RpcRequest } from '../mcp/message.js'
+import { invalidParams } from '../mcp/message.js'
 import { isStateless } from '../mcp/protocol.js'
 import type { Fields } from '../mcp/rpc-response.js'
-import { isSessionLost } from '../mcp/server-sessions.js'
+import { shownMessage } from '../mcp/servers.js'
 import { taskOfClientId } from '../mcp/session-binding.js'
-import { shownMessage } from '../mcp/shown-messages.js'
 import { withUri } from './apps.js'
-import type { CancellableRequest } from './cancellable-request.js'
 import { sourceOfName, sourceOfUri } from './catalog.js'
+import { withClientEventId } from './client-message.js'
 import { type ClientRequest, serverRequest, type TranslatedRequest, withLink } from './client-request.js'
 import { hasInputRounds, type InputRounds, withInputRounds } from './input-rounds.js'
-import type { EntrySource } from './names.js'
+import { type EntrySource, isInterface } from './names.js'
 import type { ParkedCall } from './parked-calls.js'
-import { isInterface } from './resource-uris.js'
-import { isLaterRound, parkableCall, resumeParked, withServerAsks, writeFirstRound } from './server-asks.js'
-import type { Encoding, ServerRequest } from './server-calls.js'
-import { withClientEventId } from './server-ids.js'
-import { type ServerLink, ServerUnavailable } from './server-link.js'
-import { cancelOnLeave, isShared, withOwnId } from './shared-session.js'
+import {
+  cancelOnLeave,
+  isLaterRound,
+  isShared,
+  parkableCall,
+  resumeParked,
+  withOwnId,
+  withServerAsks,
+  writeFirstRound,
+} from './server-asks.js'
+import { type Encoding, type ServerLink, type ServerRequest, ServerUnavailable } from './server-calls.js'
+import type { CancellableRequest } from './session.js'
 
 /** The server of a request, and the request with the server's own names. */
 interface Routed {

@@ -2,22 +2,19 @@
 import { type Completed, isStream, type ResponseStream, statusOf } from '@svc/core'
 import { canonicalize, isJsonObject, type JsonObject } from '@svc/core/json'
 import type { CallControl } from '@svc/core/pipeline'
-import type { ClientExchange } from '../http/client-exchange.js'
-import { writeOutcome } from '../http/client-exchange.js'
+import { type ClientExchange, writeOutcome } from '../http/client-exchange.js'
 import { eventStreamHeaders } from '../http/event-stream-rules.js'
 import type { BufferedResponse } from '../http/response.js'
 import { isAskable } from '../mcp/handshake.js'
-import { invalidParams } from '../mcp/mcp-refusal.js'
-import { isRequestId } from '../mcp/message.js'
-import { metaOf } from '../mcp/meta.js'
-import { rpcCodes } from '../mcp/protocol.js'
+import { invalidParams, isRequestId } from '../mcp/message.js'
+import { metaOf, withMeta } from '../mcp/meta.js'
+import { isStateless, rpcCodes } from '../mcp/protocol.js'
 import { rpcError } from '../mcp/rpc-error.js'
-import { type ClientRequest, serverRequest, type TranslatedRequest } from './client-request.js'
+import type { Fields } from '../mcp/rpc-response.js'
+import { type ClientRequest, requestTo, serverRequest, type TranslatedRequest } from './client-request.js'
 import { mayBeAsked } from './input-rounds.js'
 import { type ClientWords, ParkedCall, ParkedCalls } from './parked-calls.js'
-import { replyTo } from './server-calls.js'
-import type { ServerLink } from './server-link.js'
-import { cancelAt, cancelOnLeave } from './shared-session.js'
+import { replyTo, type ServerLink } from './server-calls.js'
 
 /** A call with the id `ownId` at its server. */
 interface ServerCall {
@@ -155,4 +152,69 @@ function paramsOf({ params }: JsonObject): JsonObject {
 /** Whether the message is a later round of a call that waits in this process. */
 export function isLaterRound(message: JsonObject): boolean {
   return ParkedCalls.isState(paramsOf(message)['requestState'])
+}
+
+// Requests of clients without sessions (2026-07-28) in a session of a server. Clients of one identity share it and begin
+// with the same ids, so a request has an id of the gateway's own there, which is also its token for progress.
+
+export function isShared({ session }: ClientRequest, link: ServerLink): boolean {
+  return isStateless(session.client.revision) && !link.isStateless
+}
+
+/** The request with the gateway's own id; what the server sends for it has the client's. */
+export function withOwnId(request: TranslatedRequest, id: string): TranslatedRequest {
+  const { message, translation } = request
+  const { id: clientId } = message
+  const { progressToken: token } = metaOf(message['params'])
+  const own = token === undefined ? message : withMeta(message, { progressToken: id })
+  return {
+    ...request,
+    message: { ...own, id },
+    translation: {
+      ...translation,
+      ...(isRequestId(clientId) ? { clientId } : {}),
+      response: (response) => ({ ...translation.response(response), id: clientId }),
+      async message(sent) {
+        const shown = await translation.message(sent)
+        return shown !== undefined && progressIn(shown)?.['progressToken'] === id
+          ? { ...shown, params: { ...progressIn(shown), progressToken: token } }
+          : shown
+      },
+    },
+  }
+}
+
+function progressIn({ method, params }: Fields): Fields | undefined {
+  return method === 'notifications/progress' && isJsonObject(params) ? params : undefined
+}
+
+/**
+ * Cancels the request `requestId` at its server when the client leaves, as a disconnect has no meaning there. Returns a
+ * function that stops this, and resolves when the server has got the cancellation.
+ */
+export function cancelOnLeave(
+  request: ClientRequest,
+  link: ServerLink,
+  requestId: string,
+  client: ClientExchange,
+): () => Promise<void> {
+  let cancelling: Promise<unknown> | undefined
+  const stop = client.onDisconnect(() => {
+    cancelling = cancelAt(request, link, requestId)
+  })
+  return async () => {
+    stop()
+    await cancelling
+  }
+}
+
+/** Cancels the request `requestId` at its server. */
+export async function cancelAt(
+  { session, calls, ownHeaders, config }: ClientRequest,
+  link: ServerLink,
+  requestId: string,
+): Promise<void> {
+  const message = { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId } }
+  const sent = requestTo(link, session.client, message, ownHeaders)
+  await replyTo(calls, { server: link.server, method: 'POST', ...sent }, config.list_timeout_ms)
 }

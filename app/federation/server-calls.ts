@@ -1,18 +1,36 @@
 // Requests to single servers on behalf of a request to several: each is a call, as a request to /mcp/<server> is.
 import type { IncomingHttpHeaders } from 'node:http'
-import type { Call, Denied, Failed, MaybePromise, Outcome, Refusal, RequestedResource } from '@svc/core'
-import type { JsonObject } from '@svc/core/json'
+import {
+  type Call,
+  type Clock,
+  type Denied,
+  type Failed,
+  failed,
+  type MaybePromise,
+  type Outcome,
+  type Refusal,
+  type RequestedResource,
+} from '@svc/core'
+import { isJsonObject, type JsonObject } from '@svc/core/json'
 import type { CallControl } from '@svc/core/pipeline'
+import { BoundedMap } from '@svc/core/store'
 import type { HeldCalls } from '../escalations/elicitation/held-calls.js'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
 import type { BufferedResponse } from '../http/response.js'
 import type { ClientRequests } from '../mcp/client-requests.js'
-import type { ElicitationModes, ElicitationResponse } from '../mcp/elicitation-modes.js'
-import type { McpExchange, Translation } from '../mcp/exchange.js'
-import type { ServerReply } from '../mcp/handshake.js'
+import type { ElicitationModes, ElicitationResponse, McpExchange, Translation } from '../mcp/exchange.js'
+import {
+  type ClientFacts,
+  isSessionLost,
+  performHandshake,
+  type SendOwn,
+  type ServerDescription,
+  type ServerReply,
+  type ServerSession,
+} from '../mcp/handshake.js'
 import type { MessageOutcome } from '../mcp/message-outcome.js'
+import { isStateless, MAX_DESCRIPTION } from '../mcp/protocol.js'
 import type { Fields } from '../mcp/rpc-response.js'
-import { isSessionLost } from '../mcp/server-sessions.js'
 import type { InputReceivers } from '../mcp/servers.js'
 
 export interface ServerRequest {
@@ -96,4 +114,117 @@ function abortAfter(call: Call, ms: number): void {
     ms,
   ).unref()
   call.afterSettle(() => clearTimeout(timer))
+}
+
+// The link of one client to one server: a session with the server, or none (2026-07-28).
+
+/** The session id is the one that clients get. */
+export interface ServerLink extends ServerSession, ServerDescription {
+  readonly server: string
+}
+
+/** The server refused the client's handshake or could not be reached. */
+export class ServerUnavailable extends Error {
+  override readonly name = 'ServerUnavailable'
+
+  constructor(
+    readonly server: string,
+    readonly reply: Reply,
+  ) {
+    super(reasonOf(reply))
+  }
+}
+
+export interface LinkParts {
+  readonly calls: ServerCalls
+  /** Headers of the client's request, without those of MCP and of a single call. */
+  readonly headers: IncomingHttpHeaders
+  readonly timeoutMs: number
+}
+
+/** Rejects with `ServerUnavailable`. */
+export async function openLink(server: string, client: ClientFacts, parts: LinkParts): Promise<ServerLink> {
+  const send: SendOwn<Reply> = async (message, headers) => {
+    const request = {
+      server,
+      method: 'POST',
+      headers: { ...parts.headers, ...headers },
+      message: { jsonrpc: '2.0', ...message },
+      inputFor: isStateless(client.revision) ? 'several' : 'one',
+    } as const
+    const reply = await replyTo(parts.calls, request, parts.timeoutMs)
+    if (message.id !== undefined && reply.outcome.kind !== 'completed')
+      throw new ServerUnavailable(server, reply)
+    return reply
+  }
+  const { reply, session } = await performHandshake(send, client)
+  if (session === undefined) throw new ServerUnavailable(server, reply)
+  // The client's session keeps the description.
+  if (JSON.stringify(session).length > MAX_DESCRIPTION) {
+    const message = `The server's description of itself is over ${MAX_DESCRIPTION} characters.`
+    throw new ServerUnavailable(server, { ...reply, outcome: failed('PAYLOAD_TOO_LARGE', message) })
+  }
+  return { server, ...session }
+}
+
+function reasonOf({ outcome, status, response }: Reply): string {
+  if (outcome.kind !== 'completed') return outcome.message
+  const error = response?.['error']
+  const message = isJsonObject(error) ? error['message'] : undefined
+  return typeof message === 'string' ? message : `The server responded with the status ${status}.`
+}
+
+// What the gateway knows about the reachability of servers, for all of its clients: nobody waits for a server that did not
+// respond, and one that failed is tried again after growing times.
+
+/** Time after each failure in a row before lists ask the server again, in milliseconds; the last one repeats. */
+const backOffMs = [10_000, 30_000, 60_000, 120_000, 300_000] as const
+const maxServers = 10_000
+
+interface Trouble {
+  readonly failures: number
+  /** Monotonic time, in milliseconds. */
+  readonly until: number
+  readonly reason: string
+}
+
+export class ServerHealth {
+  #clock: Pick<Clock, 'monotonic'>
+  /** By server; one that responds has no entry. */
+  #troubles = new BoundedMap<string, Trouble>(maxServers)
+
+  constructor(clock: Pick<Clock, 'monotonic'>) {
+    this.#clock = clock
+  }
+
+  /** Whether the server did not respond the last time, so that nobody waits for it. */
+  isInTrouble(server: string): boolean {
+    return this.#troubles.has(server)
+  }
+
+  /** The reason for which lists do not ask the server now; undefined if they may. */
+  backingOff(server: string): string | undefined {
+    const trouble = this.#troubles.get(server)
+    return trouble !== undefined && this.#clock.monotonic() < trouble.until ? trouble.reason : undefined
+  }
+
+  /** A client has waited for the server as long as it may. */
+  noteSlow(server: string): void {
+    if (!this.#troubles.has(server)) this.#troubles.set(server, { failures: 0, until: 0, reason: '' })
+  }
+
+  /** Learns from a call of the server. A call that was not sent, or that its client ended, tells nothing. */
+  observe(server: string, outcome: Outcome): void {
+    if (outcome.kind === 'completed') this.#troubles.delete(server)
+    else if (outcome.kind === 'failed' && outcome.code === 'UPSTREAM_UNREACHABLE')
+      this.#noteFailure(server, outcome.message)
+  }
+
+  /** Calls that fail while the server is left alone are not further attempts. */
+  #noteFailure(server: string, reason: string): void {
+    if (this.backingOff(server) !== undefined) return
+    const failures = (this.#troubles.get(server)?.failures ?? 0) + 1
+    const ms = backOffMs[Math.min(failures, backOffMs.length) - 1] ?? 0
+    this.#troubles.set(server, { failures, until: this.#clock.monotonic() + ms, reason })
+  }
 }

@@ -8,7 +8,7 @@ import { z } from 'zod'
 import { unusedSessionMs } from '../budget/kept-table.js'
 import type { ClientFacts } from '../mcp/handshake.js'
 import { type SharedState, unlessDown } from '../mcp/shared-state.js'
-import type { ServerLink } from './server-link.js'
+import type { ServerLink } from './server-calls.js'
 
 /** Sessions of one caller, servers of one session. */
 const maxEntries = 1_000

@@ -18,7 +18,7 @@ import type { BudgetUser } from '../budget/budget.js'
 import { UNVERSIONED } from '../mcp/server-versions.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
 import { type CallHooks, type ClientRequest, linkTo } from './client-request.js'
-import { type ServerLink, ServerUnavailable } from './server-link.js'
+import { type ServerLink, ServerUnavailable } from './server-calls.js'
 
 /** Time that a client waits for a server of which nothing is known, in milliseconds: a command may be starting. */
 const firstWaitMs = 3_000

@@ -1,9 +1,9 @@
 // Creates what sends calls upstream: the dispatcher, the MCP servers, and the MCP proxy that uses them.
 import { bindDefault, type MaybePromise, resolve, tokens } from '@svc/core'
 import type { DependencyContainer } from 'tsyringe'
-import { AnnotationCache } from '../mcp/annotation-cache.js'
 import { HttpServers } from '../mcp/http-servers.js'
-import { gatewayImplementation } from '../mcp/implementation.js'
+import { AnnotationCache } from '../mcp/learned-values.js'
+import { gatewayImplementation } from '../mcp/protocol.js'
 import { McpProxy } from '../mcp/proxy.js'
 import type { McpServers } from '../mcp/servers.js'
 import type { SessionBinding } from '../mcp/session-binding.js'

@@ -1,21 +1,25 @@
 // Puts the pipeline in front of a function: it runs only when every stage lets the call pass.
 import {
   abortable,
+  brand,
   type Call,
   type Clock,
   type Completed,
+  type Denial,
+  type ErrorCode,
+  hasBrand,
   type Ids,
   isRefusal,
   isStream,
   type Outcome,
   resolve,
+  type Sent,
   tokens,
 } from '@svc/core'
 import { canonicalize, isJsonObject, type JsonObject, messageOf } from '@svc/core/json'
 import type { CallControl } from '@svc/core/pipeline'
 import { outcomeOfError } from '../upstream/invoke.js'
 import { traceparentOf } from '../upstream/send.js'
-import { errorOf } from './governance-error.js'
 import type { EmbeddedPipeline } from './pipeline.js'
 import { type CallerIdentity, callOf } from './tool-call.js'
 
@@ -193,4 +197,98 @@ function headersOf({
     ...(escalationId === undefined ? {} : { 'x-escalation-id': escalationId }),
     ...(waitSec === undefined ? {} : { 'x-escalation-wait': String(waitSec) }),
   }
+}
+
+/** The error of a tool call that a stage refused or that could not be finished. */
+export class GovernanceError extends Error {
+  readonly [brand] = 'GovernanceError'
+  override readonly name = 'GovernanceError'
+
+  /** The message has the code and the reason, because a model gets nothing else from the error. */
+  constructor(
+    readonly code: ErrorCode,
+    message: string,
+    readonly details: {
+      /** Whether the function was called. */
+      readonly sent: Sent
+      readonly denial?: Denial | undefined
+      /** Set if the call waits for an approval. */
+      readonly escalationId?: string | undefined
+      readonly traceId: string
+      readonly cause?: unknown
+    },
+  ) {
+    const reason = details.denial?.reason
+    super(`${code}${reason === undefined ? '' : ` (${reason})`}: ${message}`, { cause: details.cause })
+  }
+}
+
+/** True also for an error of another copy of this package. */
+export function isGovernanceError(value: unknown): value is GovernanceError {
+  return hasBrand(value, 'GovernanceError')
+}
+
+/** The error of an outcome without a response. */
+export function errorOf(
+  outcome: Exclude<Outcome, { kind: 'completed' }>,
+  { sent, trace }: Call,
+): GovernanceError {
+  const { code, message } = outcome
+  return new GovernanceError(code, message, {
+    sent,
+    traceId: trace.traceId,
+    ...(outcome.kind === 'denied'
+      ? { denial: outcome.denial, escalationId: outcome.escalation?.id }
+      : { cause: outcome.cause }),
+  })
+}
+
+// Tools of the Vercel AI SDK behind the pipeline. Only the shape of a tool is used, so no version of the SDK is needed.
+
+/** The part of a tool that runs. */
+interface Executable {
+  readonly execute?: (input: never, options: never) => unknown
+}
+
+/** Options of `govern`. */
+export interface GovernOptions {
+  /** The server under which the tools are known to the policy. */
+  readonly server: string
+  readonly version?: string
+  /** The context of a call, such as the identity of the user; called for each call. */
+  readonly context?: (toolName: string) => CallContext
+}
+
+/**
+ * The same tools with the pipeline in front of each `execute`; tools without one stay as they are. A refused call
+ * rejects with `GovernanceError`, which the SDK gives to the model as a tool error with the reason. If a tool yields
+ * preliminary results, only the last one is returned.
+ */
+export function govern<Tools extends Readonly<Record<string, Executable>>>(
+  pipeline: EmbeddedPipeline,
+  tools: Tools,
+  { server, version, context = () => ({}) }: GovernOptions,
+): Tools {
+  const entries = Object.entries(tools).map(([name, tool]) => {
+    if (tool.execute === undefined) return [name, tool]
+    const execute = tool.execute as (input: object, options: object) => unknown
+    const run = (input: object, options: { readonly abortSignal?: AbortSignal } = {}): Promise<unknown> => {
+      const call = governed<object, unknown>(
+        pipeline,
+        { server, name, ...(version === undefined ? {} : { version }) },
+        async (args, { signal }) => lastOf(await execute(args, { ...options, abortSignal: signal })),
+        () => context(name),
+      )
+      return call(input, options.abortSignal === undefined ? {} : { signal: options.abortSignal })
+    }
+    return [name, { ...tool, execute: run }]
+  })
+  return Object.fromEntries(entries) as Tools
+}
+
+async function lastOf(result: unknown): Promise<unknown> {
+  if (typeof result !== 'object' || result === null || !(Symbol.asyncIterator in result)) return result
+  let last: unknown
+  for await (const each of result as AsyncIterable<unknown>) last = each
+  return last
 }

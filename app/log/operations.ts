@@ -4,7 +4,7 @@ import { type Appender, isRefusal, Refusal, resolve, resolveOptional, services, 
 import { messageOf } from '@svc/core/json'
 import type { LogFilter } from '@svc/plugin-audit/tools'
 import { type Operation, type OperationRequest, operation, PlainResponse } from '../admin/operation.js'
-import { gatewayImplementation } from '../mcp/implementation.js'
+import { gatewayImplementation } from '../mcp/protocol.js'
 import {
   type EstimateJson,
   estimateSchema,

@@ -2,8 +2,7 @@
 import type { Call, Outcome } from '@svc/core'
 import { isJsonObject, type JsonObject, type JsonValue, visibleInLine } from '@svc/core/json'
 import type { ClientExchange } from '../http/client-exchange.js'
-import type { Confirmation } from './elicitation-modes.js'
-import { mcpExchange, modesOf } from './exchange.js'
+import { type Confirmation, mcpExchange, modesOf } from './exchange.js'
 import type { Fields } from './rpc-response.js'
 
 /** An escalation, which reviewers decide on its page, or a form for the person at the client. */

@@ -11,15 +11,9 @@ import {
   slot,
   type Token,
 } from '@svc/core'
+import { isJsonObject } from '@svc/core/json'
 import { LAST_EVENT_ID_HEADER, PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from '../http/header-names.js'
 import { EVENT_STREAM_TYPE, mediaType } from '../http/media-type.js'
-import {
-  declaredModes,
-  type ElicitationModes,
-  type ElicitationResponse,
-  noModes,
-  since,
-} from './elicitation-modes.js'
 import type { Message } from './message.js'
 import { metaOf, revisionIn } from './meta.js'
 import { isStateless, META_CLIENT_CAPABILITIES, type ProtocolError, type RequestId } from './protocol.js'
@@ -236,4 +230,45 @@ export function takesEvents({
   return (
     isHeaderless === true || headers.accept?.split(',').map(mediaType).includes(EVENT_STREAM_TYPE) === true
   )
+}
+
+// The forms of elicitation that a client has declared: in `initialize`, or from 2026-07-28 on in each request.
+
+export type Confirmation = NonNullable<ClientForms['reply']>
+
+/** The person's responses, for the gateway that repeats the call or gets it again from the client. */
+export interface ElicitationResponse {
+  /** The escalation of the call, whose approval is used and no other. */
+  readonly escalationId?: string
+  /** Whether the person agreed to open its page, which is not an approval. */
+  readonly opened?: boolean
+  readonly confirmation?: Confirmation
+}
+
+export interface ElicitationModes {
+  readonly form: boolean
+  readonly url: boolean
+}
+
+export const noModes: ElicitationModes = { form: false, url: false }
+
+/** The revisions that introduced the modes; requests without an `initialize` that declares them have neither. */
+const formSince = '2025-06-18'
+const urlSince = '2025-11-25'
+
+/** The modes that capabilities declare: an empty `elicitation` stands for forms (2025-11-25, "Elicitation", "Capabilities"). */
+export function declaredModes(capabilities: unknown, revision: string): ElicitationModes {
+  const declared = isJsonObject(capabilities) ? capabilities['elicitation'] : undefined
+  if (!isJsonObject(declared)) return noModes
+  const form = isJsonObject(declared['form']) || declared['url'] === undefined
+  return since(revision, { form, url: isJsonObject(declared['url']) })
+}
+
+export function since(revision: string, { form, url }: ElicitationModes): ElicitationModes {
+  return { form: form && revision >= formSince, url: url && revision >= urlSince }
+}
+
+/** The modes as a part of the id of a session: any gateway of a deployment reads them there. */
+export function modesTag({ form, url }: ElicitationModes): string {
+  return `${form ? 'f' : ''}${url ? 'u' : ''}`
 }

@@ -1,15 +1,16 @@
 // Headers that repeat parts of a message must agree with it, or a router and the server could see different calls
 // (2026-07-28, Streamable HTTP, "Server Validation").
 import type { IncomingHttpHeaders } from 'node:http'
-import { PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from '../http/header-names.js'
+import type { ResponseHeaders } from '@svc/core'
+import { isJsonObject, type JsonValue } from '@svc/core/json'
+import { LAST_EVENT_ID_HEADER, PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from '../http/header-names.js'
 import { EVENT_STREAM_TYPE, JSON_TYPE, mediaType } from '../http/media-type.js'
-import { isStatelessExchange, type McpExchange, revisionOf } from './exchange.js'
-import { decoded, mismatch, single } from './header-text.js'
-import { invalidParams, McpRefusal } from './mcp-refusal.js'
+import { isStatelessExchange, lastEventIdOf, type McpExchange, revisionOf } from './exchange.js'
 import type { Message } from './message.js'
+import { invalidParams, McpRefusal } from './message.js'
 import { metaOf, revisionIn } from './meta.js'
-import { checkParamHeaders, PARAM_PREFIX } from './param-headers.js'
 import { handshakeRevisions, isStateless, META_PROTOCOL_VERSION, rpcCodes } from './protocol.js'
+import { serverSessionId } from './session-binding.js'
 
 /** The param that `Mcp-Name` repeats, by method. */
 export const nameSources: ReadonlyMap<string, string> = new Map([
@@ -139,4 +140,144 @@ function checkVersion(headers: IncomingHttpHeaders, message: Message): boolean {
 function nameIn(message: Exclude<Message, { type: 'response' }>): unknown {
   const source = nameSources.get(message.method)
   return source === undefined ? undefined : message.params[source]
+}
+
+// Reads the text of headers that repeat parts of a message.
+
+const visible = /^[\t\x20-\x7e]*$/
+const sentinel = /^=\?base64\?([A-Za-z0-9+/]*={0,2})\?=$/
+
+export function single(headers: IncomingHttpHeaders, name: string): string | undefined {
+  const value = headers[name]
+  if (value === undefined) return undefined
+  if (typeof value !== 'string' || !visible.test(value)) throw mismatch(`${name}: unreadable value.`)
+  return value
+}
+
+/** "Value Encoding": text that is not plain ASCII is sent as `=?base64?…?=`. */
+export function decoded(value: string, header: string): string {
+  const base64 = sentinel.exec(value)?.[1]
+  if (base64 === undefined) return value
+  const bytes = Buffer.from(base64, 'base64')
+  if (bytes.toString('base64') !== base64) throw mismatch(`${header}: not Base64.`)
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
+  } catch (cause) {
+    throw mismatch(`${header}: not UTF-8.`, { cause })
+  }
+}
+
+/** "Value Encoding" of text for a header. */
+export function encoded(text: string): string {
+  const isPlain = /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/.test(text) && !/^=\?base64\?/i.test(text)
+  return isPlain ? text : `=?base64?${Buffer.from(text).toString('base64')}?=`
+}
+
+export function mismatch(message: string, options?: ErrorOptions): McpRefusal {
+  return new McpRefusal(rpcCodes.headerMismatch, message, options)
+}
+
+// Checks headers that repeat arguments of a tool (2026-07-28, "Custom Headers"): a router and the server must see the same
+// call.
+
+export const PARAM_PREFIX = 'mcp-param-'
+
+/**
+ * Throws `McpRefusal` (header mismatch). Only the tool's schema tells which argument a header repeats, so a header agrees
+ * if an argument of its name has its value or, without such an argument, if any argument has its value.
+ */
+export function checkParamHeaders(headers: IncomingHttpHeaders, message: Message): void {
+  const names = Object.keys(headers).filter((name) => name.startsWith(PARAM_PREFIX))
+  if (names.length === 0) return
+  const values = new ArgumentValues(new Set(names.map((name) => name.slice(PARAM_PREFIX.length))))
+  if (message.type === 'request' && message.method === 'tools/call') {
+    values.add(message.params['arguments'] ?? {}, '')
+  }
+  for (const header of names) {
+    const text = decoded(single(headers, header) ?? '', header)
+    if (!values.has(header.slice(PARAM_PREFIX.length), text)) {
+      throw mismatch(`${header}: differs from the arguments in the body.`)
+    }
+  }
+}
+
+/** The values in the arguments, at any depth, that are not an array or object. */
+class ArgumentValues {
+  #all = new Set<string>()
+  #byName: ReadonlyMap<string, Set<string>>
+
+  /** `names` are in lower case, as header names are. */
+  constructor(names: ReadonlySet<string>) {
+    this.#byName = new Map([...names].map((name) => [name, new Set()]))
+  }
+
+  /** An array's items have the name of the array. */
+  add(value: JsonValue, name: string): void {
+    if (Array.isArray(value)) for (const item of value) this.add(item, name)
+    else if (isJsonObject(value)) for (const [member, inner] of Object.entries(value)) this.add(inner, member)
+    else {
+      const key = typeof value === 'number' ? numberKey(value) : textKey(String(value))
+      this.#all.add(key)
+      this.#byName.get(name.toLowerCase())?.add(key)
+    }
+  }
+
+  has(name: string, text: string): boolean {
+    const named = this.#byName.get(name)
+    const values = named === undefined || named.size === 0 ? this.#all : named
+    return values.has(textKey(text)) || (text.trim() !== '' && values.has(numberKey(Number(text))))
+  }
+}
+
+function textKey(text: string): string {
+  return `text ${text}`
+}
+
+function numberKey(value: number): string {
+  return `number ${value}`
+}
+
+// The MCP headers in both directions. Only listed headers are passed on.
+
+/** Headers that are passed on unchanged, after a check of those that repeat the body. */
+const toUpstream = [PROTOCOL_VERSION_HEADER, 'mcp-method', 'mcp-name']
+
+/** Headers about the message itself; the HTTP layer sets `content-length`. */
+const toClient = [
+  'content-type',
+  'cache-control',
+  'x-accel-buffering',
+  'allow',
+  'retry-after',
+  SESSION_ID_HEADER,
+  PROTOCOL_VERSION_HEADER,
+]
+
+/** Adds to `headers`, whose headers of the same names are replaced. */
+export function addHeadersUpstream(headers: Record<string, string>, exchange: McpExchange): void {
+  headers['accept'] = acceptOf(exchange)
+  for (const name of toUpstream) copy(headers, name, exchange.headers[name])
+  copy(headers, SESSION_ID_HEADER, serverSessionId(exchange))
+  copy(headers, LAST_EVENT_ID_HEADER, lastEventIdOf(exchange))
+  for (const name in exchange.headers) {
+    if (name.startsWith(PARAM_PREFIX)) copy(headers, name, exchange.headers[name])
+  }
+}
+
+export function headersToClient(from: ResponseHeaders): ResponseHeaders {
+  const headers: ResponseHeaders = {}
+  for (const name of toClient) {
+    const value = from[name]
+    if (value !== undefined) headers[name] = value
+  }
+  return headers
+}
+
+function acceptOf({ method, headers }: McpExchange): string {
+  if (headers.accept !== undefined) return headers.accept
+  return method === 'GET' ? EVENT_STREAM_TYPE : 'application/json, text/event-stream'
+}
+
+function copy(headers: Record<string, string>, name: string, value: string | string[] | undefined): void {
+  if (typeof value === 'string') headers[name] = value
 }

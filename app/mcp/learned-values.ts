@@ -1,7 +1,13 @@
 // Facts from servers' responses: the gateway that passed the response on knows them at once, the others within a second.
-import type { Clock } from '@svc/core'
-import type { MapBounds, SharedMap } from '@svc/core/store'
-import { BoundedMap, KeptReads } from '@svc/core/store'
+import type { Clock, MaybePromise, ToolAnnotations } from '@svc/core'
+import { isJsonObject } from '@svc/core/json'
+import { formatNameSegment } from '@svc/core/match'
+import { BoundedMap, KeptReads, type MapBounds, type SharedMap } from '@svc/core/store'
+import { targetOf } from '../upstream/target.js'
+import { listedReference } from './listing.js'
+import { metaOf } from './meta.js'
+import { MAX_NAME, MAX_URI } from './protocol.js'
+import type { Fields } from './rpc-response.js'
 import { type SharedState, unlessDown } from './shared-state.js'
 
 /** Time for which a fact is used before the shared store is read again, in milliseconds. */
@@ -72,5 +78,192 @@ export class LearnedValues {
     const readAt = this.#clock.monotonic()
     const until = readAt + this.#bounds.ttlMs
     for (const [name, value] of facts) known.set(name, { value, until, readAt })
+  }
+}
+
+// Learns from the tool lists of servers which tools change something. The policy decides whether these annotations count.
+
+/** How long an annotation counts after the server last sent it, in milliseconds. */
+const annotationTtlMs = 3_600_000
+/** Tools that are kept of one server; the tool listed longest ago is removed first. */
+const maxTools = 5000
+
+/** The server that sent a list. */
+export interface ListSource {
+  /** Name of the target, decoded. */
+  readonly server: string
+  readonly upstream: URL
+  /** The version that the server gives itself. */
+  readonly version: string
+}
+
+export class AnnotationCache implements ToolAnnotations {
+  #isUsed = false
+  /** `true`, `false` or `none`, by the address of the server and the reference of the tool. */
+  #learned: LearnedValues
+  #addressOf: (server: string) => string | undefined
+
+  /** `addressOf` has the addresses of servers that are not targets, by their segment in references. */
+  constructor(
+    state: SharedState,
+    clock: Clock,
+    addressOf: (server: string) => string | undefined = () => undefined,
+  ) {
+    this.#addressOf = addressOf
+    const bounds = { ttlMs: annotationTtlMs, maxEntries: maxTools }
+    this.#learned = new LearnedValues(state, 'mcp-annotations', bounds, clock)
+  }
+
+  among(targets: Readonly<Record<string, string>>): (reference: string) => boolean | undefined {
+    this.#isUsed = true
+    const addresses = new Map(
+      Object.entries(targets).map(([server, target]) => [
+        formatNameSegment(server),
+        targetOf(target).url.href,
+      ]),
+    )
+    return (reference) => {
+      const server = reference.slice(scheme.length, reference.indexOf('/', scheme.length))
+      const address = addresses.get(server) ?? this.#addressOf(server)
+      const learned = address === undefined ? undefined : this.#learned.get(address, reference)
+      return learned === undefined || learned === 'none' ? undefined : learned === 'true'
+    }
+  }
+
+  /**
+   * Learns what other gateways have learned, before a call of the tool is judged; undefined if nothing has to be read.
+   * Rejects with `Refusal` (`STORE_UNAVAILABLE`) if this gateway knows nothing of the tool.
+   */
+  refresh({ href }: URL, reference: string): Promise<void> | undefined {
+    const refreshing = this.#isUsed ? this.#learned.refresh(href, reference) : undefined
+    return refreshing?.catch((error: unknown) => {
+      if (this.#learned.get(href, reference) === undefined) throw error
+    })
+  }
+
+  /** Learns from the result of a `tools/list`, or from one page: the latest annotation of each tool counts. */
+  async learn({ server, upstream, version }: ListSource, result: unknown): Promise<void> {
+    const tools: unknown = isJsonObject(result) ? result['tools'] : undefined
+    if (!this.#isUsed || !Array.isArray(tools)) return
+    const facts = [...annotationsIn(tools)].flatMap(([name, changes]): [string, string][] => {
+      const reference = listedReference(server, 'tool', name, version)
+      return reference === undefined ? [] : [[reference, String(changes ?? 'none')]]
+    })
+    await this.#learned.learn(upstream.href, facts)
+  }
+}
+
+/** If two tools have one name, the one that changes something counts, because the server may run either. */
+function annotationsIn(tools: readonly unknown[]): Map<string, boolean | undefined> {
+  const annotated = new Map<string, boolean | undefined>()
+  for (const tool of tools) {
+    const { name, annotations } = isJsonObject(tool) ? tool : {}
+    if (typeof name !== 'string') continue
+    const changes = changesBy(annotations)
+    const isDuplicate = annotated.has(name) && annotated.get(name) !== changes
+    annotated.set(name, isDuplicate ? true : changes)
+  }
+  return annotated
+}
+
+/**
+ * `destructiveHint` has a meaning only beside a `readOnlyHint` that is not true; if both are true, the more dangerous
+ * counts. Undefined if neither decides.
+ */
+function changesBy(annotations: unknown): boolean | undefined {
+  const { readOnlyHint, destructiveHint } = isJsonObject(annotations) ? annotations : {}
+  if (destructiveHint === true) return true
+  return typeof readOnlyHint === 'boolean' ? !readOnlyHint : undefined
+}
+
+const scheme = 'mcp://'
+
+// The user interfaces of tools (MCP Apps, SEP-1865): resources that tools name, and that servers need not list. Which tool
+// names which is learned from the tool lists of servers, so that who may use the tool may read its interface.
+
+export const UI_SCHEME = 'ui://'
+
+/** How long a tool counts after the server last listed it, in milliseconds. */
+const ttlMs = 3_600_000
+/** Interfaces that are kept of one server, and tools of each. */
+const maxEntries = 1_000
+const maxToolsOfInterface = 20
+/** No name with it can be part of a reference. */
+const separator = '\n'
+
+/** Members of `_meta` that name an interface beside `ui.resourceUri`: the former name, and the one of the OpenAI Apps SDK. */
+const otherMembers = ['ui/resourceUri', 'openai/outputTemplate']
+
+/** The entry of a tool with other URIs of its interfaces; the same object if it has none. */
+export function withInterfaces(tool: Fields, change: (uri: string) => string): Fields {
+  const meta = metaOf(tool)
+  const { ui } = meta
+  const changed = (fields: Fields, member: string): Fields => {
+    const uri = fields[member]
+    const isInterface = typeof uri === 'string' && uri.startsWith(UI_SCHEME) && uri.length <= MAX_URI
+    return isInterface ? { [member]: change(uri) } : {}
+  }
+  const inUi = isJsonObject(ui) ? changed(ui, 'resourceUri') : {}
+  const others: Fields = Object.assign({}, ...otherMembers.map((member) => changed(meta, member)))
+  if (Object.keys({ ...inUi, ...others }).length === 0) return tool
+  const shown = isJsonObject(ui) ? { ui: { ...ui, ...inUi } } : {}
+  return { ...tool, _meta: { ...meta, ...shown, ...others } }
+}
+
+/** The URIs of a tool's interfaces, from its entry in a list. */
+export function interfacesOf(tool: Fields): string[] {
+  const found = new Set<string>()
+  withInterfaces(tool, (uri) => {
+    found.add(uri)
+    return uri
+  })
+  return [...found]
+}
+
+export class UiResources {
+  /** The names of tools, one a line, by the address of the server and the URI. */
+  #learned: LearnedValues
+
+  constructor(state: SharedState, clock: Clock) {
+    this.#learned = new LearnedValues(state, 'mcp-interfaces', { ttlMs, maxEntries }, clock)
+  }
+
+  /** Learns from the result of a `tools/list`, or from one page. */
+  async learn({ upstream: { href } }: Pick<ListSource, 'upstream'>, result: unknown): Promise<void> {
+    const tools: unknown = isJsonObject(result) ? result['tools'] : undefined
+    if (!Array.isArray(tools)) return
+    const found = new Map<string, Set<string>>()
+    for (const tool of tools.filter(isJsonObject)) {
+      const { name } = tool
+      if (typeof name !== 'string' || name.length > MAX_NAME || name.includes(separator)) continue
+      for (const uri of interfacesOf(tool)) {
+        const names = found.get(uri) ?? new Set(this.#toolsOf(href, uri))
+        if (names.size < maxToolsOfInterface) names.add(name)
+        found.set(uri, names)
+      }
+    }
+    await this.#learned.learn(
+      href,
+      [...found].map(([uri, names]) => [uri, [...names].join(separator)]),
+    )
+  }
+
+  /** The references of the tools whose interface the resource is, as far as this gateway knows. */
+  shownBy({ server, upstream, version }: ListSource, uri: string): string[] | undefined {
+    if (!uri.startsWith(UI_SCHEME)) return undefined
+    const references = this.#toolsOf(upstream.href, uri).flatMap(
+      (name) => listedReference(server, 'tool', name, version) ?? [],
+    )
+    return references.length === 0 ? undefined : references
+  }
+
+  /** Learns what other gateways have learned. If the store is down, the policy's own rules for the resource decide. */
+  refresh({ href }: URL, uri: string): MaybePromise<void> {
+    const refreshing = uri.startsWith(UI_SCHEME) ? this.#learned.refresh(href, uri) : undefined
+    return refreshing && unlessDown(refreshing)
+  }
+
+  #toolsOf(href: string, uri: string): string[] {
+    return this.#learned.get(href, uri)?.split(separator) ?? []
   }
 }

@@ -1,7 +1,10 @@
 // Removes from lists what the caller may not use. A list is recognised by its shape, because a response that is replayed on
 // a GET stream does not name the method of its request.
-import type { RequestKind } from '@svc/core'
+import { type RequestKind, requestReference } from '@svc/core'
 import { isJsonObject } from '@svc/core/json'
+import { ReferenceInputError } from '@svc/core/match'
+import { invalidParams, McpRefusal } from './message.js'
+import { MAX_NAME } from './protocol.js'
 import type { Fields } from './rpc-response.js'
 
 export type ListKind = 'tools' | 'prompts' | 'resources' | 'resourceTemplates'
@@ -62,4 +65,32 @@ export function filterListing(result: Fields, mayUse: MayUse): Fields {
 export function forOneCaller(result: Fields, isFiltered: boolean): Fields {
   if (isFiltered) return { ...result, ttlMs: 0, cacheScope: 'private' }
   return result['cacheScope'] === 'public' ? { ...result, cacheScope: 'private' } : result
+}
+
+// References by which the policy judges the names that clients and servers use.
+
+/** Throws `McpRefusal` for a name that can have no reference. */
+export function checkedReference(server: string, kind: RequestKind, name: string, version: string): string {
+  if (kind !== 'resource' && name.length > MAX_NAME) throw invalidParams('Bad name: it is too long.')
+  return withValidNames(() => requestReference({ server, kind, name, version }))
+}
+
+/** The result of `build`; throws `McpRefusal` for a name that can have no reference. */
+export function withValidNames<T>(build: () => T): T {
+  try {
+    return build()
+  } catch (cause) {
+    if (cause instanceof ReferenceInputError) throw invalidParams(`Bad name: ${cause.message}.`, { cause })
+    throw cause
+  }
+}
+
+/** The reference of an entry in a server's list; undefined for a name that cannot have one. */
+export function listedReference(...named: Parameters<typeof checkedReference>): string | undefined {
+  try {
+    return checkedReference(...named)
+  } catch (error) {
+    if (error instanceof McpRefusal) return undefined
+    throw error
+  }
 }

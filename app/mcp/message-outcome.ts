@@ -1,12 +1,16 @@
 // The response to one message, read whole, for a response that holds more than it.
-import { type Completed, failed, isStream, type Outcome } from '@svc/core'
-import type { BufferedResponse, ErrorSubject } from '../http/response.js'
-import { type Denials, encodeRefusal, refusalMessage, rpcErrorResponse } from './encode-refusal.js'
-import type { McpExchange } from './exchange.js'
-import type { RequestId } from './protocol.js'
+import { type Completed, type Denied, type Failed, failed, isStream, type Outcome, statusOf } from '@svc/core'
+import {
+  type BufferedResponse,
+  type ErrorSubject,
+  errorObject,
+  refusalResponse,
+  retryAfterOf,
+} from '../http/response.js'
+import { isClientStateless, isStatelessExchange, type McpExchange } from './exchange.js'
+import { META_ERROR, type ProtocolError, type RequestId, rpcCodes } from './protocol.js'
 import { type Fields, isResponse } from './rpc-response.js'
-import type { ReceivedMessage } from './servers.js'
-import { shownEvent, shownMessage } from './shown-messages.js'
+import { type ReceivedMessage, shownEvent, shownMessage } from './servers.js'
 
 /** The response to one message. */
 export interface MessageOutcome {
@@ -57,4 +61,94 @@ function responseTo(
 ): ReceivedMessage | undefined {
   const isFound = message !== undefined && text !== undefined && isResponse(message) && message['id'] === id
   return isFound ? { message, text } : undefined
+}
+
+// Encodes refusals over MCP: as HTTP errors if the client's transport must see them, as JSON-RPC messages if its caller
+// waits for a response.
+
+/** The form of a refused call of a tool: some SDKs hide errors from their model, and show it results. */
+export type Denials = 'error' | 'result'
+
+export function encodeRefusal(
+  exchange: McpExchange,
+  outcome: Denied | Failed,
+  call: ErrorSubject,
+  denials: Denials,
+): BufferedResponse {
+  const { id, protocolError } = exchange
+  const plain = refusalResponse(outcome, call)
+  const body = (): string => JSON.stringify(refusalMessage(exchange, outcome, call, denials))
+  if (protocolError !== undefined && outcome.code === 'BAD_REQUEST') {
+    return { ...plain, status: statusOfProtocolError(protocolError, exchange), body: body() }
+  }
+  if (exchange.isForeignSession) return { ...plain, body: body() }
+  if (id === undefined || isForTransport(outcome)) return plain
+  return { ...plain, status: 200, body: body() }
+}
+
+/** The JSON-RPC response to a request that is refused or has failed. */
+export function refusalMessage(
+  exchange: McpExchange,
+  outcome: Denied | Failed,
+  call: ErrorSubject,
+  denials: Denials,
+): Fields {
+  const { id = null, message, isForeignSession, protocolError } = exchange
+  if (protocolError !== undefined && outcome.code === 'BAD_REQUEST') {
+    return rpcErrorResponse(id, outcome, call, protocolError)
+  }
+  // The result of a call that runs as a task is the task.
+  const isShownToModel =
+    denials === 'result' &&
+    !isForeignSession &&
+    message?.type === 'request' &&
+    message.method === 'tools/call' &&
+    message.params['task'] === undefined
+  if (!isShownToModel) return rpcErrorResponse(id, outcome, call)
+  const result = {
+    ...(isClientStateless(exchange) ? { resultType: 'complete' } : {}),
+    content: [{ type: 'text', text: outcome.message }],
+    isError: true,
+    _meta: { [META_ERROR]: errorData(outcome, call) },
+  }
+  return { jsonrpc: '2.0', id, result }
+}
+
+export function encodeRpcError(...error: Parameters<typeof rpcErrorResponse>): string {
+  return JSON.stringify(rpcErrorResponse(...error))
+}
+
+/** A JSON-RPC error, whose code is the protocol's own or else the HTTP status of the refusal. */
+export function rpcErrorResponse(
+  id: RequestId | null,
+  outcome: Denied | Failed,
+  call: ErrorSubject,
+  protocolError?: ProtocolError,
+): Fields {
+  const { code = statusOf(outcome.code), data } = protocolError ?? {}
+  const error = { code, message: outcome.message, data: { ...errorData(outcome, call), ...data } }
+  return { jsonrpc: '2.0', id, error }
+}
+
+/** The error object, with the header that a client over MCP does not see. */
+function errorData(outcome: Denied | Failed, call: ErrorSubject): Fields {
+  const seconds = Number(retryAfterOf(outcome))
+  return { ...errorObject(outcome, call), ...(Number.isInteger(seconds) ? { retryAfter: seconds } : {}) }
+}
+
+/** The refusals that a client's OAuth flow needs as HTTP errors. */
+function isForTransport(outcome: Denied | Failed): boolean {
+  const status = statusOf(outcome.code)
+  return (
+    status === 401 ||
+    (status === 403 && String(outcome.headers?.['www-authenticate']).includes('insufficient_scope'))
+  )
+}
+
+/** Invalid params are a JSON-RPC error for the waiting call; an invalid request is an HTTP error. */
+function statusOfProtocolError({ code, status }: ProtocolError, exchange: McpExchange): number {
+  if (status !== undefined) return status
+  if (exchange.id === undefined || code === rpcCodes.headerMismatch || code === rpcCodes.invalidRequest)
+    return 400
+  return code === rpcCodes.methodNotFound && isStatelessExchange(exchange) ? 404 : 200
 }

@@ -1,5 +1,6 @@
 // Parses one JSON-RPC message of a client. Servers decode JSON differently, and some ignore case; a message that two
 // servers could read differently is refused.
+import { type ErrorCode, Refusal } from '@svc/core'
 import {
   isJsonObject,
   type JsonInputCode,
@@ -10,8 +11,7 @@ import {
   parseJson,
 } from '@svc/core/json'
 import { foldName } from '@svc/core/match'
-import { invalidParams, invalidRequest, McpRefusal } from './mcp-refusal.js'
-import { type RequestId, rpcCodes } from './protocol.js'
+import { type ProtocolError, type RequestId, type RpcCode, rpcCodes } from './protocol.js'
 
 interface MessageBase {
   /** The parsed message. */
@@ -154,4 +154,35 @@ export function hasConfusable(object: object, read: MemberNames): boolean {
 
 export function isRequestId(value: unknown): value is RequestId {
   return typeof value === 'string' || (typeof value === 'number' && Number.isInteger(value))
+}
+
+/** A refusal that records and metrics show as `BAD_REQUEST`, and clients get as the protocol's own error. */
+export class McpRefusal extends Refusal {
+  readonly protocolError: ProtocolError
+  /** The id of the request, if the message could not be read. */
+  readonly id: RequestId | undefined
+
+  constructor(
+    readonly rpcCode: RpcCode,
+    message: string,
+    options: ErrorOptions & Omit<ProtocolError, 'code'> & { readonly id?: RequestId | undefined } = {},
+  ) {
+    const code: ErrorCode = 'BAD_REQUEST'
+    super(code, message, options)
+    this.id = options.id
+    const { status, data } = options
+    this.protocolError = {
+      code: rpcCode,
+      ...(status === undefined ? {} : { status }),
+      ...(data === undefined ? {} : { data }),
+    }
+  }
+}
+
+export function invalidRequest(message: string): McpRefusal {
+  return new McpRefusal(rpcCodes.invalidRequest, message)
+}
+
+export function invalidParams(message: string, options?: ErrorOptions): McpRefusal {
+  return new McpRefusal(rpcCodes.invalidParams, message, options)
 }

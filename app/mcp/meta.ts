@@ -1,8 +1,14 @@
 // The `_meta` of a message's params, of a result or of an entry of a list. In 2026-07-28 it has the client of each request
 // ("Request Metadata").
-import { isJsonObject, type JsonObject, type JsonValue } from '@svc/core/json'
-import { isImplementation } from './implementation.js'
+
+import { type Call, mandates } from '@svc/core'
+import { isJsonObject, type JsonObject, type JsonValue, membersLike } from '@svc/core/json'
+import { type CallControl, replaceTrace } from '@svc/core/pipeline'
+import { traceOf } from '../http/call-headers.js'
+import { traceparentOf } from '../upstream/send.js'
+import type { Message } from './message.js'
 import {
+  isImplementation,
   META_CLIENT_CAPABILITIES,
   META_CLIENT_INFO,
   META_PROTOCOL_VERSION,
@@ -44,4 +50,43 @@ export function clientMeta(clientInfo: JsonValue, capabilities: JsonValue = {}):
 export function revisionIn(params: unknown): string | undefined {
   const { [META_PROTOCOL_VERSION]: revision } = metaOf(params)
   return typeof revision === 'string' ? revision : undefined
+}
+
+// The `_meta` of a call's message: trace context (2026-07-28, "_meta") in both directions, and mandates, which go upstream only
+// if they were verified.
+
+/** Continues the trace in `_meta` if the headers of the call name none. */
+export function continueTrace(call: CallControl, message: Message): void {
+  if (message.type === 'response' || call.headers['traceparent'] !== undefined) return
+  const { traceparent, tracestate } = metaOf(message.params)
+  if (typeof traceparent !== 'string') return
+  const { traceId, spanId } = call.trace
+  const headers = {
+    ...call.headers,
+    traceparent,
+    ...(typeof tracestate === 'string' ? { tracestate } : {}),
+  }
+  call[replaceTrace](traceOf(headers, { traceId: () => traceId, spanId: () => spanId }))
+}
+
+/** The message with this hop as the parent span, if it names a trace or `always` is set. */
+export function withTrace(call: Call, whole: JsonObject, always: boolean): JsonObject {
+  const { method, params } = whole
+  if (method === undefined || !isJsonObject(params)) return whole
+  const { _meta: meta = {} } = params
+  if (!isJsonObject(meta) || !(always || 'traceparent' in meta)) return whole
+  const { tracestate: _, ...rest } = meta
+  const { state } = call.trace
+  const trace = { traceparent: traceparentOf(call), ...(state === null ? {} : { tracestate: state }) }
+  return { ...whole, params: { ...params, _meta: { ...rest, ...trace } } }
+}
+
+/** The message without the mandates that must not go upstream. */
+export function withoutWithheld(call: Call, whole: JsonObject): JsonObject {
+  const withheld = call.get(mandates)?.withheldMeta ?? []
+  const meta = metaOf(whole['params'])
+  if (withheld.length === 0 || Object.keys(meta).length === 0) return whole
+  const left = new Set(withheld.flatMap((name) => membersLike(meta, name)))
+  const kept = Object.entries(meta).filter(([name]) => !left.has(name))
+  return replaceMeta(whole, Object.fromEntries(kept))
 }

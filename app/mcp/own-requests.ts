@@ -11,9 +11,8 @@ import {
   type ServerSession,
   sessionHeaders,
 } from './handshake.js'
-import type { Implementation } from './implementation.js'
 import { isRequestId } from './message.js'
-import { HANDSHAKE_REVISION } from './protocol.js'
+import { HANDSHAKE_REVISION, type Implementation } from './protocol.js'
 import { responseWithoutClient } from './rpc-error.js'
 import { type Fields, isResponse, ProtocolViolation } from './rpc-response.js'
 import type { McpRequest, McpResponse, McpServers } from './servers.js'

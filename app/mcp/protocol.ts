@@ -1,4 +1,5 @@
 // Names and numbers of the Model Context Protocol, revisions 2024-11-05 to 2026-07-28.
+import { isJsonObject, type JsonObject } from '@svc/core/json'
 
 /** JSON-RPC 2.0 §5.1, and MCP (2026-07-28, "Error Codes"). */
 export const rpcCodes = {
@@ -82,3 +83,29 @@ export function isStateless(version: string): boolean {
 }
 
 export type RequestId = string | number
+
+// Limits, in characters, on the names that clients and servers choose and the gateway keeps.
+
+/** Ids, and names of tools and prompts. */
+export const MAX_NAME = 1_024
+export const MAX_URI = 8_192
+/** A client's or server's description of itself, as JSON. */
+export const MAX_DESCRIPTION = 262_144
+
+// The gateway's description of itself, as a client and as a server.
+
+/** The version of the package `svc-sdk`. */
+const PRODUCT_VERSION = '1.0.0'
+
+/** A name and a version, in `clientInfo` and `serverInfo`. */
+export type Implementation = {
+  readonly name: string
+  readonly version: string
+}
+
+/** Whether a server of any revision accepts it. */
+export function isImplementation(value: unknown): value is JsonObject & Implementation {
+  return isJsonObject(value) && typeof value['name'] === 'string' && typeof value['version'] === 'string'
+}
+
+export const gatewayImplementation: Implementation = { name: 'svc-gateway', version: PRODUCT_VERSION }

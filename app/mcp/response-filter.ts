@@ -1,5 +1,4 @@
 // Filters each response before the caller gets it: learns the server's version, filters lists, and replaces task ids.
-
 import {
   after,
   type Call,
@@ -13,18 +12,23 @@ import {
 import { isJsonObject } from '@svc/core/json'
 import { type CallControl, refineTarget } from '@svc/core/pipeline'
 import { noteRpcError } from '../upstream/send.js'
-import type { AnnotationCache } from './annotation-cache.js'
 import { isStatelessExchange, type McpExchange } from './exchange.js'
 import { hasServerInfo, serverVersionIn } from './handshake.js'
-import { filterListing, forOneCaller, isListing, type ListKind, listForms } from './listing.js'
+import type { AnnotationCache, UiResources } from './learned-values.js'
+import {
+  filterListing,
+  forOneCaller,
+  isListing,
+  type ListKind,
+  listedReference,
+  listForms,
+} from './listing.js'
 import { isRequestId } from './message.js'
-import { listedReference } from './references.js'
 import { type Fields, listDigest } from './rpc-response.js'
 import { asksClients, type ServerRequests } from './server-requests.js'
 import type { ServerVersions } from './server-versions.js'
 import type { SessionBinding } from './session-binding.js'
 import { createdTaskId, isStatus, type KnownTasks, namesTasks, TaskIds } from './tasks.js'
-import type { UiResources } from './ui-resources.js'
 
 /** The caches that learn from the responses of servers. */
 export interface LearningCaches {

@@ -18,8 +18,9 @@ import type { CallControl } from '@svc/core/pipeline'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
 import { EVENT_STREAM_TYPE, JSON_TYPE, mediaType } from '../http/media-type.js'
 import { noteHttpError } from '../upstream/send.js'
-import { type Denials, refusalMessage } from './encode-refusal.js'
 import { disconnectCancels, isStatelessExchange, type McpExchange } from './exchange.js'
+import { headersToClient } from './header-validation.js'
+import { type Denials, refusalMessage } from './message-outcome.js'
 import type { RequestId } from './protocol.js'
 import { ResponseFilter } from './response-filter.js'
 import { McpResponseStream, passedEvent } from './response-stream.js'
@@ -31,12 +32,12 @@ import {
   type McpEvent,
   type McpResponse,
   responseTo,
+  showEvent,
+  showMessage,
   type WholeResponse,
 } from './servers.js'
 import { serverSessionId } from './session-binding.js'
-import { showEvent, showMessage } from './shown-messages.js'
 import { LISTEN_METHOD } from './subject.js'
-import { headersToClient } from './wire-headers.js'
 
 /** The parts for the handling of responses. */
 export interface ResponseParts extends ResumedResponsesParts {

@@ -5,8 +5,14 @@ import { eventOf } from '@svc/core/http'
 import type { RequestId } from './protocol.js'
 import type { ResponseFilter } from './response-filter.js'
 import { failureOf, isInterruption, isResponse, ProtocolViolation, recordedResult } from './rpc-response.js'
-import { eventBytes, hasMessage, type McpEvent, type ReceivedMessage, responseTo } from './servers.js'
-import { showEvent } from './shown-messages.js'
+import {
+  eventBytes,
+  hasMessage,
+  type McpEvent,
+  type ReceivedMessage,
+  responseTo,
+  showEvent,
+} from './servers.js'
 
 /** Keeps the state by which a client can resume the stream of a call. */
 export interface Resumption {

@@ -20,14 +20,13 @@ import {
 } from '@svc/core'
 import { CallControl, takeReferenceRules } from '@svc/core/pipeline'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
-import { encodeRpcError } from './encode-refusal.js'
 import { attachExchange, type McpExchange } from './exchange.js'
+import { encodeRpcError } from './message-outcome.js'
 import type { RequestId } from './protocol.js'
 import { type LearningCaches, ResponseFilter } from './response-filter.js'
 import type { ResumableCall, ResumableCalls } from './resumable-calls.js'
 import { recordedResult } from './rpc-response.js'
-import { eventBytes, type McpEvent, type ReceivedMessage, responseTo } from './servers.js'
-import { showEvent } from './shown-messages.js'
+import { eventBytes, type McpEvent, type ReceivedMessage, responseTo, showEvent } from './servers.js'
 
 const withheld = failed('OUTCOME_UNRECORDED', 'The response to this request was withheld.')
 const noLongerAllowed = denied(

@@ -1,4 +1,5 @@
 // Responses that the gateway sends itself, in place of a server or of a client.
+
 import { isJsonObject, type JsonObject } from '@svc/core/json'
 import { rpcCodes } from './protocol.js'
 import type { Fields } from './rpc-response.js'

@@ -1,13 +1,13 @@
 // The port towards MCP servers: messages that are parsed once, each with its exact text. Servers over HTTP, processes over
 // stdio and a server in this process implement it, so that callers work on messages and do not depend on the transport.
 import { after, type MaybePromise, type ResponseHeaders } from '@svc/core'
-import { eventOf, withData } from '@svc/core/http'
-import { hasDuplicateMembers, type JsonObject, MAX_COST } from '@svc/core/json'
+import { eventOf, readEvent, withData } from '@svc/core/http'
+import { hasDuplicateMembers, isTooCostly, type JsonObject, MAX_COST, parseJsonObject } from '@svc/core/json'
+import { keepShown, shownIn } from '@svc/core/response'
 import { isMessageType, JSON_TYPE } from '../http/media-type.js'
 import { discard } from '../upstream/discard.js'
 import type { Discardable, UpstreamRequest, UpstreamResponse } from '../upstream/response.js'
 import { wholeBody } from '../upstream/response-limits.js'
-import { withMembers } from './member-text.js'
 import type { RequestId } from './protocol.js'
 import { changeForClients, checkServerMessage, decodeUtf8, type Fields, readInTurns } from './rpc-response.js'
 
@@ -164,4 +164,127 @@ export function textShowing({ message, text }: ReceivedMessage, shown: Fields): 
 export function eventBytes({ frame, text: received }: McpEvent, text: string): Uint8Array {
   if (frame === undefined) return eventOf(text)
   return text === received ? frame : withData(frame, text)
+}
+
+// Changes members of a message without touching the rest of its text: numbers that a double cannot represent, and the order
+// and spelling of everything, stay as the server wrote them.
+
+const QUOTE = 0x22
+const BACKSLASH = 0x5c
+const COLON = 0x3a
+const COMMA = 0x2c
+const OPEN = new Set([0x7b, 0x5b])
+const CLOSE = new Set([0x7d, 0x5d])
+
+/**
+ * `text` is a valid JSON object. By the name of a member its new JSON, or undefined if it goes. Undefined if a member
+ * that stays is not there exactly once.
+ */
+export function withMembers(
+  text: string,
+  changes: Readonly<Record<string, string | undefined>>,
+): string | undefined {
+  const pieces: string[] = []
+  const found = new Set<string>()
+  let depth = 0
+  let start = 0
+  let colon = -1
+  const add = (end: number): boolean => {
+    const name = colon < 0 ? undefined : String(JSON.parse(text.slice(start, colon)))
+    if (name === undefined || !Object.hasOwn(changes, name)) pieces.push(text.slice(start, end))
+    else if (changes[name] !== undefined) {
+      if (found.has(name)) return false
+      found.add(name)
+      const value = text.slice(colon + 1, end)
+      pieces.push(text.slice(start, colon + 1) + value.replace(value.trim(), () => String(changes[name])))
+    }
+    start = end + 1
+    colon = -1
+    return true
+  }
+  for (let at = 0; at < text.length; at++) {
+    const unit = text.charCodeAt(at)
+    if (unit === QUOTE) at = endOfString(text, at)
+    else if (OPEN.has(unit)) {
+      if (++depth === 1) start = at + 1
+    } else if (unit === COLON && depth === 1 && colon < 0) colon = at
+    else if ((unit === COMMA && depth === 1) || (CLOSE.has(unit) && --depth === 0)) {
+      if (!add(at)) return undefined
+    }
+  }
+  const isWhole = Object.entries(changes).every(([name, json]) => json === undefined || found.has(name))
+  return isWhole ? `{${pieces.join(',')}}` : undefined
+}
+
+/** The index of the closing quote. */
+function endOfString(text: string, start: number): number {
+  let at = start + 1
+  while (at < text.length && text.charCodeAt(at) !== QUOTE) at += text.charCodeAt(at) === BACKSLASH ? 2 : 1
+  return at
+}
+
+// The messages that clients get, by their bytes: a client of messages, such as one over stdio, gets the message that was
+// judged without another parse. If a stage changes a response, the new bytes are parsed.
+
+interface ShownEvent extends Partial<ReceivedMessage> {
+  /** The id after which a client may resume the stream. */
+  readonly id?: string | null | undefined
+}
+
+/** The event with `message` in place of its own. */
+export function showEvent(
+  event: McpEvent & ReceivedMessage,
+  message: Fields,
+): { readonly bytes: Uint8Array; readonly text: string } {
+  const text = textShowing(event, message)
+  const bytes = eventBytes(event, text)
+  keepShown(bytes, { message, text, id: event.id })
+  return { bytes, text }
+}
+
+/** The body of a response with `message` in place of its own. */
+export function showMessage(
+  received: ReceivedMessage & { readonly bytes: Uint8Array },
+  message: Fields,
+): { readonly bytes: Uint8Array; readonly text: string } {
+  const text = textShowing(received, message)
+  const bytes = text === received.text ? received.bytes : Buffer.from(text)
+  keepShown(bytes, { message, text })
+  return { bytes, text }
+}
+
+/** The bytes of an event with `message` in place of its own. */
+export function replaceMessage(event: Uint8Array, message: Fields): Uint8Array {
+  const text = JSON.stringify(message)
+  const bytes = withData(event, text)
+  keepShown(bytes, { message, text, id: shownEvent(event).id })
+  return bytes
+}
+
+/** The message and the id of an event, if it has them. Throws `TypeError` for bytes that are not UTF-8. */
+export function shownEvent(bytes: Uint8Array): ShownEvent {
+  const known = shownIn(bytes)
+  if (known !== undefined) return known
+  // A comment need not be UTF-8.
+  if (bytes.byteLength === 0 || bytes[0] === COLON) return {}
+  const { data, id } = readEvent(bytes)
+  return { id, ...received(data) }
+}
+
+/** The message of a whole response; undefined for another body. */
+export function shownMessage(body: string | Uint8Array): ReceivedMessage | undefined {
+  const known = typeof body === 'string' ? undefined : shownIn(body)
+  if (known !== undefined) return known
+  return received(shownText(body))
+}
+
+/** The text of a whole response. */
+export function shownText(body: string | Uint8Array): string {
+  return typeof body === 'string' ? body : (shownIn(body)?.text ?? Buffer.from(body).toString())
+}
+
+/** Undefined for text that is not a message or costs too much to read. */
+function received(text: string): ReceivedMessage | undefined {
+  const message = text === '' || isTooCostly(text) ? undefined : parseJsonObject(text)
+  return message && { message, text }
 }

@@ -1,12 +1,23 @@
 // Binds MCP sessions to the caller that began them. The client's session id is a tag and the server's own id. The tag is an
 // HMAC of the id and the caller, so that another caller cannot use the session id (MCP, Security Best Practices, "Session
 // Hijacking").
-import { createHmac, hkdfSync, randomUUID, timingSafeEqual } from 'node:crypto'
+import {
+  createCipheriv,
+  createDecipheriv,
+  createHmac,
+  hkdfSync,
+  randomBytes,
+  randomUUID,
+  timingSafeEqual,
+} from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
-import { type Call, identity, principalKeyOf } from '@svc/core'
+import { type Call, type Clock, identity, principalKeyOf } from '@svc/core'
+import { canonicalize, sha256Hex } from '@svc/core/json'
 import { BoundedMap } from '@svc/core/store'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
-import { MAX_NAME } from './name-limits.js'
+import { callerKey } from '../upstream/send.js'
+import type { RpcRequest } from './message.js'
+import { MAX_NAME } from './protocol.js'
 
 /** A tag of 128 bits in base64url, what the client declared of elicitation, a dot, the server's id. */
 const boundId = /^([A-Za-z0-9_-]{22}(?:~[fu]{1,2})?)\.(.+)$/s
@@ -152,3 +163,68 @@ function principalOf(call: Call): string {
 }
 
 const anonymous = { tenant: '', authenticated: false }
+
+// Seals a `requestState` (2026-07-28): the client gets ciphertext that only the same caller can send back, to the same server,
+// in the same request, at any gateway of the deployment.
+
+const algorithm = 'aes-256-gcm'
+const nonceBytes = 12
+const tagBytes = 16
+/** Time that a client has to send a state back, in milliseconds; a person may have to respond first. */
+export const stateTtlMs = 3_600_000
+
+type StatefulRequest = Pick<RpcRequest, 'method' | 'params'>
+
+/** The params by which a request is repeated, which differ between its rounds. */
+const ofRound: ReadonlySet<string> = new Set(['requestState', 'inputResponses', '_meta'])
+
+/** `State` survives JSON. */
+export class RequestStates<State extends object> {
+  #key: Buffer
+  #clock: Clock
+
+  /** `key` has 32 bytes, the same at all gateways that serve one client. */
+  constructor(key: Buffer, clock: Clock) {
+    this.#key = key
+    this.#clock = clock
+  }
+
+  seal(call: Call, request: StatefulRequest, state: State): string {
+    const nonce = randomBytes(nonceBytes)
+    const cipher = createCipheriv(algorithm, this.#key, nonce).setAAD(boundTo(call, request))
+    const text = JSON.stringify({ state, until: this.#clock.now() + stateTtlMs })
+    return Buffer.concat([nonce, cipher.update(text), cipher.final(), cipher.getAuthTag()]).toString(
+      'base64url',
+    )
+  }
+
+  /** Undefined for everything but a state that was sealed for this caller and request, and has not expired. */
+  open(call: Call, request: StatefulRequest, sealed: unknown): State | undefined {
+    if (typeof sealed !== 'string') return undefined
+    const bytes = Buffer.from(sealed, 'base64url')
+    // The decoder skips what is not base64url.
+    if (bytes.length <= nonceBytes + tagBytes || bytes.toString('base64url') !== sealed) return undefined
+    const decipher = createDecipheriv(algorithm, this.#key, bytes.subarray(0, nonceBytes))
+      .setAAD(boundTo(call, request))
+      .setAuthTag(bytes.subarray(-tagBytes))
+    let text: string
+    try {
+      text =
+        decipher.update(bytes.subarray(nonceBytes, -tagBytes), undefined, 'utf8') + decipher.final('utf8')
+    } catch {
+      // The only error is that of a tag that does not fit.
+      return undefined
+    }
+    // A gateway has written it, because the tag fits.
+    const { until, state } = JSON.parse(text) as { readonly until: number; readonly state: State }
+    return this.#clock.now() < until ? state : undefined
+  }
+}
+
+/** The scope of a state: the caller, the server, the method, and a digest of its params, such as name and arguments. */
+function boundTo(call: Call, { method, params }: StatefulRequest): Buffer {
+  const kept = Object.fromEntries(Object.entries(params).filter(([name]) => !ofRound.has(name)))
+  return Buffer.from(
+    JSON.stringify([callerKey(call), call.target.server, method, sha256Hex(canonicalize(kept))]),
+  )
+}

@@ -19,10 +19,13 @@ import { isUpstreamError, UpstreamError } from '../upstream/response.js'
 import { responseTimeoutOf } from '../upstream/response-limits.js'
 import { callerKey, noteHttpError, noteRpcError, sendCall, upstreamHeaders } from '../upstream/send.js'
 import {
+  inSession,
   isOtherEra,
+  isSessionLost,
   ownRequest,
   performHandshake,
   type ServerSession,
+  ServerSessions,
   sessionHeaders,
   withoutSession,
 } from './handshake.js'
@@ -45,7 +48,6 @@ import {
   recordedResult,
 } from './rpc-response.js'
 import type { ServerRequests } from './server-requests.js'
-import { inSession, isSessionLost, ServerSessions } from './server-sessions.js'
 import { UNVERSIONED } from './server-versions.js'
 import type { McpResponse } from './servers.js'
 

@@ -15,16 +15,16 @@ import {
   resolveOptional,
 } from '@svc/core'
 import type { CallControl } from '@svc/core/pipeline'
-import { writeAttempt } from '../escalations/elicitation/attempt.js'
+import { writeAttempt } from '../escalations/elicitation/held-calls.js'
 import type { ServerRequest } from '../federation/server-calls.js'
 import type { ClientExchange } from '../http/client-exchange.js'
 import { type BufferedResponse, refusalResponse } from '../http/response.js'
-import type { ElicitationResponse } from '../mcp/elicitation-modes.js'
-import { noModes } from '../mcp/elicitation-modes.js'
 import {
   attachExchange,
   disconnectCancels,
+  type ElicitationResponse,
   type McpExchange,
+  noModes,
   openExchange,
   withoutEmptyHeaders,
 } from '../mcp/exchange.js'

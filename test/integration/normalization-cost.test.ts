@@ -5,8 +5,7 @@ import { foldName, formatReference, normalized, ReferenceInputError, wordsOf } f
 import { checkContent, contentRules, securityPlugin } from '@svc/plugin-security'
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { McpRefusal } from 'svc-sdk/internal/mcp/mcp-refusal'
-import { checkConfusables, memberNames, readMessage } from 'svc-sdk/internal/mcp/message'
+import { checkConfusables, McpRefusal, memberNames, readMessage } from 'svc-sdk/internal/mcp/message'
 import { messageSubject } from 'svc-sdk/internal/mcp/subject'
 import { propertyRuns } from '../support/property-runs.js'
 

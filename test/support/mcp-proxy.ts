@@ -15,9 +15,9 @@ import {
   services,
 } from '@svc/core'
 import { CallControl, Pipeline } from '@svc/core/pipeline'
-import { AnnotationCache } from 'svc-sdk/internal/mcp/annotation-cache'
 import { type McpExchange, mcpExchange } from 'svc-sdk/internal/mcp/exchange'
 import { HttpServers } from 'svc-sdk/internal/mcp/http-servers'
+import { AnnotationCache } from 'svc-sdk/internal/mcp/learned-values'
 import { McpProxy } from 'svc-sdk/internal/mcp/proxy'
 import { SessionBinding } from 'svc-sdk/internal/mcp/session-binding'
 import { UndiciDispatcher } from 'svc-sdk/internal/upstream/undici'

@@ -3,13 +3,25 @@
 // the first is not sent.
 import { setMaxListeners } from 'node:events'
 import { setTimeout as delay } from 'node:timers/promises'
-import { type Call, isRefusal, type Outcome, resolveOptional, services } from '@svc/core'
+import {
+  type Call,
+  type Denied,
+  type Failed,
+  isRefusal,
+  isStream,
+  type MaybePromise,
+  type Outcome,
+  resolveOptional,
+  services,
+} from '@svc/core'
 import { eventOf } from '@svc/core/http'
 import type { JsonObject } from '@svc/core/json'
 import type { CallControl } from '@svc/core/pipeline'
 import { escalationService } from '@svc/plugin-enforcement'
+import { type ClientExchange, writeOutcome } from '../../http/client-exchange.js'
 import { eventStreamHeaders } from '../../http/event-stream-rules.js'
 import { InFlight } from '../../http/in-flight.js'
+import type { BufferedResponse } from '../../http/response.js'
 import type { ClientRequests } from '../../mcp/client-requests.js'
 import {
   type AskedClient,
@@ -19,12 +31,11 @@ import {
   elicitationOf,
   elicitationParams,
 } from '../../mcp/elicitation.js'
-import type { ElicitationResponse } from '../../mcp/elicitation-modes.js'
-import { isClientStateless, mcpExchange, takesEvents } from '../../mcp/exchange.js'
+import { type ElicitationResponse, isClientStateless, mcpExchange, takesEvents } from '../../mcp/exchange.js'
 import type { GatewayRounds } from '../../mcp/gateway-rounds.js'
+import type { MessageOutcome } from '../../mcp/message-outcome.js'
 import type { PoliciesInForce } from '../../policy/active-policy.js'
 import { callerKey, traceparentOf } from '../../upstream/send.js'
-import type { Attempt } from './attempt.js'
 
 /** Calls of one caller, and of all, that are held at a time; the response to another does not wait. */
 const maxHeldOfCaller = 20
@@ -292,4 +303,59 @@ function begin({ exchange }: AskedClient, call: Call): boolean {
 
 async function send({ exchange }: AskedClient, message: JsonObject): Promise<void> {
   if (!exchange.isDisconnected) await exchange.write(eventOf(JSON.stringify({ jsonrpc: '2.0', ...message })))
+}
+
+// An attempt of a call that a person may be asked about: its response is written as it stands, or another result in its place.
+
+/** A call that was not sent. */
+export interface Attempt {
+  readonly call: CallControl
+  readonly outcome: Outcome
+  /** Writes the response that the client then gets. */
+  write(): MaybePromise<void>
+  /** Writes a result in place of the response. */
+  writeResult(result: object): MaybePromise<void>
+}
+
+interface Encoding {
+  encode(outcome: Denied | Failed, call: Call): BufferedResponse
+  response(outcome: Outcome, call: Call): Promise<MessageOutcome>
+}
+
+/** The attempt whose response is not written yet. */
+export function attemptOf(
+  client: ClientExchange,
+  call: CallControl,
+  outcome: Outcome,
+  encoding: Encoding,
+): Attempt {
+  const write = (): MaybePromise<void> => writeAttempt(client, call, outcome, encoding)
+  return {
+    call,
+    outcome,
+    write,
+    async writeResult(result) {
+      const { id = null } = call.need(mcpExchange)
+      const body = JSON.stringify({ jsonrpc: '2.0', id, result })
+      if (client.isBegun) await writeLast(client, body)
+      else client.whole({ status: 200, headers: { 'content-type': 'application/json' }, body }, call)
+    },
+  }
+}
+
+/** Writes the outcome as the response, or into the stream that has begun. */
+export async function writeAttempt(
+  client: ClientExchange,
+  call: CallControl,
+  outcome: Outcome,
+  { encode, response }: Encoding,
+): Promise<void> {
+  const isStreamed = outcome.kind === 'completed' && isStream(outcome.body)
+  if (!client.isBegun || isStreamed) return writeOutcome(client, call, outcome, encode)
+  await writeLast(client, (await response(outcome, call)).response?.text ?? '')
+}
+
+async function writeLast(client: ClientExchange, text: string): Promise<void> {
+  await client.write(eventOf(text))
+  client.end()
 }

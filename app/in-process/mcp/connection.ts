@@ -14,17 +14,23 @@ import {
 } from '@svc/core'
 import { isJsonObject, type JsonObject, messageOf } from '@svc/core/json'
 import { CallControl } from '@svc/core/pipeline'
-import type { Attempt } from '../../escalations/elicitation/attempt.js'
+import type { Attempt } from '../../escalations/elicitation/held-calls.js'
 import { agentOf, traceOf } from '../../http/call-headers.js'
 import type { ClientExchange } from '../../http/client-exchange.js'
-import { withTrace } from '../../mcp/call-meta.js'
-import type { ElicitationResponse } from '../../mcp/elicitation-modes.js'
-import { declaredModes, type ElicitationModes, noModes } from '../../mcp/elicitation-modes.js'
-import { rpcErrorResponse } from '../../mcp/encode-refusal.js'
-import { attachExchange, type McpExchange, openExchange } from '../../mcp/exchange.js'
+import {
+  attachExchange,
+  declaredModes,
+  type ElicitationModes,
+  type ElicitationResponse,
+  type McpExchange,
+  noModes,
+  openExchange,
+} from '../../mcp/exchange.js'
+import { rpcErrorResponse } from '../../mcp/message-outcome.js'
+import { withTrace } from '../../mcp/meta.js'
 import type { RequestId } from '../../mcp/protocol.js'
 import { UNVERSIONED } from '../../mcp/server-versions.js'
-import { shownEvent } from '../../mcp/shown-messages.js'
+import { shownEvent } from '../../mcp/servers.js'
 import { LineExchange } from '../../stdio/gateway/line-exchange.js'
 import type { CallContext } from '../governed.js'
 import type { InProcessPipeline } from '../pipeline.js'

@@ -7,7 +7,7 @@ import { HeldCalls } from '../../escalations/elicitation/held-calls.js'
 import type { GatewaySettings } from '../../gateway/options.js'
 import { createMcpProxy } from '../../gateway/upstreams.js'
 import { JSON_TYPE } from '../../http/media-type.js'
-import type { Implementation } from '../../mcp/implementation.js'
+import type { Implementation } from '../../mcp/protocol.js'
 import type { McpProxy } from '../../mcp/proxy.js'
 import {
   type McpRequest,

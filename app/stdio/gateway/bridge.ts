@@ -4,9 +4,9 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import { rpcCodes } from '../../mcp/protocol.js'
-import { shownEvent, shownMessage, shownText } from '../../mcp/shown-messages.js'
-import { type ClientLine, isResponseTo, isStatelessRequest, readLine } from './client-line.js'
+import { shownEvent, shownMessage, shownText } from '../../mcp/servers.js'
 import { EndpointSession, type EndpointSessionParts } from './endpoint-session.js'
+import { type ClientLine, isResponseTo, isStatelessRequest, readLine } from './line-exchange.js'
 
 /** Delay before a stream that ended is opened again, in milliseconds. */
 const reopenMs = 1_000

@@ -3,12 +3,10 @@
 // first.
 import { isJsonObject } from '@svc/core/json'
 import { LAST_EVENT_ID_HEADER, PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from '../../http/header-names.js'
-import { type ServerSession, sessionHeaders } from '../../mcp/handshake.js'
+import { inSession, type ServerSession, sessionHeaders } from '../../mcp/handshake.js'
 import type { Fields } from '../../mcp/rpc-response.js'
-import { inSession } from '../../mcp/server-sessions.js'
-import { shownEvent, shownMessage } from '../../mcp/shown-messages.js'
-import { type ClientLine, isResponseTo, readLine } from './client-line.js'
-import { LineExchange, type LineRequest } from './line-exchange.js'
+import { shownEvent, shownMessage } from '../../mcp/servers.js'
+import { type ClientLine, isResponseTo, LineExchange, type LineRequest, readLine } from './line-exchange.js'
 
 /** Tokens for the endpoint. */
 export interface Credentials {

@@ -8,19 +8,26 @@ import {
 } from '../../mcp/handshake.js'
 import { clientMeta, revisionIn } from '../../mcp/meta.js'
 import {
+  HANDSHAKE_REVISION,
   handshakeRevisions,
   META_LOG_LEVEL,
+  META_SERVER_INFO,
   rpcCodes,
   STATELESS_REVISION,
   sessionMethods,
 } from '../../mcp/protocol.js'
-import { asksForInput, requestFor, responseFrom } from '../../mcp/revision-translation.js'
+import {
+  asksForInput,
+  negotiatedRevision,
+  requestFor,
+  responseFrom,
+  uncached,
+} from '../../mcp/revision-translation.js'
 import { methodNotFound, rpcError, statusOfStateless } from '../../mcp/rpc-error.js'
 import { type Fields, isResponse } from '../../mcp/rpc-response.js'
 import { type McpResponse, messageResponse, noMessage } from '../../mcp/servers.js'
 import { LISTEN_METHOD } from '../../mcp/subject.js'
 import type { ClientSession } from './client-session.js'
-import { discoverResult } from './description.js'
 import { type DispatchedRequest, forward } from './forward.js'
 import type { Connection } from './rpc-channel.js'
 import type { StdioServer } from './stdio-server.js'
@@ -131,4 +138,41 @@ function protocolMeta(session: ClientSession | undefined): JsonObject {
   const passing = inputFor === undefined ? appCapabilities : passingCapabilities
   const level = logLevel === undefined ? {} : { [META_LOG_LEVEL]: logLevel }
   return { ...clientMeta(client.clientInfo, passing(client.capabilities)), ...level }
+}
+
+// Describes a process to a client: the results of `initialize` and `server/discover`.
+
+/** Capabilities of a process that several clients share: without logging, as log messages do not name their request. */
+export function sharedCapabilities({ capabilities }: ServerDescription): Fields {
+  const { logging: _, ...shared } = capabilities
+  return shared
+}
+
+/** The response to a client's `initialize`. */
+export function initializeResult(
+  { revision, isStateless, serverInfo, instructions }: ServerSession & ServerDescription,
+  requested: unknown,
+  capabilities: Fields,
+): Fields {
+  return {
+    protocolVersion: negotiatedRevision(requested, isStateless ? HANDSHAKE_REVISION : revision),
+    capabilities,
+    serverInfo,
+    ...(instructions === undefined ? {} : { instructions }),
+  }
+}
+
+/** The response to a client's `server/discover`. */
+export function discoverResult(server: ServerDescription): Fields {
+  const { serverInfo, instructions } = server
+  // The tasks of older revisions differ from those of 2026-07-28, which are an extension.
+  const { tasks: _, ...capabilities } = sharedCapabilities(server)
+  return {
+    resultType: 'complete',
+    supportedVersions: [...handshakeRevisions, STATELESS_REVISION],
+    capabilities,
+    ...(instructions === undefined ? {} : { instructions }),
+    ...uncached,
+    _meta: { [META_SERVER_INFO]: serverInfo },
+  }
 }

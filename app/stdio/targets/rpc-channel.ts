@@ -3,10 +3,9 @@
 import { type Abortable, abortable, type Refusal } from '@svc/core'
 import { isJsonObject } from '@svc/core/json'
 import type { SendOwn, ServerDescription, ServerReply, ServerSession } from '../../mcp/handshake.js'
-import { withMembers } from '../../mcp/member-text.js'
 import { metaOf, withMeta } from '../../mcp/meta.js'
 import { type Fields, isResponse } from '../../mcp/rpc-response.js'
-import type { ReceivedMessage } from '../../mcp/servers.js'
+import { type ReceivedMessage, withMembers } from '../../mcp/servers.js'
 import { UpstreamError } from '../../upstream/response.js'
 
 /** A request that waits for its response. */

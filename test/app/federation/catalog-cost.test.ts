@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { sourceOfName, uriLookup } from 'svc-sdk/internal/federation/catalog'
 import type { ClientRequest } from 'svc-sdk/internal/federation/client-request'
-import { ServerHealth } from 'svc-sdk/internal/federation/server-health'
+import { ServerHealth } from 'svc-sdk/internal/federation/server-calls'
 import { FederationSession } from 'svc-sdk/internal/federation/session'
 import { type ListKind, listForms } from 'svc-sdk/internal/mcp/listing'
 import { FakeClock } from 'svc-sdk/testing'

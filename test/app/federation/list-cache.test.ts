@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { ListCache } from 'svc-sdk/internal/federation/list-cache'
+import { ListCache } from 'svc-sdk/internal/federation/server-lists'
 import { FakeClock } from 'svc-sdk/testing'
 
 describe('the lists of a client', () => {

@@ -6,7 +6,7 @@ import {
   sourceOfWrapped,
   templateOf,
   wrappedUri,
-} from 'svc-sdk/internal/federation/resource-uris'
+} from 'svc-sdk/internal/federation/names'
 import { propertyRuns } from '../../support/property-runs.js'
 
 const text = fc.string({ minLength: 1, unit: 'grapheme' })

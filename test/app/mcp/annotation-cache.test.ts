@@ -5,7 +5,7 @@ import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js'
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js'
 import { expect } from 'chai'
-import { AnnotationCache } from 'svc-sdk/internal/mcp/annotation-cache'
+import { AnnotationCache } from 'svc-sdk/internal/mcp/learned-values'
 import { FakeClock } from 'svc-sdk/testing'
 import { startTestGateway } from '../../support/gateway.js'
 import { json, serverOf } from '../../support/mcp-server.js'

@@ -1,8 +1,8 @@
 import { type Denied, denied, type Failed, failed } from '@svc/core'
 import { expect } from 'chai'
 import { type ErrorSubject, noCall } from 'svc-sdk/internal/http/response'
-import { encodeRefusal as encoded } from 'svc-sdk/internal/mcp/encode-refusal'
 import type { McpExchange } from 'svc-sdk/internal/mcp/exchange'
+import { encodeRefusal as encoded } from 'svc-sdk/internal/mcp/message-outcome'
 import { rpcCodes } from 'svc-sdk/internal/mcp/protocol'
 
 const trace = '0af7651916cd43dd8448eb211c80319c'

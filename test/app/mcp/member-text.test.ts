@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { withMembers } from 'svc-sdk/internal/mcp/member-text'
+import { withMembers } from 'svc-sdk/internal/mcp/servers'
 
 const withId = (text: string, id: string) => withMembers(text, { id: JSON.stringify(id) })
 

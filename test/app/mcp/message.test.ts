@@ -1,8 +1,7 @@
 import { Refusal } from '@svc/core'
 import { expect } from 'chai'
 import { validateHeaders } from 'svc-sdk/internal/mcp/header-validation'
-import { McpRefusal } from 'svc-sdk/internal/mcp/mcp-refusal'
-import { idOf, parseJsonBody, readMessage } from 'svc-sdk/internal/mcp/message'
+import { idOf, McpRefusal, parseJsonBody, readMessage } from 'svc-sdk/internal/mcp/message'
 import { rpcCodes } from 'svc-sdk/internal/mcp/protocol'
 import { messageSubject } from 'svc-sdk/internal/mcp/subject'
 

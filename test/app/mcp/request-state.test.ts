@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { Call } from '@svc/core'
 import { expect } from 'chai'
-import { RequestStates } from 'svc-sdk/internal/mcp/request-state'
+import { RequestStates } from 'svc-sdk/internal/mcp/session-binding'
 import { FakeClock } from 'svc-sdk/testing'
 import { makeCall } from '../../support/call.js'
 
