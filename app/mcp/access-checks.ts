@@ -1,14 +1,6 @@
 // Checks that the caller may use the session, the tasks and the subscribed resources that its message names, and its
 // responses to what servers ask.
-import {
-  after,
-  type Call,
-  type CallRequest,
-  type Denied,
-  denied,
-  firstResult,
-  type MaybePromise,
-} from '@svc/core'
+import { after, type Call, type CallRequest, type Denied, denied, type MaybePromise } from '@svc/core'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
 import { lastEventIdOf, type McpExchange } from './exchange.js'
 import { checkedReference } from './listing.js'
@@ -18,33 +10,31 @@ import type { LearningCaches } from './response-filter.js'
 import { type BoundTask, isOwnSession, serverSessionId } from './session-binding.js'
 import { LISTEN_METHOD, resourceSubscriptions } from './subject.js'
 
-type Check = (call: Call, exchange: McpExchange, request: CallRequest) => MaybePromise<Denied | undefined>
-
 export class AccessChecks {
   #caches: LearningCaches
-  #all: readonly Check[]
 
   constructor(caches: LearningCaches) {
     this.#caches = caches
-    this.#all = [
-      (call, exchange) => this.#session(call, exchange),
-      (call, exchange) => firstResult(exchange.tasks, (task) => this.#task(call, exchange, task)),
-      (call, exchange, request) => this.#subscription(call, exchange, request),
-      (call, exchange) => after(this.#caches.requests.judgeReplies(call, exchange), () => undefined),
-    ]
   }
 
-  /** Undefined if the message may be sent. Throws or rejects with `Refusal`, or if the session key cannot be read. */
-  refusalOf(call: Call, exchange: McpExchange, request: CallRequest): MaybePromise<Denied | undefined> {
-    return firstResult(this.#all, (check) => check(call, exchange, request))
+  /** Undefined if the message may be sent. Rejects with `Refusal`, or if the session key cannot be read. */
+  async refusalOf(call: Call, exchange: McpExchange, request: CallRequest): Promise<Denied | undefined> {
+    const refused = await this.ofSession(call, exchange)
+    if (refused !== undefined) return refused
+    for (const task of exchange.tasks) {
+      const ofTask = await this.#task(call, exchange, task)
+      if (ofTask !== undefined) return ofTask
+    }
+    if (request.method === LISTEN_METHOD) {
+      const ofSubscription = await this.#subscription(call, exchange)
+      if (ofSubscription !== undefined) return ofSubscription
+    }
+    await this.#caches.requests.judgeReplies(call, exchange)
+    return undefined
   }
 
   /** Undefined if the session is one of the caller's, or if there is none. */
   ofSession(call: Call, exchange: McpExchange): MaybePromise<Denied | undefined> {
-    return this.#session(call, exchange)
-  }
-
-  #session(call: Call, exchange: McpExchange): MaybePromise<Denied | undefined> {
     const { headers, sessionTag } = exchange
     if (sessionTag === undefined || isOwnSession(exchange)) {
       if (lastEventIdOf(exchange) === undefined || serverSessionId(exchange) !== undefined) return undefined
@@ -59,38 +49,34 @@ export class AccessChecks {
   }
 
   /** A message may name only tasks of its caller whose tools the caller may use. */
-  #task(call: Call, exchange: McpExchange, task: BoundTask): MaybePromise<Denied | undefined> {
+  async #task(call: Call, exchange: McpExchange, task: BoundTask): Promise<Denied | undefined> {
     const { sessions, versions, tasks } = this.#caches
-    return after(sessions(), (binding) => {
-      if (!binding.isBoundTask(call, task)) {
-        const refusal = invalidParams('There is no such task of this caller.')
-        keepProtocolError(exchange, refusal)
-        throw refusal
-      }
-      return after(versions.of(exchange.upstream(), exchange.credential), (version) => {
-        const reference = checkedReference(exchange.server, 'tool', task.tool, version)
-        if (call.mayRequest(reference, 'tool')) return tasks.add(call, task).then(() => undefined)
-        return notAllowed('The tool of the task may not be used.')
-      })
-    })
+    if (!(await sessions()).isBoundTask(call, task)) {
+      const refusal = invalidParams('There is no such task of this caller.')
+      keepProtocolError(exchange, refusal)
+      throw refusal
+    }
+    const version = await versions.of(exchange.upstream(), exchange.credential)
+    const reference = checkedReference(exchange.server, 'tool', task.tool, version)
+    if (!call.mayRequest(reference, 'tool')) return notAllowed('The tool of the task may not be used.')
+    await tasks.add(call, task)
+    return undefined
   }
 
   /** A `subscriptions/listen` may name only resources that the caller may use. */
-  #subscription(
+  async #subscription(
     call: Call,
     { server, message, upstream, credential }: McpExchange,
-    request: CallRequest,
-  ): MaybePromise<Denied | undefined> {
-    if (request.method !== LISTEN_METHOD || message === undefined || message.type === 'response')
-      return undefined
+  ): Promise<Denied | undefined> {
+    if (message === undefined || message.type === 'response') return undefined
     const uris = resourceSubscriptions(message.params)
     if (uris.length === 0) return undefined
-    return after(this.#caches.versions.of(upstream(), credential), (version) => {
-      const mayUse = (uri: string): boolean =>
-        call.mayUse(checkedReference(server, 'resource', uri, version), 'resource')
-      if (uris.every(mayUse)) return undefined
-      return notAllowed('The subscription names a resource that may not be used.')
-    })
+    const version = await this.#caches.versions.of(upstream(), credential)
+    const mayUse = (uri: string): boolean =>
+      call.mayUse(checkedReference(server, 'resource', uri, version), 'resource')
+    return uris.every(mayUse)
+      ? undefined
+      : notAllowed('The subscription names a resource that may not be used.')
   }
 }
 

@@ -46,7 +46,7 @@ export class HttpServers implements McpServers {
     this.#cookies = new ServerCookies(clock)
   }
 
-  send(target: URL, request: McpRequest, onSent: () => void): Promise<McpResponse> {
+  async send(target: URL, request: McpRequest, onSent: () => void): Promise<McpResponse> {
     const { message, text, method, responseTimeoutMs, eventsMayPause, signal, call } = request
     const path = `${target.pathname}${target.search}`
     const headers = completed(request)
@@ -54,20 +54,18 @@ export class HttpServers implements McpServers {
     if (cookie !== undefined) headers['cookie'] = cookie
     const body = text ?? (message && JSON.stringify(message))
     const sending = { method, path, headers, body, responseTimeoutMs, eventsMayPause, signal, call }
-    return this.#dispatcher
-      .send(target, sending, onSent)
-      .catch((error: unknown) => {
-        if (!isUpstreamError(error) || !isConnectionLost(error) || !isRepeatable(request)) throw error
-        call?.[countRetry]()
-        return this.#dispatcher
-          .send(target, { ...sending, isOnNewConnection: true }, onSent)
-          .catch(failedAgain)
-      })
-      .then((response) => {
-        const { 'set-cookie': set } = response.headers
-        if (set !== undefined) this.#cookies.keep(target, request, set)
-        return responseOf(decodedResponse(response), target, request, this.#unfinishedMs)
-      })
+    let response: UpstreamResponse
+    try {
+      response = await this.#dispatcher.send(target, sending, onSent)
+    } catch (error) {
+      if (!isUpstreamError(error) || !isConnectionLost(error) || !isRepeatable(request)) throw error
+      call?.[countRetry]()
+      const again = { ...sending, isOnNewConnection: true }
+      response = await this.#dispatcher.send(target, again, onSent).catch(failedAgain)
+    }
+    const { 'set-cookie': set } = response.headers
+    if (set !== undefined) this.#cookies.keep(target, request, set)
+    return responseOf(decodedResponse(response), target, request, this.#unfinishedMs)
   }
 }
 

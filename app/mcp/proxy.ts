@@ -1,7 +1,6 @@
 // Proxies the Model Context Protocol (Streamable HTTP): reads requests, sends them upstream, filters the responses.
 import {
   after,
-  attempt,
   type Call,
   type CallRequest,
   type Clock,
@@ -47,7 +46,7 @@ import { ResumableCalls } from './resumable-calls.js'
 import { RunningCalls } from './running-calls.js'
 import { ServerRequests } from './server-requests.js'
 import { ServerVersions, versionProbe } from './server-versions.js'
-import type { McpRequest, McpResponse, McpServers } from './servers.js'
+import type { McpRequest, McpServers } from './servers.js'
 import {
   boundSessionId,
   isOwnSession,
@@ -114,23 +113,18 @@ export class McpProxy {
     this.rounds = new GatewayRounds(state, clock, () => this.#parts.sessions())
   }
 
-  /** The request of an exchange; `body` is null unless the method is POST. Throws or rejects with `Refusal`. */
-  read(call: CallControl, exchange: McpExchange, body: RequestBody | null): MaybePromise<CallRequest> {
-    return after(
-      readRequest(call, exchange, body, {
-        versions: this.#versions,
-        passParams: this.#parts.passParams,
-        interfaces: this.#responses.caches.interfaces,
-        rounds: this.rounds,
-        begin: () => this.#running.begin(call, exchange),
-      }),
-      (request) => {
-        this.#tellServerIfDenied(call, exchange)
-        const refreshing =
-          request.kind === 'tool' ? this.refreshAnnotations(exchange.upstream(), request) : undefined
-        return refreshing === undefined ? request : refreshing.then(() => request)
-      },
-    )
+  /** The request of an exchange; `body` is null unless the method is POST. Rejects with `Refusal`. */
+  async read(call: CallControl, exchange: McpExchange, body: RequestBody | null): Promise<CallRequest> {
+    const request = await readRequest(call, exchange, body, {
+      versions: this.#versions,
+      passParams: this.#parts.passParams,
+      interfaces: this.#responses.caches.interfaces,
+      rounds: this.rounds,
+      begin: () => this.#running.begin(call, exchange),
+    })
+    this.#tellServerIfDenied(call, exchange)
+    if (request.kind === 'tool') await this.refreshAnnotations(exchange.upstream(), request)
+    return request
   }
 
   /** The version in a server's `serverInfo`. Rejects with `Refusal`. */
@@ -162,48 +156,35 @@ export class McpProxy {
   }
 
   /** The upstream half of a call whose `mcpExchange` slot is filled. */
-  dispatch(call: CallControl): MaybePromise<Outcome> {
+  async dispatch(call: CallControl): Promise<Outcome> {
     const exchange = call.need(mcpExchange)
-    return after(call.request(), (request) =>
-      after(
-        this.#access.refusalOf(call, exchange, request),
-        (refused) => refused ?? this.#send(call, exchange, request),
-      ),
-    )
-  }
-
-  #send(call: CallControl, exchange: McpExchange, request: CallRequest): MaybePromise<Outcome> {
-    if (exchange.message?.type === 'response' && isForGateway(exchange.message))
-      return this.#takeReply(call, exchange, exchange.message)
+    const request = await call.request()
+    const refused = await this.#access.refusalOf(call, exchange, request)
+    if (refused !== undefined) return refused
+    const { message } = exchange
+    if (message?.type === 'response' && isForGateway(message)) return this.#takeReply(call, exchange, message)
     if (exchange.method === 'DELETE' && isOwnSession(exchange)) {
       call.markSent('no')
       return { ...withoutBody(405), headers: { allow: 'GET, POST' } }
     }
-    const headers = upstreamHeaders(call, request)
-    addHeadersUpstream(headers, exchange)
-    const { message, method, connection, inputFor } = exchange
-    // A server in this process gets no headers.
-    const whole = message && withTrace(call, withoutWithheld(call, message.whole), connection !== undefined)
-    const sending = {
-      method,
-      headers,
-      message: whole,
-      text: whole === message?.whole ? exchange.text : undefined,
-      inputFor,
-      eventsMayPause: true,
-      signal: call.abortState,
-      call,
-      responseTimeoutMs: responseTimeoutOf(call),
-      mayRunTwice: () => isDeclaredHarmless(request, call.get(sideEffects)),
-    }
-    const send = (): MaybePromise<Outcome> =>
-      after(call.commitHolds(), (refused) => refused ?? this.#exchange(call, exchange, request, sending))
-    if (message?.type !== 'notification') return after(this.#running.beforeSend(call, exchange), send)
-    return this.#running.isForServer(call).then((isForServer) => {
-      if (isForServer) return send()
+    if (message?.type !== 'notification') await this.#running.beforeSend(call, exchange)
+    else if (!(await this.#running.isForServer(call))) {
       call.markSent('no')
       return withoutBody(202)
-    })
+    }
+    const sending = requestToServer(call, exchange, request)
+    const unheld = await call.commitHolds()
+    if (unheld !== undefined) return unheld
+    try {
+      const response = await sendCall(this.#parts.servers, exchange.upstream(), sending)
+      return await this.#toClient(
+        call,
+        exchange,
+        await outcomeOfResponse(response, { call, exchange, request }, this.#responses),
+      )
+    } catch (error) {
+      return outcomeOfError(call, error)
+    }
   }
 
   /** A response of the client that does not reach the server: without another one the server, and its call, would wait. */
@@ -244,28 +225,6 @@ export class McpProxy {
     }
   }
 
-  #exchange(
-    call: CallControl,
-    exchange: McpExchange,
-    request: CallRequest,
-    sending: McpRequest & { readonly call: CallControl },
-  ): MaybePromise<Outcome> {
-    const outcomeFor = (response: McpResponse): MaybePromise<Outcome> =>
-      after(outcomeOfResponse(response, { call, exchange, request }, this.#responses), (outcome) =>
-        this.#toClient(call, exchange, outcome),
-      )
-    return attempt(
-      () => after(sendCall(this.#parts.servers, exchange.upstream(), sending), outcomeFor),
-      (error) => outcomeOfError(call, error),
-    )
-  }
-
-  #toClient(call: Call, exchange: McpExchange, outcome: Outcome): MaybePromise<Outcome> {
-    const isStreamed = outcome.kind === 'completed' && isStream(outcome.body)
-    if (isStreamed) call.set(eventStreamRules, this.#parts.streams)
-    return this.#withBoundSession(call, exchange, outcome)
-  }
-
   encodeRefusal(exchange: McpExchange, outcome: Denied | Failed, call: Call): BufferedResponse {
     return encodeRefusal(exchange, outcome, call, this.#parts.denials)
   }
@@ -275,22 +234,53 @@ export class McpProxy {
   }
 
   /** Replaces the server's session id by the client's. */
-  #withBoundSession(call: Call, exchange: McpExchange, outcome: Outcome): MaybePromise<Outcome> {
+  async #toClient(call: Call, exchange: McpExchange, outcome: Outcome): Promise<Outcome> {
     if (outcome.kind !== 'completed') return outcome
+    if (isStream(outcome.body)) call.set(eventStreamRules, this.#parts.streams)
     const id = outcome.headers[SESSION_ID_HEADER]
-    const shown = (bound: string): Outcome => {
-      exchange.learned.sessionId = bound
-      return { ...outcome, headers: { ...outcome.headers, [SESSION_ID_HEADER]: bound } }
-    }
-    if (typeof id !== 'string') {
-      const modes = exchange.modes === undefined && outcome.status === 200 ? modesIn(exchange) : ''
-      return modes === '' ? outcome : shown(ownSessionId(modes))
-    }
+    const shown =
+      typeof id === 'string' ? await this.#boundId(call, exchange, id) : ownIdIn(exchange, outcome)
+    if (shown === undefined) return outcome
+    exchange.learned.sessionId = shown
+    return { ...outcome, headers: { ...outcome.headers, [SESSION_ID_HEADER]: shown } }
+  }
+
+  #boundId(call: Call, exchange: McpExchange, id: string): MaybePromise<string> {
     const { sessionTag, headers } = exchange
     // The tag of the request was checked for the same caller and id.
-    if (sessionTag !== undefined && id === headers[SESSION_ID_HEADER])
-      return shown(boundSessionId(sessionTag, id))
-    return after(this.#parts.sessions(), (sessions) => shown(sessions.bind(call, id, modesIn(exchange))))
+    if (sessionTag !== undefined && id === headers[SESSION_ID_HEADER]) return boundSessionId(sessionTag, id)
+    return after(this.#parts.sessions(), (sessions) => sessions.bind(call, id, modesIn(exchange)))
+  }
+}
+
+/** The id of a session of the gateway's own, which begins if its server gives none and the client can be asked. */
+function ownIdIn(exchange: McpExchange, { status }: Completed): string | undefined {
+  const modes = exchange.modes === undefined && status === 200 ? modesIn(exchange) : ''
+  return modes === '' ? undefined : ownSessionId(modes)
+}
+
+/** The request as the server gets it. */
+function requestToServer(
+  call: CallControl,
+  exchange: McpExchange,
+  request: CallRequest,
+): McpRequest & { readonly call: CallControl } {
+  const headers = upstreamHeaders(call, request)
+  addHeadersUpstream(headers, exchange)
+  const { message, method, connection, inputFor } = exchange
+  // A server in this process gets no headers.
+  const whole = message && withTrace(call, withoutWithheld(call, message.whole), connection !== undefined)
+  return {
+    method,
+    headers,
+    message: whole,
+    text: whole === message?.whole ? exchange.text : undefined,
+    inputFor,
+    eventsMayPause: true,
+    signal: call.abortState,
+    call,
+    responseTimeoutMs: responseTimeoutOf(call),
+    mayRunTwice: () => isDeclaredHarmless(request, call.get(sideEffects)),
   }
 }
 

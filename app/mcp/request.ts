@@ -1,5 +1,5 @@
 // Reads the request of an exchange in the form that the stages judge.
-import { after, attempt, type CallRequest, callRequest, type MaybePromise } from '@svc/core'
+import { type CallRequest, callRequest, type MaybePromise } from '@svc/core'
 import { canonicalize, type JsonValue } from '@svc/core/json'
 import { formatReference } from '@svc/core/match'
 import { type CallControl, refineTarget } from '@svc/core/pipeline'
@@ -38,20 +38,27 @@ export function jsonOf(body: RequestBody, { headers, isHeaderless }: McpExchange
   return body instanceof Uint8Array ? parseJsonBody(body) : body.value
 }
 
-/** Completes the exchange and the call's target as far as the request is valid. Throws or rejects with `Refusal`. */
-export function readRequest(
+/** Completes the exchange and the call's target as far as the request is valid. Rejects with `Refusal`. */
+export async function readRequest(
   call: CallControl,
   exchange: McpExchange,
   body: RequestBody | null,
   rules: RequestRules,
-): MaybePromise<CallRequest> {
-  return attempt(
-    () => read(call, exchange, body, rules),
-    (error) => {
-      keepProtocolError(exchange, error)
-      throw error
-    },
-  )
+): Promise<CallRequest> {
+  try {
+    if (body !== null && exchange.method === 'POST') {
+      const subject = await readBody(call, exchange, body, rules)
+      const bytes = body instanceof Uint8Array ? body.byteLength : body.bytes
+      return await requestOf(subject, call, exchange, { ...rules, bytes })
+    }
+    dropLeftovers(exchange)
+    // A GET opens a stream, a DELETE ends a session: neither carries a message.
+    const subject = { kind: 'protocol', method: null, name: exchange.method, args: {} } as const
+    return await requestOf(subject, call, exchange, { ...rules, bytes: 0 })
+  } catch (error) {
+    keepProtocolError(exchange, error)
+    throw error
+  }
 }
 
 /** Keeps the error and the id for the response to a request that breaks the protocol. */
@@ -61,67 +68,48 @@ export function keepProtocolError(exchange: McpExchange, error: unknown): void {
   exchange.id ??= error.id
 }
 
-function read(
-  call: CallControl,
-  exchange: McpExchange,
-  body: RequestBody | null,
-  rules: RequestRules,
-): MaybePromise<CallRequest> {
-  if (body === null || exchange.method !== 'POST') {
-    dropLeftovers(exchange)
-    return requestOf(subjectOfMethod(exchange), call, exchange, { ...rules, bytes: 0 })
-  }
-  const bytes = body instanceof Uint8Array ? body.byteLength : body.bytes
-  return after(readBody(call, exchange, body, rules), (subject) =>
-    requestOf(subject, call, exchange, { ...rules, bytes }),
-  )
-}
-
-function requestOf(
+async function requestOf(
   subject: MessageSubject,
   call: CallControl,
   exchange: McpExchange,
   { versions, interfaces, begin, bytes }: RequestRules & { readonly bytes: number },
-): MaybePromise<CallRequest> {
-  const { server } = exchange
-  call[refineTarget]({ tool: subject.name, mcpMethod: subject.method })
+): Promise<CallRequest> {
+  const { server, message } = exchange
+  const { kind, method, name, args, params } = subject
+  call[refineTarget]({ tool: name, mcpMethod: method })
   const idempotencyKey = keyOf(exchange)
   // The id that a person was asked about comes before the one in `_meta`.
   const escalationId =
     exchange.elicited?.escalationId ?? textInMeta(exchange, META_ESCALATION_ID, 'x-escalation-id')
   const emergency = textInMeta(exchange, META_EMERGENCY, 'x-escalation-emergency')
   const upstream = exchange.upstream()
-  const { message } = exchange
   const round = roundOf(message)
-  const isGuarded = subject.kind !== 'protocol'
-  const { kind, method, name, args, params } = subject
-  const begun = after(begin(), () => (kind === 'resource' ? interfaces.refresh(upstream, name) : undefined))
-  const version = after(begun, () =>
-    isGuarded ? versions.of(upstream, exchange.credential) : (versions.known(upstream) ?? UNVERSIONED),
-  )
-  const rpcId = message?.type === 'request' ? exchange.id : undefined
-  return after(version, (known) => {
-    call[refineTarget]({ serverVersion: known, toolVersion: known })
-    const init = {
-      kind,
-      method,
-      server,
-      name,
-      version: known,
-      args,
-      params,
-      bytes,
-      idempotencyKey,
-      escalationId,
-      emergency,
-      rpcId,
-      round,
-      shownBy:
-        kind === 'resource' ? interfaces.shownBy({ server, upstream, version: known }, name) : undefined,
-      ofTasks: toolsOfTasks(exchange, method, known),
-    }
-    return withValidNames(() => callRequest(init))
-  })
+  await begin()
+  if (kind === 'resource') await interfaces.refresh(upstream, name)
+  const version =
+    kind === 'protocol'
+      ? (versions.known(upstream) ?? UNVERSIONED)
+      : await versions.of(upstream, exchange.credential)
+  call[refineTarget]({ serverVersion: version, toolVersion: version })
+  const shownBy = kind === 'resource' ? interfaces.shownBy({ server, upstream, version }, name) : undefined
+  const init = {
+    kind,
+    method,
+    server,
+    name,
+    version,
+    args,
+    params,
+    bytes,
+    idempotencyKey,
+    escalationId,
+    emergency,
+    rpcId: message?.type === 'request' ? exchange.id : undefined,
+    round,
+    shownBy,
+    ofTasks: toolsOfTasks(exchange, method, version),
+  }
+  return withValidNames(() => callRequest(init))
 }
 
 /** The references of the tools of the tasks that a request is about. */
@@ -136,12 +124,12 @@ function toolsOfTasks(
   return tools.length === 0 ? undefined : tools.map((tool) => formatReference({ server, tool, version }))
 }
 
-function readBody(
+async function readBody(
   call: CallControl,
   exchange: McpExchange,
   body: RequestBody,
   { passParams, rounds }: RequestRules,
-): MaybePromise<MessageSubject> {
+): Promise<MessageSubject> {
   const value = jsonOf(body, exchange)
   exchange.id = exchange.translation?.clientId ?? idOf(value)
   const message = readMessage(value)
@@ -153,22 +141,17 @@ function readBody(
   if (message.type !== 'response') call[refineTarget]({ mcpMethod: message.method })
   continueTrace(call, message)
   checkRequestHead(exchange, message)
-  const subjectOf = (judged: Message): MessageSubject =>
-    messageSubject(judged, { passParams, isStateless: isStatelessExchange(exchange) })
-  const opening =
-    split.message.type === 'request' ? rounds.opened(call, split.message, exchange.elicited) : undefined
-  if (opening === undefined) return subjectOf(split.message)
-  return opening.then((opened) => {
+  const opened =
+    split.message.type === 'request' ? await rounds.opened(call, split.message, exchange.elicited) : undefined
+  if (opened !== undefined) {
     exchange.message = opened.message
     exchange.elicited = opened.elicited
     delete exchange.text
-    return subjectOf(opened.message)
+  }
+  return messageSubject(opened?.message ?? split.message, {
+    passParams,
+    isStateless: isStatelessExchange(exchange),
   })
-}
-
-/** A GET opens a stream, a DELETE ends a session: neither carries a message. */
-function subjectOfMethod(exchange: McpExchange): MessageSubject {
-  return { kind: 'protocol', method: null, name: exchange.method, args: {} }
 }
 
 /** The keys in the header and in `_meta` must be the same. */

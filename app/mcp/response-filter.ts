@@ -1,6 +1,5 @@
 // Filters each response before the caller gets it: learns the server's version, filters lists, and replaces task ids.
 import {
-  after,
   type Call,
   type CallRequest,
   type DefinitionFilter,
@@ -58,24 +57,31 @@ export class ResponseFilter {
   }
 
   /**
-   * Returns the same object if nothing is removed. Throws or rejects with `Refusal` if the server's version cannot be
+   * Returns the same object if nothing is removed. Rejects with `Refusal` if the server's version cannot be
    * learned. `text` is the message as JSON.
    */
-  response(message: Fields, text: string): MaybePromise<Fields> {
+  async response(message: Fields, text: string): Promise<Fields> {
     noteRpcError(this.#call, message)
-    return after(this.#withLists(message, text), (listed) => {
-      const { result, error } = listed
-      if (isJsonObject(error)) return this.#withUrls(listed, error)
-      const input = isJsonObject(result)
-        ? after(this.#withInput(result), (one) => this.#withCursor(one))
-        : result
-      const named = after(input, (asking) =>
-        isJsonObject(asking) && namesTasks(listed) ? this.#withTasks(asking) : asking,
-      )
-      return after(named, (shown) => {
-        return this.#translated(shown === result ? listed : { ...listed, result: shown })
-      })
-    })
+    // The result of a guarded method needs no filter, because its reference was judged.
+    const listed = this.#request.kind === 'protocol' ? await this.#ofProtocol(message, text) : message
+    const { result, error } = listed
+    let shown = listed
+    if (isJsonObject(error)) shown = await this.#withUrls(listed, error)
+    else if (isJsonObject(result)) {
+      const changed = await this.#ofCaller(listed, result)
+      if (changed !== result) shown = { ...listed, result: changed }
+    }
+    return this.#exchange.translation?.response(shown) ?? shown
+  }
+
+  /** The result with what only its caller can send back: states, a cursor, task ids. */
+  async #ofCaller(message: Fields, result: Fields): Promise<Fields> {
+    const { requests } = this.#caches
+    const asking = await this.#withInput(result)
+    const { method } = this.#request
+    const shown =
+      'nextCursor' in asking ? await requests.withCursor(this.#call, this.#exchange, method, asking) : asking
+    return namesTasks(message) ? this.#withTasks(shown) : shown
   }
 
   /** A server's request or notification; undefined if it is not for this caller. */
@@ -99,28 +105,16 @@ export class ResponseFilter {
     return shown === params ? message : { ...message, params: shown }
   }
 
-  #withUrls(message: Fields, error: Fields): MaybePromise<Fields> {
+  async #withUrls(message: Fields, error: Fields): Promise<Fields> {
     const { data } = error
-    if (!isJsonObject(data) || !('elicitations' in data)) return this.#translated(message)
-    return this.#caches.requests
-      .withUrls(this.#call, this.#exchange, error)
-      .then((shown) => this.#translated(shown === error ? message : { ...message, error: shown }))
-  }
-
-  #translated(response: Fields): Fields {
-    return this.#exchange.translation?.response(response) ?? response
+    if (!isJsonObject(data) || !('elicitations' in data)) return message
+    const shown = await this.#caches.requests.withUrls(this.#call, this.#exchange, error)
+    return shown === error ? message : { ...message, error: shown }
   }
 
   #withInput(fields: Fields): MaybePromise<Fields> {
     const asks = 'inputRequests' in fields || 'requestState' in fields
     return asks ? this.#caches.requests.withInput(this.#call, this.#exchange, fields) : fields
-  }
-
-  #withCursor(result: Fields): MaybePromise<Fields> {
-    const call = this.#call
-    return 'nextCursor' in result
-      ? this.#caches.requests.withCursor(call, this.#exchange, this.#request.method, result)
-      : result
   }
 
   async #withOwnTasks(message: Fields): Promise<Fields | undefined> {
@@ -154,11 +148,6 @@ export class ResponseFilter {
 
   async #taskIds(): Promise<TaskIds> {
     return new TaskIds(this.#call, await this.#caches.sessions(), this.#caches.tasks)
-  }
-
-  #withLists(message: Fields, text: string): MaybePromise<Fields> {
-    // The result of a guarded method needs no filter, because its reference was judged.
-    return this.#request.kind === 'protocol' ? this.#ofProtocol(message, text) : message
   }
 
   async #ofProtocol(message: Fields, text: string): Promise<Fields> {

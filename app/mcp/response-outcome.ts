@@ -1,12 +1,9 @@
 // Turns an MCP server's response into the outcome of the call.
 import {
-  after,
-  attempt,
   type CallRequest,
   type Completed,
   type Failed,
   failed,
-  type MaybePromise,
   type Outcome,
   Refusal,
   type ResponseChunk,
@@ -60,21 +57,21 @@ interface ResponseContext extends RespondedCall {
   readonly parts: ResponseParts
 }
 
-/** Throws or rejects only for internal errors; a response that breaks the protocol is a failure of the upstream. */
-export function outcomeOfResponse(
+/** Rejects only for internal errors; a response that breaks the protocol is a failure of the upstream. */
+export async function outcomeOfResponse(
   response: McpResponse,
   { call, exchange, request }: RespondedCall,
   parts: ResponseParts,
-): MaybePromise<Outcome> {
+): Promise<Outcome> {
   const id = exchange.message?.type === 'request' ? exchange.message.id : undefined
   const filter = new ResponseFilter(call, request, exchange, parts.caches)
-  return attempt(
-    () => read(response, { call, exchange, request, id, filter, parts }),
-    (error) => {
-      const outcome = failureOf(error)
-      return response.discard().then(() => outcome)
-    },
-  )
+  try {
+    return await read(response, { call, exchange, request, id, filter, parts })
+  } catch (error) {
+    const outcome = failureOf(error)
+    await response.discard()
+    return outcome
+  }
 }
 
 /** Throws `ProtocolViolation` for a redirect, or a content coding that is not decoded. */
@@ -95,14 +92,15 @@ export function checkHead(response: McpResponse, upstream: URL): void {
     )
 }
 
-function read(response: McpResponse, context: ResponseContext): MaybePromise<Outcome> {
+async function read(response: McpResponse, context: ResponseContext): Promise<Outcome> {
   const { id } = context
   const { method, upstream } = context.exchange
   checkHead(response, upstream())
   if (response.status >= 400 && response.form !== 'events') return refusedByUpstream(response, context)
   if (id === undefined && method !== 'GET') {
     // The response to a notification is 202 without a body, so a client does not wait for a body.
-    return response.discard().then(() => completed(response, new Uint8Array(), { digest: null }, false))
+    await response.discard()
+    return completed(response, new Uint8Array(), { digest: null }, false)
   }
   if (response.form === 'events') return streamed(response, context)
   if (id === undefined)
@@ -114,22 +112,17 @@ function read(response: McpResponse, context: ResponseContext): MaybePromise<Out
   return bufferedOutcome(response, context, id)
 }
 
-function bufferedOutcome(
+async function bufferedOutcome(
   response: WholeResponse,
   { exchange, filter, parts }: ResponseContext,
   id: RequestId,
-): MaybePromise<Outcome> {
-  return after(response.message(parts.maxResponseBytes), (read) => {
-    const received = responseTo(read, id, exchange.repeatedId)
-    return after(filter.response(received.message, received.text), (filtered) => {
-      const { bytes, text } = showMessage(received, filtered)
-      return after(recordedResult(filtered, text), (recorded) => {
-        const outcome = completed(response, bytes, recorded)
-        outcome.headers['content-type'] = JSON_TYPE
-        return outcome
-      })
-    })
-  })
+): Promise<Outcome> {
+  const received = responseTo(await response.message(parts.maxResponseBytes), id, exchange.repeatedId)
+  const filtered = await filter.response(received.message, received.text)
+  const { bytes, text } = showMessage(received, filtered)
+  const outcome = completed(response, bytes, await recordedResult(filtered, text))
+  outcome.headers['content-type'] = JSON_TYPE
+  return outcome
 }
 
 /** Passes 4xx and 5xx on, with lists filtered; 401 and 403 as an error of the call. */

@@ -1,7 +1,7 @@
 // Reads JSON-RPC messages of an upstream. Unlike a caller's message, they may have numbers that a double cannot represent,
 // and their bytes are passed on unchanged if every parser reads them alike.
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { after, type ErrorCode, type Failed, failed, isRefusal, type MaybePromise, Refusal } from '@svc/core'
+import { type ErrorCode, type Failed, failed, isRefusal, type MaybePromise, Refusal } from '@svc/core'
 import { SseOverflow } from '@svc/core/http'
 import { isJsonObject, isTooCostly, MAX_COST, readDigest, resultDigest } from '@svc/core/json'
 import { startWorker, Thread } from '@svc/core/thread'
@@ -150,12 +150,11 @@ export interface RecordedResult {
 }
 
 /** `text` is the response as JSON. */
-export function recordedResult(response: Fields, text: string): MaybePromise<RecordedResult> {
+export async function recordedResult(response: Fields, text: string): Promise<RecordedResult> {
   if (!('result' in response)) return { digest: null, error: 'UPSTREAM' }
   const { result } = response
-  const failure: Pick<RecordedResult, 'error'> =
-    isJsonObject(result) && result['isError'] === true ? { error: 'UPSTREAM' } : {}
-  return after(digestOf(result, text), (digest) => ({ digest, ...failure }))
+  const digest = await digestOf(result, text)
+  return isJsonObject(result) && result['isError'] === true ? { digest, error: 'UPSTREAM' } : { digest }
 }
 
 /** The digests of lists that were asked for before they are recorded. */

@@ -1,6 +1,6 @@
 // The port towards MCP servers: messages that are parsed once, each with its exact text. Servers over HTTP, processes over
 // stdio and a server in this process implement it, so that callers work on messages and do not depend on the transport.
-import { after, type MaybePromise, type ResponseHeaders } from '@svc/core'
+import type { ResponseHeaders } from '@svc/core'
 import { eventOf, readEvent, withData } from '@svc/core/http'
 import { hasDuplicateMembers, isTooCostly, type JsonObject, MAX_COST, parseJsonObject } from '@svc/core/json'
 import { keepShown, shownIn } from '@svc/core/response'
@@ -67,7 +67,7 @@ export interface McpServers {
   send(target: URL, request: McpRequest, onSent: () => void): Promise<McpResponse>
 }
 
-/** A response that is not a stream. Its methods throw or reject with `Refusal` (`PAYLOAD_TOO_LARGE`). */
+/** A response that is not a stream. Its methods reject with `Refusal` (`PAYLOAD_TOO_LARGE`). */
 export class WholeResponse implements ResponseHead {
   readonly status: number
   readonly headers: ResponseHeaders
@@ -90,21 +90,19 @@ export class WholeResponse implements ResponseHead {
     this.#received = received
   }
 
-  /** Throws or rejects with `ProtocolViolation` for anything but a message. */
-  message(maxBytes: number): MaybePromise<ReceivedMessage & { readonly bytes: Uint8Array }> {
-    return after(this.bytes(Math.min(maxBytes, MAX_COST)), (bytes) => {
-      const text = this.#received?.text ?? decodeUtf8(bytes)
-      const reading =
-        this.#received === undefined ? readInTurns(text) : checkServerMessage(this.#received.message)
-      return after(reading, (message) => ({ message, text, bytes: withoutByteOrderMark(bytes) }))
-    })
+  /** Rejects with `ProtocolViolation` for anything but a message. */
+  async message(maxBytes: number): Promise<ReceivedMessage & { readonly bytes: Uint8Array }> {
+    const bytes = await this.bytes(Math.min(maxBytes, MAX_COST))
+    const text = this.#received?.text ?? decodeUtf8(bytes)
+    const message =
+      this.#received === undefined ? await readInTurns(text) : checkServerMessage(this.#received.message)
+    return { message, text, bytes: withoutByteOrderMark(bytes) }
   }
 
-  bytes(maxBytes: number): MaybePromise<Uint8Array> {
-    return after(wholeBody(this.#body, maxBytes), (bytes) => {
-      this.#body = bytes
-      return bytes
-    })
+  async bytes(maxBytes: number): Promise<Uint8Array> {
+    const bytes = await wholeBody(this.#body, maxBytes)
+    this.#body = bytes
+    return bytes
   }
 
   discard(): Promise<void> {

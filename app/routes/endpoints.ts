@@ -78,8 +78,93 @@ export interface CallEndpointsParts {
   readonly isHandshakeOnly: boolean
 }
 
-/** An MCP endpoint of one server, and the method of a request to it. */
-type ServerEndpoint = Pick<ServerRequest, 'server' | 'method'>
+/** A request to the MCP endpoint of one server. */
+type EndpointRequest = Pick<
+  ServerRequest,
+  'server' | 'method' | 'headers' | 'translation' | 'inputFor' | 'modes' | 'elicited' | 'onCall' | 'onJudged'
+> &
+  Pick<McpExchange, 'isHeaderless' | 'isHandshakeOnly'>
+
+/** A message to one server: that of a client, or a part of a request to several. */
+class ServerEndpoint implements RepeatableEndpoint {
+  readonly protocol = 'mcp'
+  readonly headers: IncomingHttpHeaders
+  readonly target: CallTarget
+  readonly #parts: CallEndpointsParts
+  readonly #request: EndpointRequest
+  readonly #exchange: McpExchange
+  readonly #body: () => MaybePromise<RequestBody | null>
+  /** Kept for a repetition, as a client sends its body once. */
+  #sent: RequestBody | null = null
+
+  constructor(
+    parts: CallEndpointsParts,
+    request: EndpointRequest,
+    policy: ActivePolicy,
+    body: () => MaybePromise<RequestBody | null>,
+  ) {
+    const { server, method, translation, isHeaderless, isHandshakeOnly, inputFor, modes, elicited } = request
+    const { headers, sessionTag } = splitSessionId(request.headers)
+    this.headers = headers
+    this.target = callTargetOf({ server, tool: method, version: UNVERSIONED })
+    this.#parts = parts
+    this.#request = request
+    this.#body = body
+    this.#exchange = openExchange({
+      headers,
+      sessionTag,
+      method,
+      server,
+      translation,
+      isHeaderless,
+      isHandshakeOnly,
+      inputFor,
+      modes: parts.maxHoldMs === 0 ? noModes : modes,
+      elicited,
+      upstream: () => policy.target(server).url,
+      credential: () => policy.ownCredential(server),
+      service: (token) => resolveOptional(policy.container, token),
+    })
+  }
+
+  async read(call: CallControl): Promise<CallRequest> {
+    this.#sent = await this.#body()
+    return this.#parts.mcp.read(call, this.#exchange, this.#sent)
+  }
+
+  dispatch(call: CallControl): MaybePromise<Outcome> {
+    this.#request.onJudged?.(call)
+    call.set(upstreamTarget, { url: this.#exchange.upstream(), isMcp: true })
+    return this.#parts.mcp.dispatch(call)
+  }
+
+  readonly encode: CallEndpoint['encode'] = (outcome, call) =>
+    this.#parts.mcp.encodeRefusal(this.#exchange, outcome, call)
+
+  readonly response: MessageEndpoint['response'] = (outcome, call) =>
+    this.#parts.mcp.readOutcome(this.#exchange, outcome, call)
+
+  prepare(call: Call): void {
+    attachExchange(call, this.#exchange)
+    this.#request.onCall?.(call)
+  }
+
+  write(to: ClientExchange, call: CallControl, outcome: Outcome): Promise<void> | undefined {
+    return to.isBegun ? writeAttempt(to, call, outcome, this) : undefined
+  }
+
+  isStream(): boolean {
+    return this.#request.method === 'GET'
+  }
+
+  disconnectCancels(): boolean {
+    return disconnectCancels(this.#exchange)
+  }
+
+  again(elicited: ElicitationResponse, policy: ActivePolicy): RepeatableEndpoint {
+    return new ServerEndpoint(this.#parts, { ...this.#request, elicited }, policy, () => this.#sent)
+  }
+}
 
 export class CallEndpoints {
   #parts: CallEndpointsParts
@@ -88,56 +173,32 @@ export class CallEndpoints {
     this.#parts = parts
   }
 
-  mcp(client: ClientExchange, route: ServerEndpoint, policy: ActivePolicy): RepeatableEndpoint {
+  /** A client's request to one server. */
+  mcp(
+    client: ClientExchange,
+    { server, method }: Pick<ServerRequest, 'server' | 'method'>,
+    policy: ActivePolicy,
+  ): RepeatableEndpoint {
     const { maxBodyBytes, isHandshakeOnly } = this.#parts
-    // Without a spread: properties after one would give each request a hidden class of its own.
     const request = {
-      server: route.server,
-      method: route.method,
+      server,
+      method,
       headers: withoutEmptyHeaders(client.headers),
       isHeaderless: client.http === undefined,
       // A server over HTTP says itself which revisions it has.
-      isHandshakeOnly: isHandshakeOnly && policy.isCommand(route.server),
+      isHandshakeOnly: isHandshakeOnly && policy.isCommand(server),
     }
-    let sent: RequestBody | undefined
-    const first = this.#messageEndpoint(request, policy, async () => {
-      if (route.method !== 'POST') return null
-      sent = await client.body(maxBodyBytes)
-      return sent
-    })
-    const again = (elicited: ElicitationResponse, current: ActivePolicy): RepeatableEndpoint => {
-      const endpoint = this.#messageEndpoint({ ...request, elicited }, current, async () => sent ?? null)
-      return {
-        ...endpoint,
-        again,
-        write: (to, call, outcome) => (to.isBegun ? writeAttempt(to, call, outcome, endpoint) : undefined),
-      }
-    }
-    return { ...first, again }
+    const body = (): MaybePromise<RequestBody | null> =>
+      method === 'POST' ? client.body(maxBodyBytes) : null
+    return new ServerEndpoint(this.#parts, request, policy, body)
   }
 
   /** A request to one server, which is part of a request to one or more. */
   server(request: ServerRequest, policy: ActivePolicy): MessageEndpoint {
-    const { message: value, onCall, onJudged } = request
+    const { message: value, modes = noModes } = request
     const text = JSON.stringify(value)
     const body = value === null ? null : { value, text, bytes: Buffer.byteLength(text) }
-    const { modes = noModes } = request
-    const endpoint = this.#messageEndpoint(
-      { ...request, modes, isHeaderless: true },
-      policy,
-      async () => body,
-    )
-    return {
-      ...endpoint,
-      dispatch(call) {
-        onJudged?.(call)
-        return endpoint.dispatch(call)
-      },
-      prepare(call) {
-        endpoint.prepare?.(call)
-        onCall?.(call)
-      },
-    }
+    return new ServerEndpoint(this.#parts, { ...request, modes, isHeaderless: true }, policy, () => body)
   }
 
   /** The endpoint of a request to several servers that reaches none of them: it is recorded with its refusal. */
@@ -156,57 +217,6 @@ export class CallEndpoints {
         call.set(requestedResource, used)
         attachExchange(call, exchange)
       },
-    }
-  }
-
-  #messageEndpoint(
-    {
-      server,
-      method,
-      headers,
-      translation,
-      isHeaderless,
-      isHandshakeOnly,
-      inputFor,
-      modes,
-      elicited,
-    }: ServerEndpoint &
-      Pick<ServerRequest, 'headers' | 'translation' | 'inputFor' | 'modes' | 'elicited'> &
-      Pick<McpExchange, 'isHeaderless' | 'isHandshakeOnly'>,
-    policy: ActivePolicy,
-    body: () => Promise<RequestBody | null>,
-  ): MessageEndpoint {
-    const { mcp, maxHoldMs } = this.#parts
-    const split = splitSessionId(headers)
-    const exchange = openExchange({
-      headers: split.headers,
-      sessionTag: split.sessionTag,
-      method,
-      server,
-      translation,
-      isHeaderless,
-      isHandshakeOnly,
-      inputFor,
-      modes: maxHoldMs === 0 ? noModes : modes,
-      elicited,
-      upstream: () => policy.target(server).url,
-      credential: () => policy.ownCredential(server),
-      service: (token) => resolveOptional(policy.container, token),
-    })
-    return {
-      protocol: 'mcp',
-      headers: exchange.headers,
-      target: callTargetOf({ server, tool: method, version: UNVERSIONED }),
-      read: (call) => body().then((found) => mcp.read(call, exchange, found)),
-      dispatch: (call) => {
-        call.set(upstreamTarget, { url: exchange.upstream(), isMcp: true })
-        return mcp.dispatch(call)
-      },
-      encode: (outcome, call) => mcp.encodeRefusal(exchange, outcome, call),
-      response: (outcome, call) => mcp.readOutcome(exchange, outcome, call),
-      prepare: (call) => attachExchange(call, exchange),
-      isStream: () => method === 'GET',
-      disconnectCancels: () => disconnectCancels(exchange),
     }
   }
 
