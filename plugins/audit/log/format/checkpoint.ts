@@ -17,10 +17,15 @@ export function checkpointText({ origin, size, root }: Head): string {
   return `${origin}\n${size}\n${digestToBase64(root)}\n`
 }
 
+// Nearly all checkpoints that a process parses are of one log.
+let lastOrigin: string | undefined
+
 /** Undefined for any other text, and for one with extension lines. */
 export function parseCheckpoint(text: string): Head | undefined {
   const head = headOf(text, 0)
-  return head !== undefined && isOrigin(head.origin) ? head : undefined
+  if (head === undefined || (head.origin !== lastOrigin && !isOrigin(head.origin))) return undefined
+  lastOrigin = head.origin
+  return head
 }
 
 /** A checkpoint of any log: its origin may have spaces, and extension lines may follow the root. */

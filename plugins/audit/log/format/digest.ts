@@ -1,7 +1,5 @@
 // Bytes, SHA-256 digests and their texts, with what Node and browsers have in common.
 
-import { parseBase64, toBase64 } from '@svc/core/json/portable'
-
 /**
  * A SHA-256 digest as a string of 32 Latin-1 characters, one per byte. It costs half as much as an array of bytes, compares
  * by value and can be a map key.
@@ -9,6 +7,8 @@ import { parseBase64, toBase64 } from '@svc/core/json/portable'
 export type Digest = string
 
 const DIGEST_BYTES = 32
+/** Characters of its base64. */
+const DIGEST_TEXT_LENGTH = 44
 const utf8 = new TextEncoder()
 
 export function utf8Bytes(text: string): Uint8Array<ArrayBuffer> {
@@ -35,7 +35,9 @@ export function concatBytes(...parts: readonly Uint8Array[]): Uint8Array<ArrayBu
 }
 
 export function areEqual(left: Uint8Array, right: Uint8Array): boolean {
-  return left.length === right.length && left.every((byte, at) => byte === right[at])
+  if (left.length !== right.length) return false
+  for (let at = 0; at < left.length; at++) if (left[at] !== right[at]) return false
+  return true
 }
 
 export function bytesOfDigest(digest: Digest): Uint8Array<ArrayBuffer> {
@@ -47,11 +49,18 @@ export function digestOfBytes(bytes: Uint8Array): Digest {
 }
 
 export function digestToBase64(digest: Digest): string {
-  return toBase64(bytesOfDigest(digest))
+  return btoa(digest)
 }
 
 /** Undefined unless `text` is the strict base64 of 32 bytes. */
 export function digestFromBase64(text: string): Digest | undefined {
-  const bytes = parseBase64(text)
-  return bytes?.length === DIGEST_BYTES ? digestOfBytes(bytes) : undefined
+  if (text.length !== DIGEST_TEXT_LENGTH) return undefined
+  try {
+    const digest = atob(text)
+    // `atob` also accepts white space and stray bits after the last byte.
+    return digest.length === DIGEST_BYTES && btoa(digest) === text ? digest : undefined
+  } catch (error) {
+    if (error instanceof DOMException) return undefined
+    throw error
+  }
 }

@@ -13,6 +13,7 @@ import {
 import { canonicalText, lineText } from './stored-record.js'
 
 const COUNT = '(?:0|[1-9]\\d{0,14})'
+const SEAL_START = '^\\{"at":"([^"\\\\]{24})","journal":1,"key_id":"(ed25519:[0-9a-f]{64})","kind":"seal",'
 const RANGE = `\\["\\d{4}-\\d\\d-\\d\\d",${COUNT},${COUNT},${COUNT}\\]`
 /**
  * The canonical form of a seal without further members, which nearly all lines are. A match takes a fifth of the time of
@@ -20,14 +21,22 @@ const RANGE = `\\["\\d{4}-\\d\\d-\\d\\d",${COUNT},${COUNT},${COUNT}\\]`
  */
 const PLAIN_SEAL = new RegExp(
   [
-    '^\\{"at":"([^"\\\\]{24})","journal":1,"key_id":"(ed25519:[0-9a-f]{64})","kind":"seal"',
-    `"leaf":(${COUNT})`,
+    `${SEAL_START}"leaf":(${COUNT})`,
     '"log_id":"([0-9a-f]{32})"',
     `"ranges":(\\[(?:${RANGE}(?:,${RANGE})*)?\\])`,
     '"root":"([A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=)"',
     '"sig":"(ed25519:[A-Za-z0-9+/=]*)"\\}$',
   ].join(','),
 )
+
+const SEAL = new RegExp(SEAL_START)
+const latin1 = new TextDecoder('latin1')
+const SEAL_START_BYTES = 143
+
+/** Whether the line, unless it is malformed, is a seal, as nearly all lines are. */
+export function beginsSeal(bytes: Uint8Array): boolean {
+  return SEAL.test(latin1.decode(bytes.subarray(0, SEAL_START_BYTES)))
+}
 
 /**
  * Parses a stored line without its newline; undefined unless it is a well-formed journal line in canonical form. Its

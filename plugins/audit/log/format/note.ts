@@ -60,10 +60,14 @@ export function parseNote(signed: string, maxSignatures = MAX_SIGNATURES): Note 
   if (CONTROL.test(signed) || !signed.endsWith('\n')) return undefined
   const separator = signed.lastIndexOf('\n\n')
   if (separator < 1) return undefined
-  const lines = signed.slice(separator + 2, -1).split('\n')
-  if (lines.length > maxSignatures) return undefined
-  const signatures = lines.map(parseSignature)
-  if (!signatures.every((signature) => signature !== undefined)) return undefined
+  const signatures: NoteSignature[] = []
+  for (let start = separator + 2, end: number; start < signed.length; start = end + 1) {
+    end = signed.indexOf('\n', start)
+    const signature = parseSignature(signed.slice(start, end))
+    if (signature === undefined || signatures.length === maxSignatures) return undefined
+    signatures.push(signature)
+  }
+  if (signatures.length === 0) return undefined
   return { text: signed.slice(0, separator + 1), signatures }
 }
 

@@ -21,6 +21,11 @@ export function coveredBy(line: JournalLine): number {
   return line.kind === 'seal' ? line.ranges.reduce((sum, [, , , lines]) => sum + lines, 0) : 0
 }
 
+/** The ranges of a seal, placed in the tree by its own leaf; none for another line. */
+export function sealedRanges(line: JournalLine | undefined): PlacedRange[] {
+  return line?.kind === 'seal' ? placeRanges(line.ranges, line.leaf - coveredBy(line)) : []
+}
+
 /** Places the ranges of a seal from the leaf `first` on. */
 export function placeRanges(ranges: readonly SealRange[], first: number): PlacedRange[] {
   let leaf = first

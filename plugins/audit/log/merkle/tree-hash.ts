@@ -15,8 +15,11 @@ const pair = Buffer.alloc(1 + 2 * DIGEST_BYTES, NODE_PREFIX)
 
 /** `SHA-256(0x01 || left || right)`, RFC 6962 §2.1. */
 export function nodeHash(left: Digest, right: Digest): Digest {
-  pair.write(left, 1, ENCODING)
-  pair.write(right, 1 + DIGEST_BYTES, ENCODING)
+  // `Buffer.write` would take longer than the hash of so few bytes.
+  for (let at = 0; at < DIGEST_BYTES; at++) {
+    pair[1 + at] = left.charCodeAt(at)
+    pair[1 + DIGEST_BYTES + at] = right.charCodeAt(at)
+  }
   return hash('sha256', pair, ENCODING)
 }
 

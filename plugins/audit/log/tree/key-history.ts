@@ -54,7 +54,9 @@ export class KeyHistory implements LeafKeys {
   }
 
   allAt(leaf: number | undefined): NoteVerifier[] {
-    return [...this.#entries.values()].filter((entry) => isIn(entry, leaf)).map(({ key }) => key)
+    const keys: NoteVerifier[] = []
+    for (const entry of this.#entries.values()) if (isIn(entry, leaf)) keys.push(entry.key)
+    return keys
   }
 
   /** All keys, as a seal states them. */

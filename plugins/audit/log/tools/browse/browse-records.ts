@@ -8,7 +8,7 @@ import { linesIn } from '../../files/lines.js'
 import type { SignedEnvelope } from '../../format/envelope.js'
 import type { JournalLine } from '../../format/journal-line.js'
 import { dailyLog } from '../../format/paths.js'
-import { coveredBy, type PlacedRange, placeRanges } from '../../format/seal-ranges.js'
+import { type PlacedRange, sealedRanges } from '../../format/seal-ranges.js'
 import { journalBackwards, journalLines, journalSize } from '../../tree/journal-file.js'
 import { type CompiledFilter, compileFilter, type LogFilter } from '../read/filter.js'
 import { recordIn } from '../read/records.js'
@@ -58,8 +58,7 @@ export async function browseRecords(
   const end = before === undefined ? journalEnd : journalLineAt(dir, before)?.end
   for (const { line } of journalBackwards(nodeFileSystem, dir, end)) {
     if (Date.parse(line.at) < sinceMs - CLOCK_MARGIN_MS) break
-    if (line.kind !== 'seal') continue
-    for (const range of placeRanges(line.ranges, line.leaf - coveredBy(line)).reverse()) {
+    for (const range of sealedRanges(line).reverse()) {
       if (before !== undefined && range.leaf >= before) continue
       if (records.length >= limit || left <= 0) return pageOf(records, limit, range.leaf + range.lines)
       if (!compiled.day(range.day)) continue
@@ -89,9 +88,7 @@ export interface StoredRecord {
 
 /** The record at a leaf; undefined if there is none, the leaf is a line of the journal, or its day was removed. */
 export function recordAt(dir: string, leaf: number): StoredRecord | undefined {
-  const line = journalLineAt(dir, leaf)?.line
-  if (line?.kind !== 'seal') return undefined
-  for (const range of placeRanges(line.ranges, line.leaf - coveredBy(line))) {
+  for (const range of sealedRanges(journalLineAt(dir, leaf)?.line)) {
     if (leaf < range.leaf || leaf >= range.leaf + range.lines) continue
     const found = storedLines(dir, range)[leaf - range.leaf]
     return found && { leaf, line: Buffer.from(found) }
@@ -110,8 +107,7 @@ export function recordEndingAt(dir: string, day: string, end: number): BrowsedRe
   let sealed: number | undefined
   for (const { line } of journalBackwards(nodeFileSystem, dir)) {
     if (Date.parse(line.at) < Date.parse(day) - CLOCK_MARGIN_MS) break
-    if (line.kind !== 'seal') continue
-    for (const range of placeRanges(line.ranges, line.leaf - coveredBy(line))) {
+    for (const range of sealedRanges(line)) {
       if (range.day !== day) continue
       sealed ??= range.end
       if (end <= range.start || end > range.end) continue

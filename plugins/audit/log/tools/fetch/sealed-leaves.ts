@@ -4,7 +4,7 @@
 import { nodeFileSystem } from '../../files/file-system.js'
 import type { Head } from '../../format/checkpoint.js'
 import type { Digest } from '../../format/digest.js'
-import { coveredBy, type PlacedRange, placeRanges } from '../../format/seal-ranges.js'
+import { type PlacedRange, sealedRanges } from '../../format/seal-ranges.js'
 import { LeafRange } from '../../merkle/leaf-range.js'
 import { journalLines } from '../../tree/journal-file.js'
 import { storedLeaves } from '../../tree/tree-store.js'
@@ -21,8 +21,7 @@ export class SealedLeaves {
     this.#dir = dir
     this.#head = head
     for (const { line } of journalLines(nodeFileSystem, dir, 0, Number.POSITIVE_INFINITY)) {
-      if (line?.kind !== 'seal') continue
-      for (const range of placeRanges(line.ranges, line.leaf - coveredBy(line))) {
+      for (const range of sealedRanges(line)) {
         const known = this.#ranges.get(range.day) ?? []
         this.#ranges.set(range.day, known)
         known.push(range)

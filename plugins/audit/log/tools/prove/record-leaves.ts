@@ -3,9 +3,8 @@
 import { join } from 'node:path'
 import { lineBlocksOf } from '../../files/lines.js'
 import { parseJournalLine } from '../../format/journal-codec.js'
-import type { LineOf } from '../../format/journal-line.js'
 import { JOURNAL_FILE } from '../../format/paths.js'
-import { coveredBy, type PlacedRange, placeRanges } from '../../format/seal-ranges.js'
+import { type PlacedRange, sealedRanges } from '../../format/seal-ranges.js'
 
 // More days than this are found faster by parsing every line.
 const MAX_STARTS = 4
@@ -27,8 +26,7 @@ export async function leavesOf(
   for await (const lines of lineBlocksOf(join(dir, JOURNAL_FILE))) {
     for (const { bytes, complete } of lines) {
       if (!complete || !search.mayNeed(bytes)) continue
-      const line = parseJournalLine(bytes)
-      if (line?.kind === 'seal') search.take(line)
+      for (const range of sealedRanges(parseJournalLine(bytes))) search.take(range)
       if (search.isDone) return search.leaves
     }
   }
@@ -63,11 +61,7 @@ class LeafSearch {
     return this.#starts?.some((start) => line.includes(start)) ?? true
   }
 
-  take(seal: LineOf<'seal'>): void {
-    for (const range of placeRanges(seal.ranges, seal.leaf - coveredBy(seal))) this.#takeRange(range)
-  }
-
-  #takeRange({ day, start, end, lines, leaf }: PlacedRange): void {
+  take({ day, start, end, lines, leaf }: PlacedRange): void {
     const before = this.#linesBefore.get(day) ?? 0
     this.#linesBefore.set(day, before + lines)
     const open = this.#open.get(day)

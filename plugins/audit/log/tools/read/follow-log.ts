@@ -7,7 +7,7 @@ import type { SignedEnvelope } from '../../format/envelope.js'
 import { AuditError, systemCode } from '../../format/errors.js'
 import type { JournalLine, LineOf } from '../../format/journal-line.js'
 import { dailyLog } from '../../format/paths.js'
-import { coveredBy, type PlacedRange, placeRanges } from '../../format/seal-ranges.js'
+import { type PlacedRange, sealedRanges } from '../../format/seal-ranges.js'
 import { journalLines, journalSize } from '../../tree/journal-file.js'
 import { factsOfLog } from '../verify/journal-facts.js'
 import type { FailureKind } from '../verify/report.js'
@@ -63,7 +63,7 @@ export async function* followLog(
     reader ??= await SealedReader.open(dir, options)
     for (const seal of reader?.newSeals() ?? []) {
       const failure = reader?.isSigned(seal) ? undefined : 'bad_journal'
-      for (const range of placeRanges(seal.ranges, seal.leaf - coveredBy(seal))) {
+      for (const range of sealedRanges(seal)) {
         if (range.leaf + range.lines <= from || !hasDay(range.day)) continue
         for await (const one of reader?.recordLines(range, from) ?? []) {
           if (one.record === undefined || isSelected(one.record))

@@ -4,7 +4,7 @@
 import { join } from 'node:path'
 import { nodeFileSystem, sizeOf } from '../../files/file-system.js'
 import { lineBlocksOf } from '../../files/lines.js'
-import { parseJournalLine } from '../../format/journal-codec.js'
+import { beginsSeal, parseJournalLine } from '../../format/journal-codec.js'
 import type { LineOf } from '../../format/journal-line.js'
 import { JOURNAL_FILE } from '../../format/paths.js'
 import { KeyHistory } from '../../tree/key-history.js'
@@ -50,9 +50,10 @@ export async function journalFacts(
   for await (const lines of lineBlocksOf(path)) {
     for (const { bytes, number, complete, end } of lines) {
       if (end > size || !complete) return { genesis, logId, keys, removals, retentionDays }
+      // Seals state none of this.
+      if (logId !== undefined && beginsSeal(bytes)) continue
       const line = parseJournalLine(bytes)
       logId ??= line?.log_id
-      // Nearly all lines are seals, which state none of this.
       if (line === undefined || line.kind === 'seal' || line.log_id !== logId) continue
       if ((line.kind === 'genesis' && number > 1) || !keys.takeSigned(line)) continue
       if (line.kind === 'genesis') genesis = line

@@ -67,6 +67,7 @@ export class LogCheck {
   async *#jobs(): AsyncGenerator<{ parts: Part[]; scanned: Promise<ChunkResult[]> }, void, void> {
     const { dir, pool, judged, sizes } = this.#context
     let [parts, chunks, bytes, last]: [Part[], Chunk[], number, number] = [[], [], 0, 0]
+    const paths = new Map([...sizes.keys()].map((day) => [day, join(dir, dailyLog(day))]))
     const take = () => {
       const job = { parts, scanned: chunks.length === 0 ? Promise.resolve([]) : pool.scan(chunks) }
       parts = []
@@ -81,10 +82,10 @@ export class LogCheck {
         for (const range of entry.ranges) {
           const { day, start } = range
           parts.push({ first: range.leaf, end: range.leaf + range.lines, range })
-          const size = sizes.get(day)
-          if (size !== undefined) {
+          const [size, path] = [sizes.get(day), paths.get(day)]
+          if (size !== undefined && path !== undefined) {
             const end = Math.max(start, Math.min(range.end, size))
-            chunks.push({ path: join(dir, dailyLog(day)), day, start, end, judged, range })
+            chunks.push({ path, day, start, end, judged, range })
             bytes += end - start
           }
           if (bytes >= pool.jobBytes) yield take()
