@@ -1,10 +1,11 @@
-// The hash, the keys and the passkeys of pages, with WebCrypto.
+// The hash, the keys and the passkeys of pages, with WebCrypto. Its SHA-256 is asynchronous, and a proof needs a hash for each
+// level of the tree, so the hash is that of a library.
 
+import { sha256 } from '@noble/hashes/sha2.js'
 import type { ProofCrypto } from '../format/check-proof.js'
 import { bytesOfDigest, concatBytes, type Digest, digestOfBytes, hexOf } from '../format/digest.js'
 import { noteKeyIdIn, noteKeyIdInput } from '../format/note.js'
 import type { NoteVerifier } from '../format/verifier.js'
-import { sha256 } from './sha256.js'
 
 type Bytes = Uint8Array<ArrayBuffer>
 type WebKey = Awaited<ReturnType<typeof crypto.subtle.importKey>>

@@ -17,7 +17,7 @@ export function checkpointText({ origin, size, root }: Head): string {
   return `${origin}\n${size}\n${digestToBase64(root)}\n`
 }
 
-// Nearly all checkpoints that a process parses are of one log.
+// Nearly all checkpoints that are parsed one after the other are of one log.
 let lastOrigin: string | undefined
 
 /** Undefined for any other text, and for one with extension lines. */

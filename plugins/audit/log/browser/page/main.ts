@@ -1,5 +1,6 @@
 // The page of an evidence file: shows its records, and checks them with the keys that the reader enters. It sends nothing.
 
+import { sha256 } from '@noble/hashes/sha2.js'
 import { visibleInLine } from '@svc/core/json/portable'
 import { type ReadProof, readProof } from '../../format/check-proof.js'
 import type { CheckResult } from '../../format/check-result.js'
@@ -11,7 +12,6 @@ import { type JudgedProof, judgeEvidence } from '../../format/judge-evidence.js'
 import { lineText } from '../../format/stored-record.js'
 import { type GivenKeys, readGivenKeys } from '../given-keys.js'
 import { webChecker } from '../index.js'
-import { sha256 } from '../sha256.js'
 import { element, part, untrusted } from './dom.js'
 import { memberOf, type ShownRecord, sentenceOf } from './sentence.js'
 
