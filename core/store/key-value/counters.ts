@@ -3,6 +3,7 @@
 import type {
   Counter,
   CounterChange,
+  CounterHold,
   CounterLimit,
   Counters,
   CounterUse,
@@ -43,10 +44,15 @@ interface Counted {
   readonly keptUntil: number
 }
 
+interface Hold {
+  readonly amount: number
+  readonly endsAt: number
+}
+
 interface Usage {
-  used: number
+  readonly used: number
   /** By id. */
-  readonly holds: Map<string, { readonly amount: number; readonly endsAt: number }>
+  readonly holds: ReadonlyMap<string, Hold>
 }
 
 /** The time of the store, the instant that is counted for, and whether that was given. */
@@ -103,10 +109,10 @@ export class TableCounters implements Counters {
     for (const { amount, ...change } of changes) {
       const counter = transaction.open(nameOf(change, at))
       const usage = readUsage(counter.text, now)
-      if (hold !== undefined && !usage.holds.delete(hold)) return false
-      usage.used = Math.max(0, usage.used + amount)
+      const holds = new Map(usage.holds)
+      if (hold !== undefined && !holds.delete(hold)) return false
       if (counter.before === undefined) counter.endsAt = at + (change.window?.ms ?? 0) + LATE_MS + GIVEN_MS
-      counter.text = textOf(usage)
+      counter.text = textOf({ used: Math.max(0, usage.used + amount), holds })
     }
     transaction.commit()
     return true
@@ -119,6 +125,7 @@ export class TableCounters implements Counters {
 
 /** A counter in a transaction: what is stored, and what will be. */
 interface OpenCounter {
+  readonly key: string
   readonly before: Entry | undefined
   text: string | undefined
   endsAt: number
@@ -127,12 +134,12 @@ interface OpenCounter {
 /** Of a counter, for which no entry is kept. */
 const UNUSED = '0'
 
-/** What an operation reads and writes: a counter that it has twice is read as it was written. */
+/** What an operation reads and writes: a counter that it has twice is read as it was written. It has few of them. */
 class Transaction {
   #values: TableKeyValue
   #space: Space
   #now: number
-  #counters = new Map<string, OpenCounter>()
+  #counters: OpenCounter[] = []
 
   constructor(values: TableKeyValue, space: Space, now: number) {
     this.#values = values
@@ -141,12 +148,10 @@ class Transaction {
   }
 
   open(key: string): OpenCounter {
-    let counter = this.#counters.get(key)
-    if (counter === undefined) {
-      const before = this.#values.entry(this.#space, key, this.#now)
-      counter = { before, text: before?.value, endsAt: before?.endsAt ?? 0 }
-      this.#counters.set(key, counter)
-    }
+    for (const opened of this.#counters) if (opened.key === key) return opened
+    const before = this.#values.entry(this.#space, key, this.#now)
+    const counter = { key, before, text: before?.value, endsAt: before?.endsAt ?? 0 }
+    this.#counters.push(counter)
     return counter
   }
 
@@ -155,7 +160,7 @@ class Transaction {
     const { name: owner } = this.#space
     const writtenAt = this.#now
     let added = 0
-    for (const [key, { before, text = UNUSED, endsAt: ends }] of this.#counters) {
+    for (const { key, before, text = UNUSED, endsAt: ends } of this.#counters) {
       if (text === UNUSED) {
         if (before !== undefined) changes.push({ key, entry: undefined })
         continue
@@ -163,7 +168,8 @@ class Transaction {
       const endsAt = Math.ceil(Math.min(END_OF_TIME, ends))
       const isInPlace = before?.endsAt === endsAt
       if (before === undefined) added++
-      changes.push({ key, entry: { value: text, version: 'counter', owner, writtenAt, endsAt }, isInPlace })
+      const entry = { key, value: text, version: 'counter', owner, writtenAt, endsAt }
+      changes.push({ key, entry, isInPlace })
     }
     if (added > 0) this.#makeRoom(added)
     this.#values.write(this.#space, changes, this.#now)
@@ -220,18 +226,19 @@ function takeUse(
   { now, at, isGiven }: Instants,
   { hold, batch = 1 }: TakeOptions,
 ): Counted {
-  const usage = readUsage(text, now)
-  const { holds } = usage
+  const { used, holds } = readUsage(text, now)
   const own = hold && holds.get(hold.id)
-  let free = max - usage.used
+  let free = max - used
   for (const { amount: held } of holds.values()) free -= held
   const passes = own !== undefined || amount <= free
   const taken = passes ? (hold === undefined ? batchOf(free / amount, batch) : 1) : 0
   const left = own === undefined ? free - amount * taken : free
-  if (hold === undefined) usage.used += amount * taken
-  else if (passes) holds.set(hold.id, { amount: own?.amount ?? amount, endsAt: now + hold.ms })
+  const usage =
+    hold === undefined
+      ? { used: used + amount * taken, holds }
+      : { used, holds: passes ? withHold(holds, hold, own?.amount ?? amount, now) : holds }
   let [first, last] = [now + (hold?.ms ?? 0), now]
-  for (const { endsAt } of holds.values()) {
+  for (const { endsAt } of usage.holds.values()) {
     first = Math.min(first, endsAt)
     last = Math.max(last, endsAt)
   }
@@ -242,6 +249,15 @@ function takeUse(
   const late = LATE_MS + Math.max(0, now - at) + (isGiven ? GIVEN_MS : 0)
   const neededUntil = end === undefined ? last : Math.max(last, end + late)
   return { use, free, text: textOf(usage), neededUntil, keptUntil: neededUntil + SLACK_MS }
+}
+
+function withHold(
+  holds: Usage['holds'],
+  { id, ms }: CounterHold,
+  amount: number,
+  now: number,
+): Usage['holds'] {
+  return new Map(holds).set(id, { amount, endsAt: now + ms })
 }
 
 function refusal(use: CounterUse, now: number): Counted {
@@ -259,16 +275,23 @@ function readTokens(text: string): [tokens: number, since: number] {
   return [tokens, since]
 }
 
-/** The holds that have not ended. @throws {Error} if the text is not a use */
-function readUsage(text: string | undefined, now: number): Usage {
-  const [count = UNUSED, ...rest] = (text ?? UNUSED).split(' ')
-  const usage: Usage = { used: Number(count), holds: new Map() }
-  if (!(usage.used >= 0)) throw new Error('a stored count cannot be read')
-  for (const one of rest) {
+const NO_HOLDS: Usage['holds'] = new Map()
+
+/** The holds that have not ended; most counters have none. @throws {Error} if the text is not a use */
+function readUsage(text = UNUSED, now: number): Usage {
+  const end = text.indexOf(' ')
+  const used = Number(end < 0 ? text : text.slice(0, end))
+  if (!(used >= 0)) throw new Error('a stored count cannot be read')
+  return { used, holds: end < 0 ? NO_HOLDS : readHolds(text.slice(end + 1), now) }
+}
+
+function readHolds(text: string, now: number): Usage['holds'] {
+  const holds = new Map<string, Hold>()
+  for (const one of text.split(' ')) {
     const [id = '', amount, endsAt] = one.split(':')
-    if (Number(endsAt) > now) usage.holds.set(id, { amount: Number(amount), endsAt: Number(endsAt) })
+    if (Number(endsAt) > now) holds.set(id, { amount: Number(amount), endsAt: Number(endsAt) })
   }
-  return usage
+  return holds
 }
 
 /** @throws {Error} if the counter has too many holds */

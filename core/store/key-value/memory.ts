@@ -1,5 +1,6 @@
 // Keys, values and counters in the memory of this process: they are lost when it ends.
 import { hostClock } from '../../plugin/host-clock.js'
+import type { Entry } from '../../plugin/key-value-store.js'
 import type { Clock } from '../../plugin/tokens.js'
 import { SortedKeys } from './sorted-keys.js'
 import type { OrderedTable } from './table.js'
@@ -22,9 +23,10 @@ export class MemoryKeyValueStore extends TableStore {
   }
 }
 
-/** A map whose keys can be read in their order. */
+/** A map whose keys can be read in their order. It holds entries as objects, which need no decoding. */
 class SortedMap implements OrderedTable {
-  #values = new Map<string, string>()
+  #texts = new Map<string, string>()
+  #entries = new Map<string, Entry>()
   #keys = new SortedKeys()
   #maxLength: number
   #length = 0
@@ -34,22 +36,37 @@ class SortedMap implements OrderedTable {
   }
 
   get(key: string): string | undefined {
-    return this.#values.get(key)
+    return this.#texts.get(key)
   }
 
-  put(key: string, value: string): void {
-    const before = this.#values.get(key)
+  put(key: string, text: string): void {
+    this.#replace(key, this.#texts.get(key)?.length, text.length)
+    this.#texts.set(key, text)
+  }
+
+  entry(key: string): Entry | undefined {
+    return this.#entries.get(key)
+  }
+
+  putEntry(key: string, entry: Entry): void {
+    const before = this.#entries.get(key)
+    this.#replace(key, before && lengthOf(before), lengthOf(entry))
+    this.#entries.set(key, entry)
+  }
+
+  #replace(key: string, before: number | undefined, after: number): void {
     if (before === undefined) this.#keys.add(key)
-    this.#length += value.length - (before?.length ?? -key.length)
-    this.#values.set(key, value)
+    this.#length += after - (before ?? -key.length)
   }
 
   remove(key: string): void {
-    const value = this.#values.get(key)
-    if (value === undefined) return
+    const entry = this.#entries.get(key)
+    const length = entry === undefined ? this.#texts.get(key)?.length : lengthOf(entry)
+    if (length === undefined) return
     this.#keys.delete(key)
-    this.#values.delete(key)
-    this.#length -= key.length + value.length
+    this.#entries.delete(key)
+    this.#texts.delete(key)
+    this.#length -= key.length + length
   }
 
   keys(start: string, end: string, limit: number, isReverse = false): string[] {
@@ -61,4 +78,11 @@ class SortedMap implements OrderedTable {
     if (this.#length + length <= this.#maxLength) return
     throw new Error(`the store in memory holds ${this.#length} characters and takes no more`)
   }
+}
+
+/** Two instants, in characters. */
+const INSTANTS = 32
+
+function lengthOf({ value, version, owner }: Entry): number {
+  return value.length + version.length + owner.length + INSTANTS
 }

@@ -14,10 +14,13 @@ import type {
 import { checkWrites } from './check.js'
 import type { StoreTime } from './host-time.js'
 
-/** Texts by keys of ASCII, in the order of the keys. */
+/** Entries, and the texts of their indexes, by keys of ASCII in the order of the keys. */
 export interface OrderedTable {
   get(key: string): string | undefined
   put(key: string, value: string): void
+  /** `key` is that of the table; the entry has the key of its space. */
+  entry(key: string): Entry | undefined
+  putEntry(key: string, entry: Entry): void
   remove(key: string): void
   /** Up to `limit` keys between the two, without them, from `start` on; `start` is the greater one of a reverse range. */
   keys(start: string, end: string, limit: number, isReverse?: boolean): string[]
@@ -28,7 +31,7 @@ export interface OrderedTable {
 /** An entry that is written, or undefined for one that is removed. */
 export interface EntryChange {
   readonly key: string
-  readonly entry: Omit<Entry, 'key'> | undefined
+  readonly entry: Entry | undefined
   /** It is there, and ends as before. */
   readonly isInPlace?: boolean
 }
@@ -72,7 +75,7 @@ export class TableKeyValue {
       const endsAt = Math.ceil(now + ttlMs)
       return {
         key,
-        entry: value === undefined ? undefined : { value, version, owner, writtenAt: now, endsAt },
+        entry: value === undefined ? undefined : { key, value, version, owner, writtenAt: now, endsAt },
       }
     })
     this.write(space, changes, now)
@@ -93,7 +96,7 @@ export class TableKeyValue {
     for (const { key, entry, isInPlace } of changes) {
       if (isInPlace !== true) this.#remove(space.name, key)
       if (entry === undefined) continue
-      this.#table.put(keyOf(space.name, key), encode(entry))
+      this.#table.putEntry(keyOf(space.name, key), entry)
       if (isInPlace !== true) this.#index(space, key, entry.endsAt)
     }
     if (!isIndexed) this.#evict(space)
@@ -106,8 +109,7 @@ export class TableKeyValue {
   }
 
   entry(space: Space, key: string, now: number): Entry | undefined {
-    const stored = this.#table.get(keyOf(space.name, key))
-    const entry = stored === undefined ? undefined : decode(key, stored)
+    const entry = this.#table.entry(keyOf(space.name, key))
     return entry !== undefined && entry.endsAt > now ? entry : undefined
   }
 
@@ -127,7 +129,7 @@ export class TableKeyValue {
       const wanted = limit - entries.length
       const keys = this.#table.keys(start, end, wanted, isReverse)
       for (const key of keys) {
-        const entry = this.entry(space, key.slice(key.lastIndexOf(SEPARATOR) + 1), now)
+        const entry = this.entry(space, keyIn(key), now)
         const found = follows && entry !== undefined ? this.entry(space, entry.value, now) : entry
         if (found !== undefined) entries.push(found)
       }
@@ -142,7 +144,7 @@ export class TableKeyValue {
     const low = keyOf(space.name, prefix)
     const others = this.#table
       .keys(low, low + LAST, Number.MAX_SAFE_INTEGER)
-      .map((key) => this.entry(space, key.slice(key.lastIndexOf(SEPARATOR) + 1), now))
+      .map((key) => this.entry(space, keyIn(key), now))
       .filter((entry) => entry !== undefined && !own.some(({ key }) => key === entry.key))
     const sum = (all: readonly ({ readonly value?: string | undefined } | undefined)[]) =>
       all.reduce((total, one) => total + Number(one?.value), 0)
@@ -163,9 +165,9 @@ export class TableKeyValue {
   }
 
   #remove(space: string, key: string): void {
-    const stored = this.#table.get(keyOf(space, key))
+    const stored = this.#table.entry(keyOf(space, key))
     if (stored === undefined) return
-    const { endsAt } = decode(key, stored)
+    const { endsAt } = stored
     this.#table.remove(keyOf(space, key))
     this.#table.remove(endOf(endsAt, space, key))
     const inSpace = `x ${space} ${padded(endsAt)} ${key}`
@@ -188,7 +190,7 @@ export class TableKeyValue {
     const excess = this.size({ name }) - maxEntries
     if (!(excess > 0)) return
     for (const first of this.#table.keys(`x ${name} `, `x ${name} ${LAST}`, excess))
-      this.#remove(name, first.slice(first.lastIndexOf(SEPARATOR) + 1))
+      this.#remove(name, keyIn(first))
   }
 
   #setSize(space: string, size: number): void {
@@ -206,6 +208,11 @@ function keyOf(space: string, key: string): string {
   return `k ${space} ${key}`
 }
 
+/** The key in its space of a key of the table. */
+function keyIn(tableKey: string): string {
+  return tableKey.slice(tableKey.lastIndexOf(SEPARATOR) + 1)
+}
+
 function endOf(endsAt: number, space: string, key: string): string {
   return `e ${padded(endsAt)} ${space} ${key}`
 }
@@ -215,16 +222,18 @@ function padded(instant: number): string {
   return String(Math.min(Number.MAX_SAFE_INTEGER, Math.ceil(instant))).padStart(16, '0')
 }
 
-function encode({ value, version, owner, writtenAt, endsAt }: Omit<Entry, 'key'>): string {
+/** The text of an entry, for tables that hold texts alone. */
+export function encode({ value, version, owner, writtenAt, endsAt }: Entry): string {
   return `${endsAt} ${writtenAt} ${version} ${owner} ${value}`
 }
 
-/** @throws {Error} if the text is not an entry */
-function decode(key: string, text: string): Entry {
+/** The entry at a key of the table. @throws {Error} if the text is not an entry */
+export function decode(tableKey: string, text: string): Entry {
   const [, endsAt, writtenAt, version, owner] = /^(\S+) (\S+) (\S+) (\S*) /.exec(text) ?? []
   const [ends, written] = [Number(endsAt), Number(writtenAt)]
   if (version === undefined || owner === undefined || Number.isNaN(ends) || !Number.isFinite(written))
     throw new Error(`a stored entry of ${text.length} characters cannot be read`)
   const start = `${endsAt} ${writtenAt} ${version} ${owner} `.length
+  const key = keyIn(tableKey)
   return { key, value: text.slice(start), version, owner, writtenAt: written, endsAt: ends }
 }

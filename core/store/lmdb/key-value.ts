@@ -4,8 +4,10 @@ import { chmodSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Database } from 'lmdb'
 import { messageOf, reasonOf } from '../../json/message.js'
+import type { Entry } from '../../plugin/key-value-store.js'
 import type { Clock } from '../../plugin/tokens.js'
 import { makeDirectories } from '../disk/directories.js'
+import { decode, encode } from '../key-value/table.js'
 import { type SharedTable, TableStore } from '../key-value/table-store.js'
 import { checkHeader, loadLmdb } from './prerequisites.js'
 
@@ -58,6 +60,15 @@ class LmdbTable implements SharedTable {
 
   put(key: string, value: string): void {
     this.#db.put(key, Buffer.from(value))
+  }
+
+  entry(key: string): Entry | undefined {
+    const text = this.get(key)
+    return text === undefined ? undefined : decode(key, text)
+  }
+
+  putEntry(key: string, entry: Entry): void {
+    this.put(key, encode(entry))
   }
 
   remove(key: string): void {
