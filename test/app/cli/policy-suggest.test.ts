@@ -134,7 +134,7 @@ describe('svc policy suggest', () => {
         billing/transfer: { calls_per_day: 2, rate_per_sec: 0.034, burst: 2 }`)
     expect(errors).to.deep.equal([
       'log      audit: NOT VERIFIED (--unverified)',
-      'learned  from 81 calls in 37 days: 5 edits, by which no known call gains',
+      'learned  from 81 calls in 37 days: 6 edits, by which no known call gains',
       'new      acme: mallory since 2026-10-08, 2 calls, alone in using billing/transfer',
     ])
   })
