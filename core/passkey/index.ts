@@ -1,19 +1,13 @@
-// A vote that a passkey signs (W3C Web Authentication Level 3 §7.2): the challenge is the hash of the vote's content. The
-// signature is checked before the vote counts, and again when the log is verified.
+// A passkey's registration (W3C Web Authentication Level 3 §7.1) and the vote that it signs (§7.2): the challenge is the hash
+// of the content. The signature is checked before the vote counts, and again when the log is verified.
 import { isUtf8 } from 'node:buffer'
 import { createHash, randomBytes } from 'node:crypto'
 import { canonicalize, messageOf, visibleInLine } from '../json/index.js'
 import { relyingPartyOf } from './origin.js'
-import { coseKeyOf, publicKeyOf } from './public-key.js'
+import { algorithms, type CoseKey, coseKeyOf, publicKeyIn, publicKeyOf } from './public-key.js'
 
 export { relyingPartyOf } from './origin.js'
 export { algorithms, coseKeyOf, publicKeyOf } from './public-key.js'
-export {
-  enrolmentChallengeOf,
-  type RegistrationResponse,
-  registeredKeyOf,
-  type SignedEnrolment,
-} from './registration.js'
 
 /** The content that a passkey signs. */
 export interface SignedVote {
@@ -155,4 +149,57 @@ function isInteger(bytes: Buffer): boolean {
   const [tag, length, first = 0x80, second = 0] = bytes
   const isMinimal = first < 0x80 && (first > 0 || length === 1 || second >= 0x80)
   return tag === 0x02 && length === bytes.length - 2 && isMinimal
+}
+
+/** The owner, the voters and the log for which a passkey is registered. */
+export interface SignedEnrolment {
+  readonly enrol: string
+  /** The approval set whose members confirm it; null for reviewers of the tenant. */
+  readonly approval_set_id: string | null
+  readonly log_id: string | null
+  readonly nonce: string
+}
+
+/** The response of an authenticator; binary members are base64url. */
+export interface RegistrationResponse {
+  readonly credentialId: string
+  readonly clientDataJson: string
+  readonly attestationObject: string
+}
+
+export function enrolmentChallengeOf(enrolment: SignedEnrolment): string {
+  return createHash('sha256')
+    .update(canonicalize({ ...enrolment }))
+    .digest('base64url')
+}
+
+/** The public key in the response, as DER in base64. Rejects with `Error` if it is not the response to the challenge. */
+export async function registeredKeyOf(
+  challenge: string,
+  origin: string,
+  { credentialId: id, clientDataJson: clientDataJSON, attestationObject }: RegistrationResponse,
+): Promise<string> {
+  const expectedRPID = relyingPartyOf(origin)
+  const [{ verifyRegistrationResponse }, { isoCBOR }] = await Promise.all([
+    import('@simplewebauthn/server'),
+    import('@simplewebauthn/server/helpers'),
+  ])
+  const { verified, registrationInfo } = await verifyRegistrationResponse({
+    response: {
+      id,
+      rawId: id,
+      type: 'public-key',
+      clientExtensionResults: {},
+      response: { clientDataJSON, attestationObject },
+    },
+    expectedChallenge: challenge,
+    expectedOrigin: origin,
+    expectedRPID,
+    requireUserVerification: true,
+    supportedAlgorithmIDs: [...algorithms],
+  })
+  if (!verified) throw new Error('the attestation of the authenticator does not fit')
+  // The id in the signed data of the authenticator; the id beside it is only a claim of the page.
+  if (registrationInfo.credential.id !== id) throw new Error('the id is not that of the credential')
+  return publicKeyIn(isoCBOR.decodeFirst<CoseKey>(registrationInfo.credential.publicKey))
 }

@@ -2,10 +2,8 @@
 // input: every detector takes time linear in it. Data without a recognizable form is not found: a person's name, a
 // postal address, a secret that looks like a word.
 import { ibanDetector, paymentCardDetector } from './account-numbers.js'
-import { emailDetector } from './email.js'
-import { type Detector, type PiiKind, patternDetector, type Span } from './kinds.js'
+import { type Detector, matchesOf, type PiiKind, patternDetector, type Span } from './kinds.js'
 import { namedSecretDetectors } from './named-secret.js'
-import { privateKeyDetector, secretDetectors } from './secret.js'
 
 /**
  * Social security numbers of the United States, and taxpayer numbers (ITIN), which have the same form. An area 000 or 666,
@@ -30,18 +28,6 @@ const phoneDetectors: readonly Detector[] = [
     'phone',
     /(?<![\w-]|\d\.)(?:1[ .\u00a0-])?(?:\(\d{3}\)[ \u00a0-]?|\d{3}[ .\u00a0\u2010-\u2013-])\d{3}[ .\u00a0\u2010-\u2013-]\d{4}(?=x\d|(?!-?\w))/g,
   ),
-]
-
-/** The detectors in order: matches of one are hidden from the next ones. */
-const detectors: readonly Detector[] = [
-  privateKeyDetector,
-  ...secretDetectors,
-  emailDetector,
-  ibanDetector,
-  paymentCardDetector,
-  usSsnDetector,
-  ...phoneDetectors,
-  ...namedSecretDetectors,
 ]
 
 export interface PiiMatch extends Span {
@@ -115,3 +101,121 @@ function merge(matches: readonly PiiMatch[]): PiiMatch[] {
   }
   return merged
 }
+
+/** RFC 5321 §4.5.3.1.1. */
+const maxLocalPart = 64
+const localCharacter = /[\p{L}\p{M}\p{N}._%+'-]/u
+/** The dots are those of IDNA (RFC 3490 §3.1). */
+const domain = /[\p{L}\p{M}\p{N}-]{1,63}(?:[.\u3002\uff0e\uff61][\p{L}\p{M}\p{N}-]{1,63}){1,8}/uy
+/** A top-level domain has no digits but in Punycode. */
+const topLevel = /[.\u3002\uff0e\uff61](?:[\p{L}\p{M}]{2,63}|xn--[a-z\d-]{1,59})(?![\p{L}\p{M}\p{N}])/iu
+/** The version of a package (`name@1.0.0-rc.one`), the scale of an image (`logo@2x.png`). */
+const versionOrScale = /^(?:v?\d+\.\d+(?:\.|$)|\d(?:\.\d)?x\.(?:png|jpe?g|gif|webp|avif|svg)$)/
+
+/** E-mail addresses, internationalised ones among them (RFC 5321, RFC 6531). */
+const emailDetector: Detector = { kind: 'email', find: findEmails }
+
+/** Searches from each `@` outward, so that text without one costs nothing. */
+function findEmails(text: string): Span[] {
+  const spans: Span[] = []
+  let min = 0
+  for (let at = text.indexOf('@'); at !== -1; at = text.indexOf('@', at + 1)) {
+    const start = localPartStart(text, at, Math.max(min, at - maxLocalPart))
+    domain.lastIndex = at + 1
+    const [host] = (start < at && domain.exec(text)) || []
+    if (host === undefined || !topLevel.test(host) || versionOrScale.test(host)) continue
+    min = at + 1 + host.length
+    spans.push({ start, end: min })
+  }
+  return spans
+}
+
+function localPartStart(text: string, at: number, min: number): number {
+  let start = at
+  while (start > min) {
+    const before = characterBefore(text, start)
+    if (!localCharacter.test(before)) break
+    start -= before.length
+  }
+  // An apostrophe at the beginning is a quotation mark.
+  while (start < at && text[start] === "'") start++
+  return start
+}
+
+/** Two code units if they are a character beyond the basic plane. */
+function characterBefore(text: string, at: number): string {
+  const isPair = (text.codePointAt(at - 2) ?? 0) > 0xffff
+  return text.slice(isPair ? at - 2 : at - 1, at)
+}
+
+/**
+ * Secrets that are known by their form. Each pattern can begin only where a run of its characters begins, and its
+ * repetitions are bounded or end at a character that they cannot contain.
+ */
+const secretDetectors: readonly Detector[] = [
+  // A JWT (RFC 7515): three parts, fewer if the text was cut.
+  patternDetector('jwt', /(?<![\w-])eyJ[\w-]{10,}(?:\.[\w-]*){0,4}/g),
+  // The credentials of an Authorization header (RFC 9110 §11.4).
+  patternDetector('credential', /\b(?:Bearer|Basic|Token|ApiKey) {1,4}[\w+/.~=-]{8,}/gi, isCredential),
+  // User information in a URL (RFC 3986 §3.2.1).
+  patternDetector('credential', /(?<=:\/\/)[^\s:@/"'\\]{0,128}:[^\s@/"'\\]{1,256}(?=@)/g),
+  // User and password for curl and similar programs. Two numbers are a user and a group, and a URL has its own rule.
+  patternDetector(
+    'credential',
+    /(?<=(?<![\w-])(?:-u|--user)[ =]{1,3})[^\s:"'\\]{1,64}:[^\s"'\\]{1,256}/g,
+    (match) => !/^(?:\d+:\d+$|\w+:\/\/)/.test(match),
+  ),
+  patternDetector('aws_key', /\b(?:AKIA|ASIA|AIDA|AROA|AGPA|ANPA|ANVA)[A-Z0-9]{16}\b/g),
+  patternDetector('github_token', /\b(?:gh[opsur]_\w{20,255}|github_pat_\w{20,255})/g),
+  patternDetector('gitlab_token', /\bgl(?:pat|ptt|dt|rt|soat)-[\w-]{20,255}/g),
+  patternDetector('slack_token', /\bx(?:ox[abeoprs]|app)-[\w-]{10,255}/g),
+  patternDetector('slack_webhook', /hooks\.slack\.com\/services\/[\w/]{20,255}/g),
+  patternDetector('stripe_key', /\b(?:[sr]k_(?:live|test)|whsec)_\w{16,255}/g),
+  // OpenAI, Anthropic and others after their example; in lower case only it is a name, for example of a package.
+  patternDetector('api_key', /\bsk-[\w-]{20,255}/g, (match) => /[A-Z\d]/.test(match)),
+  patternDetector('google_key', /\b(?:AIza[\w-]{35}|ya29\.[\w-]{20,512}|GOCSPX-[\w-]{20,64})/g),
+  patternDetector('npm_token', /\bnpm_[A-Za-z0-9]{36}\b/g),
+  patternDetector(
+    'api_key',
+    /\b(?:hf_[A-Za-z0-9]{30,64}|dop_v1_[0-9a-f]{64}|SG\.[\w-]{16,64}\.[\w-]{16,64})/g,
+  ),
+  patternDetector('api_key', /\bsvck_[\w-]{20,255}/g),
+]
+
+/** Excludes the next word of prose, as in "basic understanding" or "token TypeScript". */
+function isCredential(match: string): boolean {
+  const value = match.slice(match.lastIndexOf(' ') + 1)
+  return /[\d=_]|[a-z][A-Z].*[a-z][A-Z]/.test(value)
+}
+
+const BEGIN = /-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----/g
+const END = '-----END '
+const DASHES = '-----'
+
+/** Private keys in PEM (RFC 7468), to their end line or, if that was cut off, to the end of the text. */
+const privateKeyDetector: Detector = { kind: 'private_key', find: findPrivateKeys }
+
+function findPrivateKeys(text: string): Span[] {
+  const spans: Span[] = []
+  let min = 0
+  for (const { index } of matchesOf(text, BEGIN)) {
+    if (index < min) continue
+    const foot = text.indexOf(END, index)
+    const close = foot < 0 ? -1 : text.indexOf(DASHES, foot + END.length)
+    min = close < 0 ? text.length : close + DASHES.length
+    spans.push({ start: index, end: min })
+  }
+  return spans
+}
+
+/** The detectors in order: matches of one are hidden from the next ones. */
+const detectors: readonly Detector[] = [
+  privateKeyDetector,
+  ...secretDetectors,
+  emailDetector,
+  ibanDetector,
+  paymentCardDetector,
+  usSsnDetector,
+  ...phoneDetectors,
+  ...namedSecretDetectors,
+]

@@ -16,13 +16,13 @@ import {
   type StageHealth,
   Unrecorded,
 } from '@svc/core'
-import { rewriteOutcome } from '@svc/core/response'
+import { type ResponseRewriter, rewriteOutcome } from '@svc/core/response'
 import { EvaluationError } from './evaluation/error.js'
 import { type GuardedEvaluator, principalOf } from './evaluation/guarded-evaluator.js'
 import type { Decision } from './evaluation/obligations.js'
 import { evaluationRequest, type RequestOptions } from './evaluation/request.js'
-import { rewriterOf } from './redact/rewriter.js'
-import { describeOutputRule, type OutputRule } from './redact/rule.js'
+import { redactError, redactResult } from './redact/mcp-result.js'
+import { describeOutputRule, type OutputRule, redactJson, redactText, rulesFor } from './redact/rule.js'
 
 export interface EvaluationSource {
   /** The evaluator while the stage runs. */
@@ -174,4 +174,22 @@ const fallbackDecision: Readonly<
   deny: (considered) => ({ action: 'deny', reason: UNAVAILABLE, considered }),
   // The decision that leaves every finding to the policy's own rule.
   local: () => ({ action: 'allow', considered: [] }),
+}
+
+/**
+ * The rules of a decision as changes of a response. A match of a pattern may span several events of a plain stream; on an
+ * MCP stream progress, log messages and requests of the server may contain what is redacted in the response: both are removed.
+ */
+function rewriterOf(rules: readonly OutputRule[]): ResponseRewriter {
+  const apply = <T>(size: number, value: T, redact: (value: T, rule: OutputRule) => T): T =>
+    rulesFor(rules, size).reduce((result, rule) => redact(result, rule), value)
+  return {
+    result: (result, method, size) => apply(size, result, (value, rule) => redactResult(value, method, rule)),
+    error: (error, size) => apply<unknown>(size, error, redactError),
+    message: () => undefined,
+    json: (value, size) => apply(size, value, redactJson),
+    text: (text) => apply(text.length, text, redactText),
+    unreadable: rules[0]?.replacement ?? '',
+    spansEvents: !rules.every(({ isAll, detectors }) => !isAll && detectors.length === 0),
+  }
 }

@@ -1,6 +1,6 @@
 import type { Stage } from '@svc/core'
 import { protectionsPlugin } from '@svc/plugin-protections'
-import { ProtectionsStage } from '@svc/plugin-protections/internal/stage'
+import { ProtectionsStage } from '@svc/plugin-protections/internal/plugin'
 import { expect } from 'chai'
 import { makeCall } from '../../support/call.js'
 import { served } from '../../support/stage-rig.js'
