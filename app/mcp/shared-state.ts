@@ -75,6 +75,7 @@ export class SharedState {
       return await operation(await store)
     } catch (cause) {
       this.#logFailure(cause)
+      if (isRefusal(cause)) throw cause
       throw new Refusal('STORE_UNAVAILABLE', 'The store that the gateways share is not available.', { cause })
     }
   }

@@ -3,7 +3,7 @@
 import { randomBytes } from 'node:crypto'
 import { link, open, stat, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
-import { makeDirectories } from '../store/disk/directories.js'
+import { makeDirectories } from '../disk/directories.js'
 import { isKeyError, KeyError } from './key-error.js'
 import { type KeyPlace, KeyReader } from './key-reader.js'
 

@@ -1,8 +1,11 @@
 // The shared parts of all stores; `/lmdb` and `/redis` have the clients.
 
+export { BoundedMap } from '../cache/bounded-map.js'
+export { KeptReads } from '../cache/kept-reads.js'
+export { checkDirectory } from '../disk/check-directory.js'
+export { makeDirectories } from '../disk/directories.js'
 export { bindStore, checkForWorkers } from './bind.js'
 export { Board, type BoardEntry, type BoardReader, type BoardState, type SeenReader } from './board.js'
-export { BoundedMap } from './bounded-map.js'
 export {
   ClaimStore,
   claimStore,
@@ -10,9 +13,6 @@ export {
   type DedupeClaimResult,
   type Loss,
 } from './claims.js'
-export { checkDirectory } from './disk/check-directory.js'
-export { makeDirectories } from './disk/directories.js'
-export { KeptReads } from './kept-reads.js'
 export { elapsed, type HostInstant, thisBoot } from './key-value/host-time.js'
 export { MemoryKeyValueStore } from './key-value/memory.js'
 export { retried, StoreLayer } from './layer.js'

@@ -1,4 +1,5 @@
 // What is kept in a store: it is opened and closed with that store.
+import { Refusal } from '../call/errors.js'
 import type { KeyValueStore } from '../plugin/key-value-store.js'
 import type { StoreLifecycle } from '../plugin/store-lifecycle.js'
 
@@ -33,11 +34,11 @@ export abstract class StoreLayer<S extends StoreLifecycle = KeyValueStore> imple
 /** Attempts of a change that others change at the same time. */
 const MAX_TRIES = 100
 
-/** The result of the first attempt that has one. @throws {Error} if none has one, because others change the keys each time */
+/** The result of the first attempt that has one. @throws {Refusal} `STORE_UNAVAILABLE` if none has, as others change the keys */
 export async function retried<T>(attempt: () => Promise<T | undefined>): Promise<T> {
   for (let tries = 0; tries < MAX_TRIES; tries++) {
     const result = await attempt()
     if (result !== undefined) return result
   }
-  throw new Error('the keys change too often')
+  throw new Refusal('STORE_UNAVAILABLE', 'The keys change too often.')
 }

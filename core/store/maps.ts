@@ -1,20 +1,21 @@
 // What gateways share beside the sections' own stores: secrets that the first of them creates, and maps with a time limit.
 import { randomBytes } from 'node:crypto'
+import { Refusal } from '../call/errors.js'
 import { sha256Base64url } from '../json/hash.js'
-import type { KeyValueStore, Space } from '../plugin/key-value-store.js'
+import type { KeyValueStore, Space, Write } from '../plugin/key-value-store.js'
 import type { Clock } from '../plugin/tokens.js'
 import { MemoryKeyValueStore } from './key-value/memory.js'
 import { retried } from './layer.js'
 
-/** Values by name, in groups that do not displace each other's values. */
+/** Values by name, in groups that do not displace each other's values. Rejects with `Refusal` (`STORE_UNAVAILABLE`). */
 export interface SharedMap {
   /** The values in the order of the names; undefined for a value that is missing or has expired. */
   get(group: string, names: readonly string[]): Promise<(string | undefined)[]>
   set(group: string, entries: readonly (readonly [name: string, value: string])[]): Promise<void>
   /** Sets the value if there is none, atomically; else returns the existing one. */
   add(group: string, name: string, value: string): Promise<string | undefined>
-  /** Sets the value in place of `before`, atomically; false if the name has another value, or none. */
-  replace(group: string, name: string, before: string, value: string): Promise<boolean>
+  /** Sets the value in place of `before`, or of none, atomically; false if the name has another value. */
+  replace(group: string, name: string, before: string | undefined, value: string): Promise<boolean>
   delete(group: string, name: string): Promise<void>
 }
 
@@ -49,31 +50,40 @@ export function mapIn(store: KeyValueStore, name: string, { ttlMs, maxEntries }:
   const write = (key: string, value: string, expect?: string | null) => {
     return { key: sha256Base64url(key), value, version: sha256Base64url(value), expect, ttlMs }
   }
+  const commit = (group: string, writes: readonly Write[]) => available(store.commit(spaceOf(group), writes))
   return {
     async get(group, names) {
-      const { entries } = await store.get(
-        spaceOf(group),
-        names.map((one) => sha256Base64url(one)),
-      )
-      return entries.map((entry) => entry?.value)
+      const keys = names.map((one) => sha256Base64url(one))
+      return (await available(store.get(spaceOf(group), keys))).entries.map((entry) => entry?.value)
     },
     async set(group, entries) {
-      const writes = entries.map(([key, value]) => write(key, value))
-      await store.commit(spaceOf(group), writes)
+      await commit(
+        group,
+        entries.map(([key, value]) => write(key, value)),
+      )
     },
     async add(group, key, value) {
       const { known } = await retried(async () => {
-        const { isDone, entries } = await store.commit(spaceOf(group), [write(key, value, null)])
+        const { isDone, entries } = await commit(group, [write(key, value, null)])
         return isDone ? { known: undefined } : entries[0] && { known: entries[0].value }
       })
       return known
     },
     async replace(group, key, before, value) {
-      return (await store.commit(spaceOf(group), [write(key, value, sha256Base64url(before))])).isDone
+      const expect = before === undefined ? null : sha256Base64url(before)
+      return (await commit(group, [write(key, value, expect)])).isDone
     },
     async delete(group, key) {
-      await store.commit(spaceOf(group), [{ key: sha256Base64url(key), version: 'deleted' }])
+      await commit(group, [{ key: sha256Base64url(key), version: 'deleted' }])
     },
+  }
+}
+
+async function available<T>(operation: Promise<T>): Promise<T> {
+  try {
+    return await operation
+  } catch (cause) {
+    throw new Refusal('STORE_UNAVAILABLE', 'The store that the gateways share is not available.', { cause })
   }
 }
 

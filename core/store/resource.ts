@@ -2,6 +2,7 @@
 // the start, and guarded.
 
 import { join, resolve } from 'node:path'
+import { checkDirectory } from '../disk/check-directory.js'
 import { checkSkew, checkUsable, clockSkew, type DoctorCheck } from '../doctor/check.js'
 import { canonicalize } from '../json/canonical.js'
 import { sha256Hex } from '../json/hash.js'
@@ -14,7 +15,6 @@ import { services } from '../plugin/services.js'
 import type { StageHealth } from '../plugin/stage.js'
 import type { StoreLifecycle } from '../plugin/store-lifecycle.js'
 import { type Clock, resolveOptional, tokens } from '../plugin/tokens.js'
-import { checkDirectory } from './disk/check-directory.js'
 import { type GuardOptions, guarded } from './guard.js'
 import { MemoryKeyValueStore } from './key-value/memory.js'
 import { checkHeader, loadLmdb } from './lmdb/prerequisites.js'

@@ -25,6 +25,10 @@ import { describeLimit, limitPartsOf } from './limit-parts.js'
 import type { LimitsInUse } from './limits-in-use.js'
 import { QuotaCounters, type QuotaStore } from './store/quota-store.js'
 
+const DAY_MS = 86_400_000
+/** How often the store is asked whether it has lost counts, in milliseconds. */
+const WATCH_MS = 60_000
+
 export class QuotasStage implements Stage {
   readonly effects = 'stores'
   #store: StoreResource<QuotaStore>
@@ -32,6 +36,9 @@ export class QuotasStage implements Stage {
   #tenant: string
   #inUse: LimitsInUse
   #counter: LimitCounter | undefined
+  #watching: NodeJS.Timeout | undefined
+  /** When the store lost its counts, in milliseconds since the epoch. */
+  #lostAt = Number.NEGATIVE_INFINITY
 
   /** Callers without an identity are counted under `tenant`. */
   constructor(
@@ -55,17 +62,37 @@ export class QuotasStage implements Stage {
       local: this.#failureMode === 'local' ? this.#localCounts() : undefined,
       clock: this.#store.clock,
     })
+    this.#watching ??= setInterval(() => void this.#watch(), WATCH_MS).unref()
+    await this.#watch()
   }
 
   async stop(): Promise<void> {
+    clearInterval(this.#watching)
+    this.#watching = undefined
     this.#counter = undefined
     await this.#store.stop()
   }
 
   /** In the other failure modes calls are served without the store. */
   health(): StageHealth | undefined {
-    const health = this.#store.health()
+    const health = this.#store.health() ?? this.#loss()
     return health && this.#failureMode !== 'closed' ? { ...health, state: 'warning' } : health
+  }
+
+  /** Until the end of the day whose counts are too low. */
+  #loss(): StageHealth | undefined {
+    const [lost, now] = [this.#lostAt, this.#store.clock.now()].map((at) => Math.floor(at / DAY_MS))
+    if (lost !== now) return undefined
+    const at = new Date(this.#lostAt).toISOString()
+    const reason = `the quota store lost its counts at ${at}: calls of this day before that are not counted`
+    return { state: 'warning', reason }
+  }
+
+  /** The store's guard logs a failure; the next attempt finds the loss. */
+  async #watch(): Promise<void> {
+    if (this.#counter === undefined) return
+    const lostAt = await this.#store.running.lostAt?.().catch(() => undefined)
+    if (lostAt !== undefined) this.#lostAt = lostAt
   }
 
   doctor(): Promise<readonly DoctorCheck[]> {

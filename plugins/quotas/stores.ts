@@ -31,9 +31,9 @@ export function quotaStore(config: QuotasConfig, context: PluginContext): StoreR
       section: 'quotas',
       kind: typeof adapter === 'string' ? adapter : 'memory',
       layer(store) {
-        if (redis?.lease === undefined) return new QuotaCounters(store)
+        if (redis?.lease === undefined) return new QuotaCounters(store, store)
         const monotonic = () => clock.monotonic()
-        return new QuotaCounters(new LeasedCounters(store, { ...redis.lease, monotonic }))
+        return new QuotaCounters(new LeasedCounters(store, { ...redis.lease, monotonic }), store)
       },
       others: Object.fromEntries(
         registered.map(([name, make]) => [name, () => new AdapterQuotas(make(context))]),
@@ -41,7 +41,7 @@ export function quotaStore(config: QuotasConfig, context: PluginContext): StoreR
       settings: config,
       instance: instanceOf(adapter, context),
       isOptional: failure_mode !== 'closed',
-      operations: ['count', 'refund'],
+      operations: ['count', 'refund', 'lostAt'],
       undo: {
         count(store, counted, tenant, limits) {
           // In the other modes the call was allowed, so its count stays.

@@ -12,21 +12,17 @@ export interface HostInstant {
   readonly boot: number
 }
 
-function isSameBoot(from: HostInstant, to: HostInstant): boolean {
-  return from.boot === to.boot && to.steady >= from.steady
-}
-
 /** Milliseconds from one instant to a later one; after a boot, what the wall clock shows. */
 export function elapsed(from: HostInstant, to: HostInstant): number {
-  return isSameBoot(from, to) ? to.steady - from.steady : Math.max(0, to.wall - from.wall)
+  const isSameBoot = from.boot === to.boot && to.steady >= from.steady
+  return isSameBoot ? to.steady - from.steady : Math.max(0, to.wall - from.wall)
 }
 
-/** The record in which a database keeps the time. */
-interface TimeRecord {
-  get(key: typeof TIME): string | undefined
-  put(key: typeof TIME, value: string): unknown
+/** The table in which a store keeps it, under its key. */
+interface TimeTable {
+  get(key: string): string | undefined
+  put(key: string, value: string): void
 }
-
 const TIME = '#time'
 
 /** How often the time is stored at least, milliseconds: how far it may go back at a boot. */
@@ -37,12 +33,12 @@ const STORED_EVERY_MS = 60_000
  * the monotonic clock, so that nothing ends, or lasts, because the wall clock is set. Over a boot it follows the wall clock.
  */
 export class StoreTime {
-  #record: TimeRecord
+  #table: TimeTable
   #clock: Pick<Clock, 'now' | 'monotonic'>
   #last: HostInstant | undefined
 
-  constructor(record: TimeRecord, clock: Pick<Clock, 'now' | 'monotonic'>) {
-    this.#record = record
+  constructor(table: TimeTable, clock: Pick<Clock, 'now' | 'monotonic'>) {
+    this.#table = table
     this.#clock = clock
   }
 
@@ -62,11 +58,11 @@ export class StoreTime {
     const { wall = Number.NEGATIVE_INFINITY, boot } = this.#last ?? {}
     if (boot === thisBoot && now >= wall && now - wall < STORED_EVERY_MS) return
     this.#last = { wall: now, steady: this.#clock.monotonic(), boot: thisBoot }
-    this.#record.put(TIME, [now, this.#last.steady, thisBoot].join(' '))
+    this.#table.put(TIME, [now, this.#last.steady, thisBoot].join(' '))
   }
 
   get #stored(): HostInstant | undefined {
-    const [wall, steady, boot] = (this.#record.get(TIME) ?? '').split(' ').map(Number)
+    const [wall, steady, boot] = (this.#table.get(TIME) ?? '').split(' ').map(Number)
     if (wall === undefined || steady === undefined || boot === undefined) return undefined
     return { wall, steady, boot }
   }
@@ -93,12 +89,13 @@ export class WindowTime {
     const oldest = passed - DAY_MS
     const ahead = wall - passed - (this.#aheadMs ?? wall - passed)
     this.#aheadMs = wall - passed
+    const time = (instant: number) => new Date(instant).toISOString()
     if (wall < oldest) {
-      const day = isoTime(oldest).slice(0, 10)
-      this.#warn(`(${isoTime(wall)}) was set back: calls count for ${day}, whose counts have begun`, passed)
+      const day = time(oldest).slice(0, 10)
+      this.#warn(`(${time(wall)}) was set back: calls count for ${day}, whose counts have begun`, passed)
     } else if (ahead >= DAY_MS) {
       const days = Math.round(ahead / DAY_MS)
-      this.#warn(`was set ahead by ${days} days, to ${isoTime(wall)}: a new day of calls has begun`, passed)
+      this.#warn(`was set ahead by ${days} days, to ${time(wall)}: a new day of calls has begun`, passed)
     }
     return Math.max(wall, oldest)
   }
@@ -112,10 +109,6 @@ export class WindowTime {
   #warn(text: string, at: number): void {
     this.#jump = { text: `the clock of this host ${text}`, at }
   }
-}
-
-function isoTime(instant: number): string {
-  return new Date(instant).toISOString()
 }
 
 /** Counts of other boots are not comparable; 0 where the system does not name the boot. */

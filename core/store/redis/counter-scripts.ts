@@ -4,29 +4,56 @@
 import { script } from './connection.js'
 import { state } from './key-value-scripts.js'
 
+/** Of a space, unless it has another maximum of entries. */
+export const MAX_COUNTERS = 100_000
+
 const counters = `
 local function words(text)
-  local found = {}
-  for word in string.gmatch(text, '%S+') do found[#found + 1] = word end
-  return found
+  local all = {}
+  for word in string.gmatch(text, '%S+') do all[#all + 1] = word end
+  return all
 end
 local option = words(ARGV[2])
 local instant, id = tonumber(option[1]) or now, option[2] ~= '-' and option[2] or nil
 local given = tonumber(option[1]) and 172800000 or 0
-local names, written = {}, {}
+local names, written, found = {}, {}, {}
 local function read(name)
   if written[name] then return written[name][1] end
-  return redis.call('GET', at(name))
+  found[name] = redis.call('GET', at(name))
+  return found[name]
 end
 local function write(name, text, ttl)
   if not written[name] then names[#names + 1] = name end
   written[name] = { text, ttl }
 end
+-- The names of counters by their ends, so that those of one space do not fill the server.
+local room, most = S .. '#room', tonumber(option[5]) or ${MAX_COUNTERS}
+local function makeRoom(added)
+  redis.call('ZREMRANGEBYSCORE', room, '-inf', now)
+  if redis.call('ZCARD', room) + added > most then
+    error({ err = 'ERR the store has ' .. most .. ' counters of a space and takes no more of it' })
+  end
+end
+local function note(name, ttl)
+  redis.call('ZADD', room, now + ttl, name)
+  if redis.call('PTTL', room) < ttl then redis.call('PEXPIRE', room, whole(ttl + 86400000)) end
+end
 local function commit()
+  local added = 0
+  for _, name in ipairs(names) do
+    if not found[name] and written[name][1] ~= '0' then added = added + 1 end
+  end
+  if added > 0 then makeRoom(added) end
   for _, name in ipairs(names) do
     local text, ttl = written[name][1], written[name][2]
-    if text == '0' then redis.call('DEL', at(name))
-    elseif ttl then redis.call('SET', at(name), text, 'PX', string.format('%.0f', math.min(1e12, math.ceil(ttl))))
+    if text == '0' then
+      redis.call('DEL', at(name))
+      if found[name] then redis.call('ZREM', room, name) end
+    elseif ttl then
+      ttl = math.min(1e12, math.ceil(ttl))
+      redis.call('SET', at(name), text, 'PX', whole(ttl))
+      -- The end of a window stays.
+      if not found[name] or string.sub(name, 1, 2) ~= 'w/' then note(name, ttl) end
     else redis.call('SET', at(name), text, 'KEEPTTL') end
   end
 end
@@ -62,8 +89,8 @@ end
 `
 
 /**
- * KEYS and ARGV[1] as for entries. ARGV: then the given instant, the hold or '-', its milliseconds, and the batch ('' for none of
- * them); for each limit 'b' for a bucket or 'w', its key, maximum, tokens per second or milliseconds of the window ('-' without),
+ * KEYS and ARGV[1] as for entries. ARGV: then the given instant, the hold or '-', its milliseconds, the batch, and the maximum of
+ * counters ('' for none of them); for each limit 'b' for a bucket or 'w', its key, maximum, tokens per second or milliseconds of the window ('-' without),
  * amount, and an instant at which a window begins. The response is '+' or '-', the state of the space, and for each limit, after a
  * ';', what is left, without a window the milliseconds until its reset, and after a '/', of a batch, how many times it was taken.
  */

@@ -24,7 +24,7 @@ import type { Clock } from '../../plugin/tokens.js'
 import { checkChanges, checkLimits, checkWrites } from '../key-value/check.js'
 import { windowStart } from '../key-value/counters.js'
 import { RedisConnection, type RedisConnectionOptions, type Script } from './connection.js'
-import { settleCounters, takeCounters } from './counter-scripts.js'
+import { MAX_COUNTERS, settleCounters, takeCounters } from './counter-scripts.js'
 import { commitWrites, getEntries, scanEntries } from './key-value-scripts.js'
 
 export interface RedisKeyValueOptions extends RedisConnectionOptions {
@@ -133,8 +133,10 @@ export class RedisKeyValueStore implements KeyValueStore, Counters {
   async take(space: Space, limits: readonly CounterLimit[], options: TakeOptions = {}): Promise<Taken> {
     checkLimits(space, limits, options)
     const { at, hold, batch = 1 } = options
-    const isPlain = at === undefined && hold === undefined && batch === 1
-    const option = isPlain ? '' : `${at ?? '-'} ${hold?.id ?? '-'} ${Math.ceil(hold?.ms ?? 0)} ${batch}`
+    const { maxEntries: most = MAX_COUNTERS } = space
+    const isPlain = at === undefined && hold === undefined && batch === 1 && most === MAX_COUNTERS
+    const held = `${hold?.id ?? '-'} ${Math.ceil(hold?.ms ?? 0)}`
+    const option = isPlain ? '' : `${at ?? '-'} ${held} ${batch} ${most}`
     const { status, state, rest } = await this.#run(takeCounters, space, [option, ...limits.map(limitText)])
     const from = at ?? state.now
     const uses = rest.map((text, i) => {

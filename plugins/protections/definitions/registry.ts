@@ -1,7 +1,7 @@
 // Reads and changes what the gateways know of each server's definitions, in the store that they share.
 import type { Clock, MaybePromise } from '@svc/core'
-import type { SharedMap } from '@svc/core/store'
-import { available, changed, type OpenMaps } from '../shared/store.js'
+import { retried, type SharedMap } from '@svc/core/store'
+import type { OpenMaps } from '../shared/store.js'
 import { Turns } from '../shared/turns.js'
 import { emptyDocument, KnownDefinitions, type KnownDocument } from './known-document.js'
 
@@ -47,29 +47,26 @@ export class DefinitionRegistry {
 
   /** Keeps the canonical JSON of definitions by their hashes. */
   keepTexts(server: string, texts: readonly (readonly [sha256: string, text: string])[]): Promise<void> {
-    return available(this.#contents.set(server, texts))
+    return this.#contents.set(server, texts)
   }
 
   texts(server: string, hashes: readonly string[]): Promise<(string | undefined)[]> {
-    return available(this.#contents.get(server, hashes))
+    return this.#contents.get(server, hashes)
   }
 
   #change(server: string, change: (document: KnownDocument) => KnownDocument): Promise<KnownDefinitions> {
-    return changed(async () => {
+    return retried(async () => {
       const { text, known } = await this.#load(server)
       const document = change(known.document)
       if (document === known.document) return known
       const after = JSON.stringify(document)
-      const isStored =
-        text === undefined
-          ? (await available(this.#documents.add(server, documentName, after))) === undefined
-          : await available(this.#documents.replace(server, documentName, text, after))
+      const isStored = await this.#documents.replace(server, documentName, text, after)
       return isStored ? this.#setRead(server, after, document).known : undefined
     })
   }
 
   async #load(server: string): Promise<ReadDocument> {
-    const [text] = await available(this.#documents.get(server, [documentName]))
+    const [text] = await this.#documents.get(server, [documentName])
     const last = this.#read.get(server)
     if (last !== undefined && text !== undefined && text === last.text) {
       const read = { ...last, readAt: this.#clock.monotonic() }

@@ -2,9 +2,8 @@
 // newest last. Pages are kept by their hash, because many callers get the same.
 import { after, type Clock, type MaybePromise } from '@svc/core'
 import { canonicalize, sha256Hex } from '@svc/core/json'
-import type { SharedMap } from '@svc/core/store'
-import { BoundedMap } from '@svc/core/store'
-import { available, changed, type OpenMaps } from '../shared/store.js'
+import { BoundedMap, retried, type SharedMap } from '@svc/core/store'
+import type { OpenMaps } from '../shared/store.js'
 import { Turns } from '../shared/turns.js'
 
 /** The hashes of definitions by kind and name. */
@@ -112,15 +111,12 @@ export class ServedDefinitions {
     const key = keyOf(server, caller)
     return this.#turns.run(key, async () => {
       let before = await this.#of(server, caller)
-      await changed(async () => {
+      await retried(async () => {
         const next = await this.#with(server, before, page, response)
         const text = JSON.stringify(next)
         const now = this.#clock.monotonic()
         if (text === before.text && now < before.storedAt + renewMs) return true
-        const isStored =
-          before.text === undefined
-            ? (await available(this.#callers.add(server, caller, text))) === undefined
-            : await available(this.#callers.replace(server, caller, before.text, text))
+        const isStored = await this.#callers.replace(server, caller, before.text, text)
         if (isStored) this.#known.set(key, { ...next, text, readAt: now, storedAt: now })
         else before = await this.#load(server, caller)
         return isStored || undefined
@@ -170,7 +166,7 @@ export class ServedDefinitions {
     const now = this.#clock.monotonic()
     const kept = this.#contents.get(keyOf(server, hash))
     if (kept !== undefined && now < kept.storedAt + renewMs) return hash
-    await available(this.#pages.set(server, [[hash, text]]))
+    await this.#pages.set(server, [[hash, text]])
     this.#contents.set(keyOf(server, hash), { page, length: text.length, storedAt: now })
     return hash
   }
@@ -200,7 +196,7 @@ export class ServedDefinitions {
 
   async #load(server: string, caller: string): Promise<KnownCaller> {
     const key = keyOf(server, caller)
-    const [text] = await available(this.#callers.get(server, [caller]))
+    const [text] = await this.#callers.get(server, [caller])
     const pages: CallerPages = text === undefined ? { pages: [] } : JSON.parse(text)
     const { storedAt = Number.NEGATIVE_INFINITY } = this.#known.get(key) ?? {}
     const read = { ...pages, text, readAt: this.#clock.monotonic(), storedAt }
@@ -209,7 +205,7 @@ export class ServedDefinitions {
   }
 
   async #read(server: string, pages: readonly string[]): Promise<void> {
-    const texts = await available(this.#pages.get(server, pages))
+    const texts = await this.#pages.get(server, pages)
     for (const [index, text] of texts.entries()) {
       const hash = pages[index]
       if (hash === undefined || text === undefined) continue

@@ -1,7 +1,7 @@
 // The labels of callers and of servers, in the store that gateways share. They expire by themselves.
 import type { Clock } from '@svc/core'
 import type { SharedMap } from '@svc/core/store'
-import { available, type OpenMaps } from '../shared/store.js'
+import type { OpenMaps } from '../shared/store.js'
 
 /** Why somebody has a label. */
 export interface LabelCause {
@@ -33,7 +33,7 @@ export class Labels {
 
   /** Rejects with `Refusal` (`STORE_UNAVAILABLE`). */
   async of(holder: string): Promise<HeldLabels> {
-    const values = await available(this.#map.get(holder, this.#names))
+    const values = await this.#map.get(holder, this.#names)
     return new Map(
       this.#names.flatMap((name, index) => {
         const value = values[index]
@@ -49,7 +49,7 @@ export class Labels {
   async give(holder: string, names: Iterable<string>, cause: LabelCause): Promise<void> {
     const text = JSON.stringify(cause)
     const entries = [...names].map((name) => [name, text] as const)
-    if (entries.length > 0) await available(this.#map.set(holder, entries))
+    if (entries.length > 0) await this.#map.set(holder, entries)
   }
 
   /**
@@ -59,7 +59,7 @@ export class Labels {
   async pass(holder: string, labels: HeldLabels): Promise<void> {
     for (const [name, cause] of labels) {
       let isDone = false
-      while (!isDone) isDone = await available(this.#passOne(holder, name, cause))
+      while (!isDone) isDone = await this.#passOne(holder, name, cause)
     }
   }
 

@@ -1,14 +1,6 @@
 // The storage that gateways share for protections: the store of the policy if several hosts share it, else the disk.
 import { join } from 'node:path'
-import {
-  type KeyValueStore,
-  type PluginContext,
-  Refusal,
-  resolve,
-  resolveOptional,
-  services,
-  tokens,
-} from '@svc/core'
+import { type KeyValueStore, type PluginContext, resolve, resolveOptional, services, tokens } from '@svc/core'
 import { type MapBounds, MemoryKeyValueStore, mapIn, type SharedMap } from '@svc/core/store'
 
 /** Opens the maps; the gateway closes them. */
@@ -36,25 +28,4 @@ export async function openMaps(context: PluginContext): Promise<OpenMaps> {
 
 function mapsIn(store: KeyValueStore, close = async () => store.close?.()): OpenMaps {
   return { map: (name, bounds) => mapIn(store, name, bounds), close }
-}
-
-/** @throws {Refusal} `STORE_UNAVAILABLE` if the operation fails */
-export async function available<T>(operation: Promise<T>): Promise<T> {
-  try {
-    return await operation
-  } catch (cause) {
-    throw new Refusal('STORE_UNAVAILABLE', 'The store of protections is not available.', { cause })
-  }
-}
-
-/** Attempts to change a value that other gateways change at the same time. */
-const maxAttempts = 20
-
-/** The result of the first attempt that has one. Rejects with `Refusal` (`STORE_UNAVAILABLE`) if others change the value each time. */
-export async function changed<T>(attempt: () => Promise<T | undefined>): Promise<T> {
-  for (let tried = 0; tried < maxAttempts; tried++) {
-    const result = await attempt()
-    if (result !== undefined) return result
-  }
-  throw new Refusal('STORE_UNAVAILABLE', 'A value of protections changes too often to be kept.')
 }

@@ -4,6 +4,7 @@ import {
   after,
   type CounterLimit,
   type Counters,
+  type KeyValueStore,
   type Limit,
   type MaybePromise,
   type Space,
@@ -45,6 +46,8 @@ export interface QuotaStore extends StoreLifecycle {
     limits: readonly QuotaLimit[],
     counted: Pick<QuotaCount, 'uses' | 'at'>,
   ): MaybePromise<unknown>
+  /** When the store began anew that had lost counts, in its time. To be asked from time to time, as a loss is noticed then. */
+  lostAt?(): Promise<number | undefined>
 }
 
 export function rateLimit(limit: QuotaLimit['limit'], perSecond: number): QuotaLimit {
@@ -63,8 +66,22 @@ export function isDaily({ window }: QuotaLimit): boolean {
   return window !== undefined
 }
 
+/** By these a loss is noticed, as tenants are too many for it; the nodes of a cluster share them. */
+const epochs: readonly Space[] = Array.from({ length: 16 }, (_, n) => ({
+  name: `epoch-${n}`,
+  isTracked: true,
+}))
+
 /** In a store that all gateways share, the counters of a tenant lie on one node, as those of a call are taken together. */
 export class QuotaCounters extends StoreLayer<Counters> implements QuotaStore {
+  #values: KeyValueStore | undefined
+
+  /** `values` is the store of the counters, if it can lose them. */
+  constructor(counters: Counters, values?: KeyValueStore) {
+    super(counters)
+    this.#values = values
+  }
+
   count(tenant: string, limits: readonly QuotaLimit[], now?: number): MaybePromise<QuotaCount> {
     const taken = this.store.take(spaceOf(tenant), limits, now === undefined ? undefined : { at: now })
     return after(taken, ({ isTaken: isCounted, uses, at }) => ({ isCounted, uses, at, isRefundable: true }))
@@ -77,6 +94,14 @@ export class QuotaCounters extends StoreLayer<Counters> implements QuotaStore {
   ): MaybePromise<unknown> {
     const days = limits.filter(isDaily).map(({ key, window }) => ({ key, window, amount: -1 }))
     return days.length === 0 ? undefined : this.store.settle(spaceOf(tenant), days, { at })
+  }
+
+  async lostAt(): Promise<number | undefined> {
+    const values = this.#values
+    if (values?.isRemote !== true) return undefined
+    const states = await Promise.all(epochs.map((space) => values.get(space, [])))
+    const times = states.flatMap(({ lostAt = [] }) => lostAt)
+    return times.length === 0 ? undefined : Math.max(...times)
   }
 }
 

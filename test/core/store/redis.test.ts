@@ -1,7 +1,9 @@
+import type { CounterLimit } from '@svc/core'
 import { RedisConnection, script } from '@svc/core/redis'
 import { expect } from 'chai'
 import { type RedisServer, startRedis, until } from '../../support/redis.js'
 import { rejectionOf } from '../../support/rejection.js'
+import { inRedis } from './key-value/deployments.js'
 
 const { signal } = new AbortController()
 const increment = script(`return redis.call('INCR', KEYS[1])`)
@@ -68,5 +70,31 @@ describe('a connection to a Redis that fails', function () {
     )
     await server.restart()
     await until(works)
+  })
+})
+
+describe('counters in Redis', () => {
+  const day = (key: string): CounterLimit => ({ key, max: 5, window: { ms: 86_400_000 } })
+  const rate = (key: string): CounterLimit => ({ key, max: 1, perSecond: 1 })
+  const space = { name: 't/acme', maxEntries: 2 }
+
+  it('leave room for those of other spaces, and for new ones when others have ended', async () => {
+    await using server = await startRedis()
+    const deployment = await inRedis([server], { url: server.url })
+    const store = await deployment.open()
+    await store.take(space, [day('a'), rate('b')])
+    const full = /2 counters of a space and takes no more of it/
+    expect((await rejectionOf(Promise.resolve(store.take(space, [day('c')])))).message).to.match(full)
+    expect((await store.take(space, [day('a')])).uses[0]?.left).to.equal(3)
+    expect((await store.take({ ...space, name: 't/other' }, [day('c')])).isTaken).to.equal(true)
+    await deployment.advance(10_000)
+    expect((await store.take(space, [day('c')])).isTaken).to.equal(true)
+    expect((await rejectionOf(Promise.resolve(store.take(space, [rate('b')])))).message).to.match(full)
+    await store.settle(space, [{ ...day('c'), amount: -1 }], { at: deployment.instant() })
+    expect((await store.take(space, [rate('b')])).isTaken).to.equal(true)
+    expect(
+      await server.send('PTTL', `${String(((await server.send('KEYS', '*{t/acme}#room')) as string[])[0])}`),
+    ).to.be.above(0)
+    await store.close?.()
   })
 })

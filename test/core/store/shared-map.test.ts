@@ -11,6 +11,7 @@ import {
   startRedisCluster,
   until,
 } from '../../support/redis.js'
+import { rejectionOf } from '../../support/rejection.js'
 import { TemporaryDir } from '../../support/temporary-dir.js'
 import { HostClock } from './key-value/deployments.js'
 
@@ -163,7 +164,8 @@ describe('a shared map', function () {
 
   it('in Redis that cannot be reached rejects with the reason', async () => {
     const store = inRedis({ url: 'redis://127.0.0.1:1', connectTimeoutMs: 200 })
-    const error = await mapIn(store, 'm', bounds).get('g', ['a']).catch(String)
-    expect(error).to.match(/Redis is not connected: .*ECONNREFUSED/)
+    const error = await rejectionOf(mapIn(store, 'm', bounds).get('g', ['a']))
+    expect(error).to.have.property('code', 'STORE_UNAVAILABLE')
+    expect(String(error.cause)).to.match(/Redis is not connected: .*ECONNREFUSED/)
   })
 })

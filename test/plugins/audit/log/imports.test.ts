@@ -37,9 +37,9 @@ describe('svc-sdk/audit and svc-sdk/signer', () => {
     )
     expect(others.sort()).to.deep.equal([
       'app/dist',
+      'core/dist/disk',
       'core/dist/json',
       'core/dist/match',
-      'core/dist/store/disk',
       'core/dist/thread',
     ])
   })

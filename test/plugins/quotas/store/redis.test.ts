@@ -63,7 +63,9 @@ describe('redis', () => {
       await adapter.takeToken('t', 'a', 0.01, 10)
       const keys = (await server.send('KEYS', '*')) as string[]
       const count = `svc:quotas:{t/t}:w/${resetAt - DAY}/a`
-      expect(keys.toSorted()).to.deep.equal([BUCKET, count])
+      const room = 'svc:quotas:{t/t}#room'
+      expect(keys.toSorted()).to.deep.equal([room, BUCKET, count])
+      expect(await server.send('PTTL', room)).to.be.within(DAY, 4 * DAY)
       expect(await server.send('PTTL', BUCKET)).to.be.within(1, 101_000)
       expect(await server.send('PTTL', count)).to.be.within(DAY, 2 * DAY)
     })

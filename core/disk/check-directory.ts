@@ -2,8 +2,8 @@
 import { constants, type StatsFs } from 'node:fs'
 import { access, stat, statfs } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
-import type { DoctorCheck } from '../../doctor/check.js'
-import { messageOf } from '../../json/message.js'
+import type { DoctorCheck } from '../doctor/check.js'
+import { messageOf } from '../json/message.js'
 import { fileSystemKind, fileSystemRisk } from './file-system-kind.js'
 
 const mebibyte = 1_048_576
