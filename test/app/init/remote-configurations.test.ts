@@ -8,7 +8,7 @@ const server = { name: 'files', url: 'https://gateway.example.com/mcp/files', cl
 
 describe('the configuration of a client for the URL of a gateway', () => {
   it('is the entry of docs/clients.md, for each client that has a section there', () => {
-    const sections = page.split(/^## /m).filter((section) => section.includes('"svc-sdk"'))
+    const sections = page.split(/^## /m).filter((section) => section.includes('```json'))
     const documented = sections.map((section) => {
       const [, client, text = ''] = /^([^\n]+)\n.*?^```json\n(.*?)^```$/ms.exec(section) ?? []
       const [[member, servers] = ['', {}]] = Object.entries<Record<string, unknown>>(JSON.parse(text))
