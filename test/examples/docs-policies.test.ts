@@ -23,7 +23,7 @@ const isWhole = ({ text }: Block) => /^tenant:/m.test(text)
 
 /** Blocks that are no part of a policy, or need what only another test has. */
 const others: Readonly<Record<string, string>> = {
-  'docs/admin.md: scrape_configs:': 'for Prometheus',
+  'docs/telemetry.md: scrape_configs:': 'for Prometheus',
   'docs/policies.md: callers:': 'cases of `policy test`',
   'docs/policies.md: allowlist:': 'lists of a tenant',
   'docs/writing-a-stage.md: plugins: [{ use: ./read-only.mjs, version: ^1 }]':

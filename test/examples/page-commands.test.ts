@@ -26,7 +26,7 @@ const elsewhere: Readonly<Record<string, string>> = {
     'test/app/ap2-page.test.ts',
   "docs/ap2.md: curl -s http://127.0.0.1:8787/mcp/shop/buy@1.0.0 -H 'content-type: application/json' \\":
     'test/app/ap2-page.test.ts',
-  'docs/audit.md: npx svc-sdk audit bundle $LOG --tenant acme --since 2026-11-01 --until 2026-12-01 --estimate':
+  'docs/verify.md: npx svc-sdk audit bundle $LOG --tenant acme --since 2026-11-01 --until 2026-12-01 --estimate':
     'test/app/cli/audit-evidence.test.ts',
   'docs/collectors.md: npx svc-sdk audit show /var/lib/svc/audit --follow --format ocsf --from 0 | vector --config /etc/vector/stdin.yaml':
     'test/app/cli/audit-show.test.ts',
