@@ -61,8 +61,10 @@ ${table(hostSchema)}
 ${inOrder(builtinPlugins).map(section).join('\n')}`
 }
 
-function section({ name, version, schema }) {
+function section({ name, version, schema, phase = 'inspection', provides = [], uses = [] }) {
   const about = schema.description ?? ''
+  const slots = (does, list) =>
+    list.length === 0 ? '' : `; ${does} ${list.map((slot) => `\`${slot.name}\``).join(', ')}`
   const notes = [
     ...(about === '' ? [] : [about]),
     sectionRules.required.includes(name)
@@ -73,7 +75,7 @@ function section({ name, version, schema }) {
   ]
   return `## \`${name}\`
 
-${notes.join(' ')} Plugin version ${version}.
+${notes.join(' ')} Plugin version ${version}, phase \`${phase}\`${slots('sets', provides)}${slots('reads', uses)}.
 
 ${table(schema)}`
 }
