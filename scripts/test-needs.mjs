@@ -30,7 +30,7 @@ const optional = [
   { program: 'haproxy', package: 'haproxy' },
   { program: '/usr/sbin/nginx', package: 'nginx' },
   { program: 'prometheus', package: 'prometheus' },
-  { program: 'chromium', package: 'chromium' },
+  { program: 'chromium-headless-shell', package: 'chromium-headless-shell' },
   { program: '/usr/sbin/rsyslogd', package: 'rsyslog' },
 ]
 

@@ -141,7 +141,7 @@ class CallLists {
 
   /** A caller whose token names nobody is known by the agent that it names. */
   #isByCaller({ caller }: CallRow): boolean {
-    const { principal, principalKind, agent = principal } = this.#escalation
+    const { principal, principalKind, agent } = this.#escalation
     return caller === (principalKind === undefined ? agent : principal)
   }
 }

@@ -3,7 +3,7 @@ import { Client as Client2 } from '@modelcontextprotocol/client'
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
 import { ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js'
 import { expect } from 'chai'
-import { startTestGateway } from '../../../support/gateway.js'
+import { startTestGateway, type TestGateway } from '../../../support/gateway.js'
 import { connect1, connect2 } from '../../../support/sdk-clients.js'
 import { StdioGateway } from '../../../support/stdio-gateway.js'
 import { connect, say, scriptedTarget, twoEraTarget, withStdio } from '../../../support/stdio-target.js'
@@ -48,9 +48,13 @@ const rows: [keyof typeof clients, 'gateway' | 'principal' | 'session', 'modern'
 for (const [revision, isolate, era] of rows) {
   describe(`a process of both eras with isolate: ${isolate}, and a client of ${revision}`, function () {
     this.timeout(60_000)
+    let gateway: TestGateway
+    before(async () => {
+      gateway = await startTestGateway({ targets: { files: twoEraTarget('', { isolate }) } })
+    })
+    after(() => gateway[Symbol.asyncDispose]())
 
     it(`is opened in its ${era} era, and asks the client at /mcp`, async () => {
-      await using gateway = await startTestGateway({ targets: { files: twoEraTarget('', { isolate }) } })
       const client: Caller = await clients[revision](`${gateway.url}/mcp`)
       expect(await said(client, 'files__era')).to.equal(era)
       expect(await said(client, 'files__ask')).to.equal('Ada')
@@ -58,7 +62,6 @@ for (const [revision, isolate, era] of rows) {
     })
 
     it('lists and calls tools at /mcp/files, where it asks a client of its own era', async () => {
-      await using gateway = await startTestGateway({ targets: { files: twoEraTarget('', { isolate }) } })
       const client: Caller = await clients[revision](`${gateway.url}/mcp/files`)
       expect(await said(client, 'era')).to.equal(era)
       const asked = await said(client, 'ask').catch(({ message }: Error) => message)
