@@ -38,13 +38,11 @@ interface ListQuery {
   readonly checksums?: boolean | undefined
 }
 
+type ListedObject = Pick<ObjectToPut, 'key' | 'contentLength' | 'checksumSha256'>
+
 /** The response of `/api/svc/objects`. */
 interface ObjectPage {
-  readonly objects: readonly {
-    readonly key: string
-    readonly contentLength: number
-    readonly checksumSha256?: string
-  }[]
+  readonly objects: readonly ListedObject[]
   /** `after` of the next page. */
   readonly next?: string
 }
@@ -93,11 +91,8 @@ export class Store {
       signableHeaders: new Set(['host', 'content-type', 'content-length', 'if-none-match', checksumHeader]),
       unhoistableHeaders: new Set(['if-none-match', checksumHeader]),
     })
-    const headers = { 'Content-Type': contentType, 'If-None-Match': '*' }
-    return {
-      url,
-      headers: checksumSha256 === undefined ? headers : { ...headers, [checksumHeader]: checksumSha256 },
-    }
+    const checksum = checksumSha256 === undefined ? {} : { [checksumHeader]: checksumSha256 }
+    return { url, headers: { 'Content-Type': contentType, 'If-None-Match': '*', ...checksum } }
   }
 
   async presignDownload(key: string): Promise<Presigned> {
@@ -126,10 +121,7 @@ export class Store {
     }
   }
 
-  async #withChecksum(object: {
-    key: string
-    contentLength: number
-  }): Promise<ObjectPage['objects'][number]> {
+  async #withChecksum(object: ListedObject): Promise<ListedObject> {
     const { bucket, prefix = '' } = this.#options
     const head = await this.#client.send(
       new HeadObjectCommand({ Bucket: bucket, Key: prefix + object.key, ChecksumMode: 'ENABLED' }),

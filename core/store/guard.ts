@@ -52,7 +52,7 @@ export function guarded<T extends StoreLifecycle>(
 ): T {
   const { name, timeoutMs, operations, failureMetric, durationMetric, whileDown } = options
   const ended = (ms: number): void => meter?.observe?.(durationMetric, ms / 1000)
-  const deadline = store.inProcess === true ? undefined : new Deadline(name, timeoutMs, clock, ended)
+  const deadline = store.inProcess === true ? undefined : deadlineOf(name, timeoutMs, clock, ended)
   let failures = 0
   let logAt = Number.NEGATIVE_INFINITY
   let last: { readonly message: string; readonly at: number } | undefined
@@ -97,7 +97,7 @@ export function guarded<T extends StoreLifecycle>(
       return deadline.run(operation, undoLate).catch(refuse)
     })
   }
-  const ready = () => (deadline?.isHanging ? `the ${name} does not respond` : store.ready?.())
+  const ready = () => (deadline?.isHanging() ? `the ${name} does not respond` : store.ready?.())
   const warning = () => {
     if (last === undefined || clock.monotonic() - last.at >= WARNING_MS) return store.warning?.()
     return `the ${name} fails: ${last.message}; ${whileDown}`
@@ -108,53 +108,43 @@ export function guarded<T extends StoreLifecycle>(
 
 /**
  * A deadline for store operations: a store that hangs must not block a call, nor make each call wait for the deadline. After
- * a timeout, one operation per `timeoutMs` is tried until the store responds to one, even late.
+ * a timeout, one operation per `timeoutMs` is tried until the store responds to one, even late. `ended` gets the time that an
+ * operation took, at most until the deadline.
  */
-class Deadline {
-  #name: string
-  #timeoutMs: number
-  #clock: Clock
-  #ended: (ms: number) => void
-  isHanging = false
-  #retryAt = 0
+function deadlineOf(name: string, timeoutMs: number, clock: Clock, ended: (ms: number) => void) {
+  let isHanging = false
+  let retryAt = 0
+  return {
+    isHanging: () => isHanging,
 
-  /** `ended` gets the time that an operation took, at most until the deadline. */
-  constructor(name: string, timeoutMs: number, clock: Clock, ended: (ms: number) => void) {
-    this.#name = name
-    this.#timeoutMs = timeoutMs
-    this.#clock = clock
-    this.#ended = ended
-  }
-
-  /**
-   * The result of `operation`. Rejects at the deadline, or at once while the store hangs. `onLate` gets a result that
-   * arrives after the deadline.
-   */
-  async run<T>(operation: () => Promise<T>, onLate: (result: T) => void): Promise<T> {
-    if (this.isHanging && this.#clock.monotonic() < this.#retryAt) {
-      throw new Error(`the ${this.#name} does not respond`)
-    }
-    const began = this.#clock.monotonic()
-    this.#retryAt = began + this.#timeoutMs
-    let isLate = false
-    let timer: NodeJS.Timeout | undefined
-    const timeout = new Promise<never>((_, reject) => {
-      timer = setTimeout(() => {
-        isLate = true
-        this.isHanging = true
-        reject(new Error(`the ${this.#name} gave no response within ${this.#timeoutMs} ms`))
-      }, this.#timeoutMs)
-    })
-    const result = operation().finally(() => {
-      this.isHanging = false
-    })
-    try {
-      return await Promise.race([result, timeout])
-    } finally {
-      clearTimeout(timer)
-      this.#ended(this.#clock.monotonic() - began)
-      // A late error is dropped, as the timeout was reported.
-      if (isLate) result.then(onLate, () => undefined)
-    }
+    /**
+     * The result of `operation`. Rejects at the deadline, or at once while the store hangs. `onLate` gets a result that
+     * arrives after the deadline.
+     */
+    async run<T>(operation: () => Promise<T>, onLate: (result: T) => void): Promise<T> {
+      const began = clock.monotonic()
+      if (isHanging && began < retryAt) throw new Error(`the ${name} does not respond`)
+      retryAt = began + timeoutMs
+      let isLate = false
+      let timer: NodeJS.Timeout | undefined
+      const timeout = new Promise<never>((_, reject) => {
+        timer = setTimeout(() => {
+          isLate = true
+          isHanging = true
+          reject(new Error(`the ${name} gave no response within ${timeoutMs} ms`))
+        }, timeoutMs)
+      })
+      const result = operation().finally(() => {
+        isHanging = false
+      })
+      try {
+        return await Promise.race([result, timeout])
+      } finally {
+        clearTimeout(timer)
+        ended(clock.monotonic() - began)
+        // A late error is dropped, as the timeout was reported.
+        if (isLate) result.then(onLate, () => undefined)
+      }
+    },
   }
 }

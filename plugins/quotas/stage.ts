@@ -27,7 +27,7 @@ import { QuotaCounters, type QuotaStore } from './store/quota-store.js'
 
 const DAY_MS = 86_400_000
 /** How often the store is asked whether it has lost counts, in milliseconds. */
-const WATCH_MS = 60_000
+const WATCH_MS = 300_000
 
 export class QuotasStage implements Stage {
   readonly effects = 'stores'

@@ -1,5 +1,5 @@
 // Prerequisites of a store in LMDB: the package, and a file that is a database.
-import { closeSync, openSync, readSync } from 'node:fs'
+import { closeSync, existsSync, openSync, readSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 
@@ -13,24 +13,14 @@ const MAGIC_AT = 24
  * @throws {Error} if `data.mdb` in the directory is not an LMDB database
  */
 export function checkHeader(dir: string): void {
+  const file = join(dir, 'data.mdb')
+  if (!existsSync(file)) return
   const start = Buffer.alloc(MAGIC_AT + 4)
-  const length = readStart(join(dir, 'data.mdb'), start)
-  if (length === 0) return
-  if (length < start.length || !MAGIC.includes(start.readUInt32BE(MAGIC_AT))) {
-    throw new Error('data.mdb is not an LMDB database')
-  }
-}
-
-function readStart(file: string, into: Buffer): number {
-  let fd: number
+  const fd = openSync(file, 'r')
   try {
-    fd = openSync(file, 'r')
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return 0
-    throw error
-  }
-  try {
-    return readSync(fd, into)
+    const length = readSync(fd, start)
+    if (length > 0 && (length < start.length || !MAGIC.includes(start.readUInt32BE(MAGIC_AT))))
+      throw new Error('data.mdb is not an LMDB database')
   } finally {
     closeSync(fd)
   }

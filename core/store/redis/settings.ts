@@ -28,15 +28,9 @@ export const redisSettings = {
     .describe('Milliseconds within which a connection has to be established.'),
 }
 
-interface RedisSettings {
-  readonly cluster: boolean
-  readonly sentinel?: string | undefined
-  readonly nodes?: readonly string[] | undefined
-}
-
 /** Checks for `superRefine` that keys do not contradict each other. */
 export function checkRedisSettings(
-  { cluster, sentinel, nodes }: RedisSettings,
+  { cluster, sentinel, nodes }: z.output<z.ZodObject<typeof redisSettings>>,
   context: z.core.$RefinementCtx,
 ): void {
   if (cluster && sentinel !== undefined) {

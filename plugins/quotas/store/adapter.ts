@@ -13,9 +13,6 @@ import {
   rateLimit,
 } from './quota-store.js'
 
-/** The latest instant of a Date, in milliseconds since the epoch. */
-const END_OF_TIME = 8.64e15
-
 /** Asks the adapter for each limit. What was counted before a limit that refuses or fails is given back, if it has `refundDaily`. */
 export class AdapterQuotas extends StoreLayer<QuotaAdapter> implements QuotaStore {
   async count(tenant: string, limits: readonly QuotaLimit[], now?: number): Promise<QuotaCount> {
@@ -77,22 +74,16 @@ export class AdapterQuotas extends StoreLayer<QuotaAdapter> implements QuotaStor
   }
 }
 
-/** @throws {TypeError} if it is not an instant */
-function checkedInstant(method: string, resetAt: ResetAt): number {
-  const instant = instantOf(resetAt)
-  if (!(Number.isFinite(instant) && Math.abs(instant) <= END_OF_TIME))
-    throw new TypeError(`${method} returned no instant of reset: ${String(resetAt)}`)
-  return instant
-}
-
 /** ISO 8601 with a time zone, without which the instant depends on the machine. */
 const ISO_INSTANT = /^[+-]?\d{4,6}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)$/
 
-/** Milliseconds since the epoch; NaN for an invalid instant. */
-function instantOf(resetAt: ResetAt): number {
-  if (typeof resetAt === 'number') return resetAt
-  if (resetAt instanceof Date) return resetAt.getTime()
-  return typeof resetAt === 'string' && ISO_INSTANT.test(resetAt) ? Date.parse(resetAt) : Number.NaN
+/** Milliseconds since the epoch. @throws {TypeError} if it is not an instant */
+function checkedInstant(method: string, resetAt: ResetAt): number {
+  const isText = typeof resetAt === 'string' && ISO_INSTANT.test(resetAt)
+  const isKnown = isText || typeof resetAt === 'number' || resetAt instanceof Date
+  const instant = isKnown ? new Date(resetAt).getTime() : Number.NaN
+  if (Number.isNaN(instant)) throw new TypeError(`${method} returned no instant of reset: ${String(resetAt)}`)
+  return typeof resetAt === 'number' ? resetAt : instant
 }
 
 /** The store as an adapter. */

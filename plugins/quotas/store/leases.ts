@@ -4,6 +4,7 @@ import type {
   CounterChange,
   CounterLimit,
   Counters,
+  CounterUse,
   SettleOptions,
   Space,
   Taken,
@@ -24,8 +25,7 @@ interface Batch {
   readonly space: Space
   readonly limit: CounterLimit
   /** What the store said. */
-  readonly level: number
-  readonly resetAt: number
+  readonly use: CounterUse
   readonly at: number
   /** Monotonic. */
   readonly until: number
@@ -82,15 +82,15 @@ export class LeasedCounters extends StoreLayer<Counters> implements Counters {
     return batch !== undefined && batch.left > 0 && !this.#isOver(batch) ? batch : undefined
   }
 
-  #isOver({ until, limit, resetAt }: Batch): boolean {
+  #isOver({ until, limit, use }: Batch): boolean {
     if (this.#options.monotonic() >= until) return true
-    return limit.window !== undefined && (this.now?.() ?? 0) >= resetAt
+    return limit.window !== undefined && (this.now?.() ?? 0) >= use.resetAt
   }
 
   #use(keys: readonly string[]): Taken {
     const batches = keys.map((key) => this.#batches.get(key)).filter((batch) => batch !== undefined)
     for (const batch of batches) batch.left--
-    const uses = batches.map(({ level, left, resetAt }) => ({ left: level + left, resetAt, taken: 1 }))
+    const uses = batches.map((batch) => ({ ...restOf(batch), taken: 1 }))
     return { isTaken: true, uses, at: Math.max(0, ...batches.map(({ at }) => at)) }
   }
 
@@ -106,9 +106,8 @@ export class LeasedCounters extends StoreLayer<Counters> implements Counters {
         const [key = '', use] = [keys[i], taken.uses[i]]
         const old = this.#batches.get(key)
         if (old !== undefined) this.#drop(key, old)
-        if (use === undefined) continue
-        const { left: level, resetAt, taken: left } = use
-        this.#batches.set(key, { space, limit, level, resetAt, at: taken.at, until, left })
+        if (use !== undefined)
+          this.#batches.set(key, { space, limit, use, at: taken.at, until, left: use.taken })
       }
       return taken
     } finally {
@@ -125,9 +124,8 @@ export class LeasedCounters extends StoreLayer<Counters> implements Counters {
   ): Taken {
     const refusing = limits.indexOf(missing[uses.length - 1] as CounterLimit)
     const all = limits.slice(0, refusing + 1).map((limit, i) => {
-      const use = uses[missing.indexOf(limit)]
-      const { level = 0, left = 0, resetAt = at } = this.#batches.get(keys[i] ?? '') ?? {}
-      return use ?? { left: level + left, resetAt, taken: 0 }
+      const batch = this.#batches.get(keys[i] ?? '')
+      return uses[missing.indexOf(limit)] ?? (batch ? restOf(batch) : { left: 0, resetAt: at, taken: 0 })
     })
     return { isTaken: false, uses: all, at }
   }
@@ -141,6 +139,10 @@ export class LeasedCounters extends StoreLayer<Counters> implements Counters {
     const settled = refund.catch(() => undefined).finally(() => this.#refunds.delete(settled))
     this.#refunds.add(settled)
   }
+}
+
+function restOf({ use, left }: Batch): CounterUse {
+  return { left: use.left + left, resetAt: use.resetAt, taken: 0 }
 }
 
 /** Has all that the store is asked with. */

@@ -24,7 +24,7 @@ describe('a store of quotas that has lost its counts', () => {
     try {
       expect(first.health?.()).to.equal(undefined)
       await redis.send('FLUSHALL')
-      timers.tick(60_000)
+      timers.tick(300_000)
       await until(async () => first.health?.() !== undefined)
       const later = await other.start(quotasPlugin, section)
       for (const stage of [first, later]) {
