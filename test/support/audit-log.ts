@@ -10,8 +10,7 @@ import type { JournalBody, SealRange } from '@svc/plugin-audit/internal/log/form
 import { LEVEL_STEP, placeOfHash } from '@svc/plugin-audit/internal/log/format/tree-layout'
 import { publicKeyLine } from '@svc/plugin-audit/internal/log/format/verifier'
 import { noteKeyId } from '@svc/plugin-audit/internal/log/keys/public-key'
-import { alignedSubtrees } from '@svc/plugin-audit/internal/log/merkle/aligned-subtrees'
-import { LeafRange } from '@svc/plugin-audit/internal/log/merkle/leaf-range'
+import { alignedSubtrees, LeafRange } from '@svc/plugin-audit/internal/log/merkle/leaf-range'
 import { leafHash, nodeHash } from '@svc/plugin-audit/internal/log/merkle/tree-hash'
 import { LocalDevSigner } from '@svc/plugin-audit/log'
 

@@ -1,7 +1,8 @@
-// The hashes of an RFC 6962 Merkle tree, fast enough for every line of a log.
+// The hashes of an RFC 6962 Merkle tree, fast enough for every line of a log, and the checks of its proofs.
 
 import { hash } from 'node:crypto'
 import type { Digest } from '../format/digest.js'
+import { consistencyRoots, inclusionRoot } from '../format/merkle-proof.js'
 
 export const DIGEST_BYTES = 32
 const ENCODING = 'binary'
@@ -55,4 +56,24 @@ export function digestsToBytes(digests: readonly Digest[]): Buffer<ArrayBuffer> 
 export function digestFromBytes(bytes: Uint8Array, start = 0): Digest {
   if (bytes.length < start + DIGEST_BYTES) throw new RangeError('a SHA-256 digest has 32 bytes')
   return Buffer.from(bytes.buffer, bytes.byteOffset + start, DIGEST_BYTES).toString(ENCODING)
+}
+
+/** Whether `path` proves that `leaf` is leaf `index` of the tree of `size` leaves with this root. */
+export function verifyInclusion(
+  leaf: Digest,
+  place: { readonly index: number; readonly size: number },
+  path: readonly Digest[],
+  root: Digest,
+): boolean {
+  return inclusionRoot(leaf, place, path, nodeHash) === root
+}
+
+/** Whether `path` proves that the tree `older` is a prefix of the tree `newer`. */
+export function verifyConsistency(
+  older: { readonly size: number; readonly root: Digest },
+  newer: { readonly size: number; readonly root: Digest },
+  path: readonly Digest[],
+): boolean {
+  const roots = consistencyRoots(older, newer.size, path, nodeHash)
+  return roots !== undefined && roots.older === older.root && roots.newer === newer.root
 }

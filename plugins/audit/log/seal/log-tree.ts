@@ -14,8 +14,7 @@ import { checkpointFile } from '../format/paths.js'
 import { type NoteSigner, signNote } from '../keys/note-keys.js'
 import { signJson } from '../keys/signed-json.js'
 import { LeafRange } from '../merkle/leaf-range.js'
-import { verifyInclusion } from '../merkle/proof.js'
-import { leafHash } from '../merkle/tree-hash.js'
+import { leafHash, verifyInclusion } from '../merkle/tree-hash.js'
 import {
   cutTornLine,
   journalLines,

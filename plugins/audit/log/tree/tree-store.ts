@@ -15,8 +15,7 @@ import type { Digest } from '../format/digest.js'
 import { AuditError, systemCode } from '../format/errors.js'
 import type { LeafSpan } from '../format/merkle-proof.js'
 import { HASH_BYTES, HASHES_PER_FILE, LEVEL_STEP, placeOfHash, TREE_FOLDER } from '../format/tree-layout.js'
-import { alignedSubtrees } from '../merkle/aligned-subtrees.js'
-import { LeafRange } from '../merkle/leaf-range.js'
+import { alignedSubtrees, LeafRange } from '../merkle/leaf-range.js'
 import { digestFromBytes, nodeHash } from '../merkle/tree-hash.js'
 
 const HASHES_PER_RUN = 2_048

@@ -1,4 +1,4 @@
-import { previewOf } from '@svc/plugin-audit/internal/raw/preview'
+import { previewOf } from '@svc/plugin-audit/internal/raw/payload-recorder'
 import { expect } from 'chai'
 import fc from 'fast-check'
 

@@ -9,7 +9,7 @@ import type { Selection } from '../../format/selection.js'
 import type { TrustedKey } from '../../format/verifier.js'
 import { NOT_A_PROOF, nodeChecker, whyNotProven } from '../prove/check-proof.js'
 import type { WitnessPolicy } from '../verify/witnesses.js'
-import { evidenceIn } from './evidence-data.js'
+import { evidenceIn } from './page-frame.js'
 
 export interface EvidenceJudgement {
   readonly valid: boolean

@@ -6,8 +6,7 @@ import type { Evidence } from '../../format/evidence-data.js'
 import { objectIn } from '../../format/stored-record.js'
 import { type Match, matchingLines, Prover } from '../prove/prove.js'
 import { type LogFilter, selectionOf } from '../read/filter.js'
-import { evidencePage } from './evidence-data.js'
-import { pageFrame } from './page-frame.js'
+import { evidencePage, pageFrame } from './page-frame.js'
 
 /** A browser opens a page of this size within seconds. */
 const MAX_BYTES = 50 * 2 ** 20

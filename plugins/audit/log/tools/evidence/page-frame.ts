@@ -1,19 +1,22 @@
-// The page of an evidence file, without its data: the same bytes for every file of a version, so that a reader's tool can
-// see that nothing around the data was changed. Its script are the modules of the verifier for browsers.
+// The page of an evidence file: its data between two parts that are the same bytes for every file of a version, so that a
+// reader's tool can see that nothing around the data was changed. Its script are the modules of the verifier for browsers.
 
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { sha256Hex } from '@svc/core/json'
+import { AuditError } from '../../format/errors.js'
+import { type Evidence, evidenceText, readEvidence } from '../../format/evidence-data.js'
+import { lineText } from '../../format/stored-record.js'
 
-export interface PageFrame {
+interface PageFrame {
   /** Up to the data, which has no `<`. */
   readonly before: string
   readonly after: string
 }
 
 /** The end of the first part. */
-export const DATA_START = '<script type="application/json" id="evidence">'
+const DATA_START = '<script type="application/json" id="evidence">'
 
 let made: PageFrame | undefined
 
@@ -177,3 +180,34 @@ python3 evidence.py FILE.html --keys KEYS</pre>
 data in this file without running the page, and compare the page with the one that svc-sdk writes. Each proof in the data is
 a <code>c2sp.org/tlog-proof@v1</code>, which other tools for transparency logs read.</p>
 </main>`
+
+/** A maker may allow more than the default. */
+const MAX_PAGE_BYTES = 256 * 2 ** 20
+
+/** @throws {AuditError} `bad_config` if the filter is not well-formed Unicode */
+export function evidencePage(evidence: Evidence): string {
+  const { before, after } = pageFrame()
+  const text = evidenceText(evidence)
+  if (text === undefined) throw new AuditError('bad_config', 'the filter has half of a surrogate pair')
+  return before + text + after
+}
+
+type ReadEvidence = { readonly evidence: Evidence } | { readonly reason: string }
+
+/** The data of the page, if the rest of it is, byte for byte, the page that this version writes. */
+export function evidenceIn(page: Uint8Array): ReadEvidence {
+  if (page.length > MAX_PAGE_BYTES) return { reason: 'it is larger than any evidence file' }
+  const text = lineText(page)
+  if (text === undefined) return { reason: 'it is not UTF-8' }
+  const start = text.indexOf(DATA_START) + DATA_START.length
+  const end = text.indexOf('<', start)
+  const frame = { before: text.slice(0, start), after: text.slice(end) }
+  if (start < DATA_START.length || end < 0 || frameHash(frame) !== frameHash()) {
+    return {
+      reason:
+        'around its data, the file is not the page that this version of svc-sdk writes: it may show other than its data',
+    }
+  }
+  const evidence = readEvidence(text.slice(start, end))
+  return 'reason' in evidence ? evidence : { evidence }
+}

@@ -16,9 +16,8 @@ import { endOfLeaf, readGenesis } from '../../tree/journal-file.js'
 import { KeyHistory } from '../../tree/key-history.js'
 import { factsOfLog, type Removal } from '../verify/journal-facts.js'
 import { type FileJudge, joinFile, type NamedObject, objectsByFile } from './joined-file.js'
-import { checkpointJudge, coverJudge, DailyJudge, JournalJudge, treeJudge } from './judges.js'
+import { checkpointJudge, coverJudge, DailyJudge, JournalJudge, SealedLeaves, treeJudge } from './judges.js'
 import type { ObjectSource } from './object-source.js'
-import { SealedLeaves } from './sealed-leaves.js'
 
 export interface FetchOptions {
   /** The log's id, or its first 16 digits; needed if the owner has several logs. */

@@ -2,21 +2,25 @@
 // make bytes that pass.
 
 import { createHash } from 'node:crypto'
+import { nodeFileSystem } from '../../files/file-system.js'
 import { linesIn } from '../../files/lines.js'
 import { checkLine } from '../../format/check-line.js'
-import { parseCheckpoint } from '../../format/checkpoint.js'
+import { type Head, parseCheckpoint } from '../../format/checkpoint.js'
+import type { Digest } from '../../format/digest.js'
 import { parseJournalLine } from '../../format/journal-codec.js'
 import type { JournalLine } from '../../format/journal-line.js'
 import { recordPlace, shortLogId } from '../../format/record-place.js'
-import { coveredBy, type PlacedRange } from '../../format/seal-ranges.js'
+import { coveredBy, type PlacedRange, sealedRanges } from '../../format/seal-ranges.js'
 import { objectIn } from '../../format/stored-record.js'
 import type { SignatureVerifier, TrustedKey } from '../../format/verifier.js'
+import { LeafRange } from '../../merkle/leaf-range.js'
 import { leafHash } from '../../merkle/tree-hash.js'
+import { journalLines } from '../../tree/journal-file.js'
 import { KeyHistory } from '../../tree/key-history.js'
 import { notePieces } from '../../tree/note-file.js'
+import { storedLeaves } from '../../tree/tree-store.js'
 import { signatureFailure } from '../verify/checkpoint-walk.js'
 import type { FileJudge, Piece } from './joined-file.js'
-import type { SealedLeaves } from './sealed-leaves.js'
 
 const NEWLINE = 0x0a
 /** Numbers that a session may leave out between two records of a contested place. */
@@ -233,5 +237,59 @@ class Sequence {
     }
     this.next.set(session, number + 1)
     return true
+  }
+}
+
+/**
+ * The sealed ranges of each day in the restored journal, and the leaves of their lines, if the restored hashes of the tree
+ * lead to the newest checkpoint.
+ */
+export class SealedLeaves {
+  readonly #dir: string
+  readonly #head: Head | undefined
+  /** The ranges of each day in the order of their bytes. */
+  readonly #ranges = new Map<string, PlacedRange[]>()
+  #isShown: boolean | undefined
+  #last: { readonly range: PlacedRange; readonly leaves: readonly Digest[] } | undefined
+
+  constructor(dir: string, head: Head | undefined) {
+    this.#dir = dir
+    this.#head = head
+    for (const { line } of journalLines(nodeFileSystem, dir, 0, Number.POSITIVE_INFINITY)) {
+      for (const range of sealedRanges(line)) {
+        const known = this.#ranges.get(range.day) ?? []
+        this.#ranges.set(range.day, known)
+        known.push(range)
+      }
+    }
+  }
+
+  /** The end of the sealed bytes of the day. */
+  endOf(day: string): number {
+    return this.#ranges.get(day)?.at(-1)?.end ?? 0
+  }
+
+  rangesOf(day: string): readonly PlacedRange[] {
+    return this.#ranges.get(day) ?? []
+  }
+
+  /** The leaves of a range; undefined if they are not known. */
+  leavesOf(range: PlacedRange): readonly Digest[] | undefined {
+    this.#isShown ??= this.#leadToHead()
+    if (!this.#isShown) return undefined
+    const { leaf, lines } = range
+    if (this.#last?.range !== range) {
+      this.#last = { range, leaves: [...storedLeaves(this.#dir, leaf, leaf + lines)].flat() }
+    }
+    return this.#last.leaves
+  }
+
+  #leadToHead(): boolean {
+    if (this.#head === undefined) return false
+    const tree = new LeafRange()
+    for (const block of storedLeaves(this.#dir, 0, this.#head.size)) {
+      for (const leaf of block) tree.append(leaf)
+    }
+    return tree.end === this.#head.size && tree.root() === this.#head.root
   }
 }

@@ -9,7 +9,7 @@ import { lineStartFrom } from '../../files/lines.js'
 import { callerIn } from '../../format/caller-name.js'
 import type { SignedEnvelope } from '../../format/envelope.js'
 import { objectIn } from '../../format/stored-record.js'
-import { LatencyHistogram } from './latency-histogram.js'
+import { LatencyHistogram } from './histograms.js'
 import { isGatewayEvent, recordedKind, refusalReasons } from './outcome.js'
 import { recordBlocks } from './records.js'
 

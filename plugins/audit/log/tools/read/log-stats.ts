@@ -1,10 +1,9 @@
 // Statistics of a log in constant memory: calls, denials by reason, latency percentiles per tool.
 
 import type { LogFilter } from './filter.js'
-import { LatencyHistogram } from './latency-histogram.js'
+import { LatencyHistogram, Timeline, type TimelineBucket } from './histograms.js'
 import { isGatewayEvent, refusalReasons } from './outcome.js'
 import { type ReadOptions, readLog } from './read-log.js'
-import { Timeline, type TimelineBucket } from './timeline.js'
 
 export interface ToolStats {
   /** `<server>/<tool>`, each with its version. */

@@ -15,8 +15,8 @@ import {
 } from '../../format/paths.js'
 import { HASH_BYTES, HASHES_PER_FILE, parseTreePath } from '../../format/tree-layout.js'
 import type { KeyHistory } from '../../tree/key-history.js'
-import type { Findings } from './findings.js'
 import type { JournalFacts } from './journal-facts.js'
+import type { Findings } from './report.js'
 import type { ScanPool } from './scan-pool.js'
 import type { VoteCheck } from './vote-check.js'
 

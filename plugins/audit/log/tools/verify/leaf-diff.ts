@@ -2,7 +2,7 @@
 // so the sequences resynchronise at one that occurs in both.
 
 import type { Digest } from '../../format/digest.js'
-import type { Findings } from './findings.js'
+import type { Findings } from './report.js'
 
 const WINDOWS = [64, 1_024, 16_384, 262_144]
 

@@ -100,7 +100,7 @@ function scanChunk(file: ReadAhead, chunk: Chunk, { keys, logId }: ScanContext):
   const bytes = bytesOf(file, chunk)
   const leaves: Digest[] = []
   const tree = range && new LeafRange(range.leaf)
-  const sequences = new RunCollector()
+  const sequences = chunk.judged ? new RunCollector() : undefined
   const failures: IndexedFailure[] = []
   const votes: IndexedVote[] = []
   let namesLog = false
@@ -112,7 +112,7 @@ function scanChunk(file: ReadAhead, chunk: Chunk, { keys, logId }: ScanContext):
       const { failure, record } = checkRecord(bytes.subarray(start, end), { keys, logId, day }, index)
       namesLog ||= record?.['log_id'] !== undefined
       const isOwn = logId !== undefined && record?.['log_id'] === logId
-      const misplaced = isOwn ? sequences.addRecord(record) : undefined
+      const misplaced = isOwn ? sequences?.addRecord(record) : undefined
       const first = failure ?? misplaced
       if (first !== undefined) failures.push({ index: count, ...first })
       else if (record !== undefined && isOfVotes(record)) votes.push({ index: count, record })
@@ -127,7 +127,7 @@ function scanChunk(file: ReadAhead, chunk: Chunk, { keys, logId }: ScanContext):
   const tornBytes = isTorn ? bytes.length - end : 0
   if (tornBytes > MAX_LINE_BYTES) throw tooLong(chunk.path)
   if (end < bytes.length && !isTorn) take(end, bytes.length)
-  const { runs, lost } = sequences.finish()
+  const { runs = [], lost = [] } = sequences?.finish() ?? {}
   const whole = count === range?.lines && tornBytes === 0 && bytes.length - 1 === range.end - range.start
   return {
     lines: count,

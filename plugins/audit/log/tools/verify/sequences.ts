@@ -7,7 +7,7 @@ import type { LineFailure } from '../../format/check-line.js'
 import { dailyLog } from '../../format/paths.js'
 import { recordPlace } from '../../format/record-place.js'
 import { objectIn } from '../../format/stored-record.js'
-import type { Findings } from './findings.js'
+import type { Findings } from './report.js'
 
 /** Consecutive numbers of one session, in the order of the log. */
 export interface NumberRun {

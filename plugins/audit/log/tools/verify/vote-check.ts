@@ -3,7 +3,7 @@
 
 import { canonicalize, isJsonObject, sha256Hex } from '@svc/core/json'
 import { ADMIN, claimedProof, isVote } from '../../format/recorded-vote.js'
-import type { Findings } from './findings.js'
+import type { Findings } from './report.js'
 
 /** A passkey, as `admin.passkeys` of a policy lists it. */
 export interface ReviewerPasskey {

@@ -7,8 +7,7 @@ import type { Note } from '../../format/note.js'
 import { JOURNAL_FILE } from '../../format/paths.js'
 import type { NamedKey } from '../../format/vkey.js'
 import type { KeptCheckpoint } from './checkpoint-walk.js'
-import type { Findings } from './findings.js'
-import type { ClockAgreement, ClockSetBack, CosignedHead } from './report.js'
+import type { ClockAgreement, ClockSetBack, CosignedHead, Findings } from './report.js'
 
 /** The witnesses whose cosignatures verification requires. */
 export interface WitnessPolicy {

@@ -17,8 +17,7 @@ import {
 import { namedKey } from '../../format/vkey.js'
 import { cosign, formatVkey } from '../../keys/note-keys.js'
 import { verifierFromPublicKey } from '../../keys/public-key.js'
-import { verifyConsistency } from '../../merkle/proof.js'
-import { EMPTY_ROOT } from '../../merkle/tree-hash.js'
+import { EMPTY_ROOT, verifyConsistency } from '../../merkle/tree-hash.js'
 import { type Cosigned, WitnessState } from './state.js'
 import { readTrustedLogs, type TrustedLog } from './trusted-logs.js'
 

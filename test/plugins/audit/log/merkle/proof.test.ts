@@ -6,8 +6,13 @@ import {
   type LeafSpan,
 } from '@svc/plugin-audit/internal/log/format/merkle-proof'
 import { LeafRange } from '@svc/plugin-audit/internal/log/merkle/leaf-range'
-import { verifyConsistency, verifyInclusion } from '@svc/plugin-audit/internal/log/merkle/proof'
-import { digestFromBytes, EMPTY_ROOT, leafHash } from '@svc/plugin-audit/internal/log/merkle/tree-hash'
+import {
+  digestFromBytes,
+  EMPTY_ROOT,
+  leafHash,
+  verifyConsistency,
+  verifyInclusion,
+} from '@svc/plugin-audit/internal/log/merkle/tree-hash'
 import { expect } from 'chai'
 import fc from 'fast-check'
 

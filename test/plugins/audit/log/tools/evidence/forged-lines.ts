@@ -5,7 +5,7 @@ import type { Digest } from '@svc/plugin-audit/internal/log/format/digest'
 import { inclusionRanges } from '@svc/plugin-audit/internal/log/format/merkle-proof'
 import { proofText } from '@svc/plugin-audit/internal/log/format/proof-text'
 import { leafHash, nodeHash } from '@svc/plugin-audit/internal/log/merkle/tree-hash'
-import { evidencePage } from '@svc/plugin-audit/internal/log/tools/evidence/evidence-data'
+import { evidencePage } from '@svc/plugin-audit/internal/log/tools/evidence/page-frame'
 import { noteOf, plainRecord, signerOf } from '../../../../../support/audit-log.js'
 import { DAY } from './evidence-rig.js'
 
