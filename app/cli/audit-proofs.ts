@@ -1,4 +1,4 @@
-// `svc audit prove`, `check-proof`, `consistency` and `vkey`: for a reader without a copy of the log.
+// `svc audit prove`, `check-proof`, `consistency`, `tiles` and `vkey`: for a reader without a copy of the log.
 import { visibleInLine } from '@svc/core/json'
 import { AuditError } from '@svc/plugin-audit/log'
 import {
@@ -8,6 +8,7 @@ import {
   type ProofJudgement,
   proveRecord,
   proveRecords,
+  publishTiles,
   readInput,
   readKeys,
   vkeysOfLog,
@@ -90,6 +91,14 @@ export async function consistency(
       `${visibleInLine(origin)}: ${from} leaves are a prefix of ${to} (${proof.length} hashes)\nconsistent\n`,
     )
   } else await io.out(`NOT CONSISTENT: ${judged.reason}\n`)
+}
+
+/** Writes the tree for clients of transparency logs. Tiles that the log cannot give are named; they are no failure. */
+export async function tiles(dir: string, { out }: { out: string }, io: CliIo): Promise<void> {
+  const { origin, size, written, absent } = await publishTiles(dir, out)
+  for (const path of absent) io.err(`${path} is absent: the log has not all of its hashes\n`)
+  const what = `${written} new ${written === 1 ? 'tile' : 'tiles'}, ${absent.length} absent`
+  await io.out(`${out}: ${size} leaves of ${visibleInLine(origin)}, ${what}\n`)
 }
 
 export async function vkey(dir: string, io: CliIo): Promise<void> {

@@ -23,6 +23,7 @@ import {
   consistency,
   type ProveArguments,
   prove,
+  tiles,
   vkey,
 } from './audit-proofs.js'
 import { badLines, formats, reasonsOf, type ShowOptions, show } from './audit-show.js'
@@ -222,6 +223,16 @@ function keeping(io: CliIo): Command[] {
     .description('set a log aside, and let the next writer begin one that names it as its parent')
     .action(async (dir: string | undefined, place: LogPlace) => fork(await logOf(dir, place.policy), io))
 
+  const publishing = withLog(new Command('tiles'))
+    .description('write the tree of a log as tiles, which clients of transparency logs read')
+    .requiredOption(
+      '--out <dir>',
+      'the directory that has the tiles and the checkpoint, to be served as it is',
+    )
+    .action(async (dir: string | undefined, { policy, out }: LogPlace & { out: string }) =>
+      tiles(await logOf(dir, policy), { out }, io),
+    )
+
   const witnessing = withPlugin(new Command('witness'))
     .description('run a witness, which cosigns checkpoints of logs that were only appended to')
     .requiredOption('--dir <dir>', 'the directory of its state, on a local disk')
@@ -237,6 +248,7 @@ function keeping(io: CliIo): Command[] {
       example: 'https://audit.example.com restored --keys keys.txt',
       verdicts: ['restored as a whole', 'objects are missing or changed'],
     }),
+    withManual(publishing, { example: '.svc/audit --out /var/www/log' }),
     withManual(resuming, { example: 'restored' }),
     withManual(forking, { example: '.svc/audit' }),
     withManual(witnessing, { example: '--dir witness --key witness.key' }),

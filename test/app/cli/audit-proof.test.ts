@@ -131,6 +131,19 @@ describe('svc audit', () => {
       }
     })
 
+    it('writes the tree as tiles, names those that the log cannot give, and refuses a log that does not continue', async () => {
+      const out = join(dir.path, 'tiles')
+      const made = await audit('tiles', dir.path, '--out', out)
+      expect(made).to.deep.include({ err: '', code: 0 })
+      expect(made.out).to.match(/tiles: 5 leaves of log\.svc-audit\/[0-9a-f]{16}, 1 new tile, 0 absent\n$/)
+      expect(readFileSync(join(out, 'tile/0/000.p/5')).length).to.equal(5 * 32)
+      const checkpoint = join(out, 'checkpoint')
+      writeFileSync(checkpoint, readFileSync(checkpoint, 'utf8').replace('\n5\n', '\n9\n'))
+      const refused = await audit('tiles', dir.path, '--out', out)
+      expect(refused.code).to.equal(1)
+      expect(refused.err).to.match(/does not continue the checkpoint that is published at /)
+    })
+
     it('prints a verifier key for other tools', async () => {
       const { out, code } = await audit('vkey', dir.path)
       expect(code).to.equal(0)

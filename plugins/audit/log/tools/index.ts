@@ -26,6 +26,7 @@ export {
   logStats,
   proveRecord,
   proveRecords,
+  publishTiles,
   readKeys,
   readLog,
   readWitnessKeys,

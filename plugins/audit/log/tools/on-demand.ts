@@ -10,6 +10,7 @@ export const proveRecords = onDemand(async () => (await import('./prove/prove.js
 export const checkConsistency = onDemand(
   async () => (await import('./prove/consistency.js')).checkConsistency,
 )
+export const publishTiles = onDemand(async () => (await import('./prove/tiles.js')).publishTiles)
 export const checkProof = onDemand(async () => (await import('./prove/check-proof.js')).checkProof)
 export const checkProofs = onDemand(async () => (await import('./prove/check-proof.js')).checkProofs)
 export const checkEvidence = onDemand(

@@ -42,12 +42,17 @@ export class TreeStore {
     return hashes
   }
 
+  /** The same; undefined unless all of them are known. */
+  known(level: number, index: number, count: number): Digest[] | undefined {
+    const hashes = this.hashes(level, index, count)
+    return hashes.length < count || hashes.includes(UNKNOWN) ? undefined : hashes
+  }
+
   /** The root of the complete subtree `index` of `level`; undefined if hashes are missing. */
   node(level: number, index: number): Digest | undefined {
     const stored = level - (level % LEVEL_STEP)
     const count = 2 ** (level - stored)
-    let nodes = this.hashes(stored, index * count, count)
-    if (nodes.length < count || nodes.includes(UNKNOWN)) return undefined
+    let nodes = this.known(stored, index * count, count) ?? []
     while (nodes.length > 1) {
       const below = nodes
       nodes = Array.from({ length: below.length / 2 }, (_, i) =>

@@ -82,15 +82,12 @@ const MAX_KNOWN_ROOTS = 100_000
 
 /** Makes proofs that are based on the newest checkpoint which a key of the log has signed: not on a forged one after it. */
 export class Prover {
-  readonly #newest: StoredCheckpoint
   readonly #roots = new Map<string, Digest>()
 
   private constructor(
     readonly dir: string,
-    newest: StoredCheckpoint,
-  ) {
-    this.#newest = newest
-  }
+    readonly newest: StoredCheckpoint,
+  ) {}
 
   /**
    * @param known the keys of the log; without them, the journal is read for them.
@@ -108,11 +105,11 @@ export class Prover {
 
   /** Leaves that the checkpoint covers. */
   get size(): number {
-    return this.#newest.head.size
+    return this.newest.head.size
   }
 
   get noteBytes(): number {
-    return this.#newest.signed.length
+    return this.newest.signed.length
   }
 
   /** The leaf of each record that the checkpoint covers; undefined for others. */
@@ -123,7 +120,7 @@ export class Prover {
 
   /** @throws {AuditError} `not_sealed`, `log_unlinked`, `read_failed`. */
   proofOf({ day, line, record }: Match, index: number | undefined): string {
-    const { head, signed } = this.#newest
+    const { head, signed } = this.newest
     const name = `${dailyLog(day)}:${line}`
     if (index === undefined || index >= head.size) {
       throw new AuditError('not_sealed', `${name} is not sealed yet: try again after the next checkpoint`)
@@ -140,7 +137,7 @@ export class Prover {
 
   /** The proof of a leaf that the checkpoint covers, whether the record leads to it or not. */
   uncheckedProof(record: Uint8Array, index: number): string {
-    const { head, signed } = this.#newest
+    const { head, signed } = this.newest
     const path = inclusionRanges(index, head.size).map((span) => this.#rootOf(span))
     return proofText({ record, index, path, checkpoint: signed })
   }

@@ -1,0 +1,104 @@
+// The tree of a log as tiles of c2sp.org/tlog-tiles, which clients of transparency logs read: hashes only, no records. A
+// tile has as many levels as lie between two that the log stores, so its bytes are those of the log's own files.
+
+import { existsSync, mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { nodeFileSystem } from '../../files/file-system.js'
+import { readCheckpoint } from '../../format/check-proof.js'
+import type { Digest } from '../../format/digest.js'
+import { AuditError } from '../../format/errors.js'
+import { HASH_BYTES, LEVEL_STEP } from '../../format/tree-layout.js'
+import { LeafRange } from '../../merkle/leaf-range.js'
+import { digestsToBytes } from '../../merkle/tree-hash.js'
+import { TreeStore } from '../../tree/tree-store.js'
+import { Prover } from './prove.js'
+
+const TILE_HASHES = 2 ** LEVEL_STEP
+const CHECKPOINT = 'checkpoint'
+
+export interface PublishedTiles {
+  readonly origin: string
+  /** Leaves that the checkpoint covers. */
+  readonly size: number
+  /** Tiles that were not there before. */
+  readonly written: number
+  /** Paths of the tiles of which the log does not know a hash, as the removal of a day leaves it. */
+  readonly absent: readonly string[]
+}
+
+/**
+ * Writes the tiles of the newest checkpoint that a key of the log has signed to the directory `out`, and then the checkpoint.
+ * Tiles that are there are not written again, and those of smaller trees stay.
+ *
+ * @throws {AuditError} `not_sealed` without a checkpoint; `log_unlinked` if a hash does not lead to it; `log_changed` if `out`
+ * has the checkpoint of another log, of a larger tree, or of one that this log does not continue.
+ */
+export async function publishTiles(dir: string, out: string): Promise<PublishedTiles> {
+  const { head, signed } = (await Prover.open(dir)).newest
+  const { origin, size, root } = head
+  const store = new TreeStore(dir, nodeFileSystem)
+  if (store.range(size)?.root() !== root)
+    throw new AuditError('log_unlinked', `the tree of ${dir} does not lead to its newest checkpoint`)
+  requireContinued(out, origin, size, store)
+  const absent: string[] = []
+  let written = 0
+  for (let level = 0, count = size; count > 0; level++, count = Math.floor(count / TILE_HASHES)) {
+    for (let index = 0; index * TILE_HASHES < count; index++) {
+      const width = Math.min(TILE_HASHES, count - index * TILE_HASHES)
+      const path = tilePath(level, index, width)
+      if (statSync(join(out, path), { throwIfNoEntry: false })?.size === width * HASH_BYTES) continue
+      const hashes = store.known(level * LEVEL_STEP, index * TILE_HASHES, width)
+      if (hashes === undefined) {
+        absent.push(path)
+        continue
+      }
+      requireLinked(store, hashes, { level, index, path })
+      write(join(out, path), digestsToBytes(hashes))
+      written++
+    }
+  }
+  write(join(out, CHECKPOINT), Buffer.from(signed))
+  return { origin, size, written, absent }
+}
+
+/** The path of a tile; one of fewer hashes than a whole tile is a partial one. */
+function tilePath(level: number, index: number, width: number): string {
+  const digits = String(index)
+  const groups = digits.padStart(Math.ceil(digits.length / 3) * 3, '0').match(/.{3}/g) ?? []
+  const name = groups.map((group, at) => (at < groups.length - 1 ? `x${group}` : group)).join('/')
+  return `tile/${level}/${name}${width === TILE_HASHES ? '' : `.p/${width}`}`
+}
+
+/** A whole tile leads to a hash of the tile above it; the hashes of the partial ones lead to the root of the tree. */
+function requireLinked(
+  store: TreeStore,
+  hashes: readonly Digest[],
+  { level, index, path }: { readonly level: number; readonly index: number; readonly path: string },
+): void {
+  if (hashes.length < TILE_HASHES) return
+  const range = new LeafRange()
+  for (const digest of hashes) range.append(digest)
+  if (store.known((level + 1) * LEVEL_STEP, index, 1)?.[0] === range.root()) return
+  throw new AuditError('log_unlinked', `the hashes of ${path} do not lead to the newest checkpoint`)
+}
+
+/** The published checkpoint is never replaced by one that clients would refuse. */
+function requireContinued(out: string, origin: string, size: number, store: TreeStore): void {
+  const path = join(out, CHECKPOINT)
+  if (!existsSync(path)) return
+  const known = readCheckpoint(readFileSync(path, 'utf8'))
+  const isContinued =
+    known?.origin === origin && known.size <= size && store.range(known.size)?.root() === known.root
+  if (!isContinued)
+    throw new AuditError(
+      'log_changed',
+      `the log does not continue the checkpoint that is published at ${path}`,
+    )
+}
+
+/** Writes a file that readers see whole. */
+function write(path: string, bytes: Uint8Array): void {
+  mkdirSync(dirname(path), { recursive: true })
+  writeFileSync(`${path}.new`, bytes)
+  renameSync(`${path}.new`, path)
+}

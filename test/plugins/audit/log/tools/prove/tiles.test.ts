@@ -1,0 +1,127 @@
+import { createHash } from 'node:crypto'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { publishTiles } from '@svc/plugin-audit/tools'
+import { expect } from 'chai'
+import { LogBuilder } from '../../../../../support/audit-log.js'
+import { rejectionOf } from '../../../../../support/rejection.js'
+
+const DAY = '2026-11-21'
+
+const sha256 = (...parts: readonly Uint8Array[]) => createHash('sha256').update(Buffer.concat(parts)).digest()
+
+/** A client of c2sp.org/tlog-tiles: every hash comes from the tiles of the tree's size. */
+class Client {
+  constructor(readonly out: string) {}
+
+  get checkpoint(): { origin: string; size: number; root: string } {
+    const [origin = '', size = '', root = ''] = readFileSync(join(this.out, 'checkpoint'), 'utf8').split('\n')
+    return { origin, size: Number(size), root }
+  }
+
+  /** The root of the leaves `[start, end)` by RFC 6962 §2.1. */
+  root(start: number, end: number): Buffer {
+    const { size } = this.checkpoint
+    const width = end - start
+    for (let level = 0; 256 ** level <= width; level++)
+      if (width === 256 ** level && start % width === 0) return this.hash(level, start / width, size)
+    let left = 1
+    while (left * 2 < width) left *= 2
+    return sha256(Buffer.of(1), this.root(start, start + left), this.root(start + left, end))
+  }
+
+  hash(level: number, index: number, size: number): Buffer {
+    const tile = Math.floor(index / 256)
+    const width = Math.min(256, Math.floor(size / 256 ** level) - tile * 256)
+    const name = String(tile).padStart(3, '0')
+    const bytes = readFileSync(join(this.out, `tile/${level}/${name}${width < 256 ? `.p/${width}` : ''}`))
+    expect(bytes.length).to.equal(width * 32)
+    return bytes.subarray((index % 256) * 32, ((index % 256) + 1) * 32)
+  }
+}
+
+describe('publishTiles', () => {
+  let root = ''
+  let log: LogBuilder
+  let [dir, out] = ['', '']
+  let client: Client
+
+  beforeEach(() => {
+    root = mkdtempSync(join(tmpdir(), 'svc-tiles-'))
+    dir = join(root, 'log')
+    out = join(root, 'tiles')
+    mkdirSync(dir)
+    log = new LogBuilder(dir)
+    client = new Client(out)
+  })
+
+  afterEach(() => rmSync(root, { recursive: true, force: true }))
+
+  function grow(records: number): void {
+    for (let i = 0; i < records; i++) log.record(DAY)
+    log.seal()
+    log.finish()
+  }
+
+  it('writes tiles that lead a client to the root of the checkpoint, of every size', async () => {
+    for (const records of [1, 3, 250, 1, 1, 260, 700]) {
+      grow(records)
+      const { size, absent } = await publishTiles(dir, out)
+      expect([size, absent]).to.deep.equal([log.size, []])
+      expect(client.checkpoint).to.deep.include({ origin: log.origin, size })
+      expect(client.root(0, size).toString('base64')).to.equal(client.checkpoint.root)
+      const leaf = sha256(Buffer.of(0), Buffer.from(log.lines.at(-1) ?? ''))
+      expect(client.hash(0, size - 1, size).equals(leaf)).to.equal(true)
+    }
+  })
+
+  it('keeps the tiles of smaller trees, and writes none again', async () => {
+    grow(300)
+    await publishTiles(dir, out)
+    const first = readdirSync(out, { recursive: true }).map(String)
+    const again = await publishTiles(dir, out)
+    grow(1)
+    await publishTiles(dir, out)
+    expect(again.written).to.equal(0)
+    expect(readdirSync(out, { recursive: true })).to.include.members(first)
+  })
+
+  it('does not publish a hash that does not lead to the checkpoint', async () => {
+    grow(600)
+    await publishTiles(dir, out)
+    const before = readFileSync(join(out, 'checkpoint'), 'utf8')
+    grow(600)
+    const leaves = readFileSync(join(dir, 'tree/0/0'))
+    leaves[700 * 32] = (leaves[700 * 32] ?? 0) ^ 1
+    writeFileSync(join(dir, 'tree/0/0'), leaves)
+    expect(await rejectionOf(publishTiles(dir, out))).to.include({ code: 'log_unlinked' })
+    expect(readFileSync(join(out, 'checkpoint'), 'utf8')).to.equal(before)
+    expect(existsSync(join(out, 'tile/0/002'))).to.equal(false)
+  })
+
+  it('leaves out the tile of which a hash is not known, and names it', async () => {
+    grow(600)
+    const leaves = readFileSync(join(dir, 'tree/0/0'))
+    leaves.fill(0, 300 * 32, 301 * 32)
+    writeFileSync(join(dir, 'tree/0/0'), leaves)
+    const { absent } = await publishTiles(dir, out)
+    expect(absent).to.deep.equal(['tile/0/001'])
+    expect(existsSync(join(out, 'tile/0/001'))).to.equal(false)
+    expect(existsSync(join(out, 'tile/0/000'))).to.equal(true)
+  })
+
+  it('never replaces the checkpoint by a smaller one, or by that of another log', async () => {
+    grow(10)
+    await publishTiles(dir, out)
+    const before = readFileSync(join(out, 'checkpoint'), 'utf8')
+    for (const options of [{}, { logId: 'ff112233445566778899aabbccddeeff' }]) {
+      rmSync(dir, { recursive: true })
+      mkdirSync(dir)
+      log = new LogBuilder(dir, options)
+      grow(options.logId === undefined ? 5 : 50)
+      expect(await rejectionOf(publishTiles(dir, out))).to.include({ code: 'log_changed' })
+      expect(readFileSync(join(out, 'checkpoint'), 'utf8')).to.equal(before)
+    }
+  })
+})
