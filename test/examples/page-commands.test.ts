@@ -240,20 +240,21 @@ async function fill(home: string): Promise<string> {
 async function run(lines: string, cwd: string): Promise<string> {
   const bin = join(cwd, 'bin')
   mkdirSync(bin, { recursive: true })
-  const npx = `const { spawn } = require('node:child_process')
-const [, ...args] = process.argv.slice(2)
-const isGateway = args[0] === 'gateway'
-const child = spawn(process.execPath, [${JSON.stringify(svc)}, ...args, ...(isGateway ? ['--port', '0'] : [])], {
-  stdio: ['inherit', isGateway ? 'pipe' : 'inherit', 'inherit'],
+  const gateway = `const { spawn } = require('node:child_process')
+const child = spawn(process.execPath, [${JSON.stringify(svc)}, ...process.argv.slice(2), '--port', '0'], {
+  stdio: ['inherit', 'pipe', 'inherit'],
 })
 let printed = ''
-child.stdout?.on('data', (piece) => { if ((printed += piece).includes('listening')) child.kill() })
+child.stdout.on('data', (piece) => { if ((printed += piece).includes('listening')) child.kill() })
 child.once('exit', (code) => process.exit(code ?? 1))
 `
-  writeFileSync(join(bin, 'npx.cjs'), npx)
-  writeFileSync(join(bin, 'npx'), `#!/bin/sh\nexec ${process.execPath} ${bin}/npx.cjs "$@"\n`, {
-    mode: 0o755,
-  })
+  writeFileSync(join(bin, 'gateway.cjs'), gateway)
+  const npx = `#!/bin/sh
+shift
+[ "$1" != gateway ] || exec '${process.execPath}' '${bin}/gateway.cjs' "$@"
+exec '${process.execPath}' '${svc}' "$@"
+`
+  writeFileSync(join(bin, 'npx'), npx, { mode: 0o755 })
   // A command that writes into the home directory finds the scratch directory there.
   const env = { ...process.env, PATH: `${bin}:${process.env['PATH']}`, HOME: cwd, LOG: 'audit' }
   return (await promisify(execFile)('sh', ['-ec', lines], { cwd, env, timeout: 30_000 })).stdout

@@ -159,12 +159,12 @@ describe('the published packages', function () {
   describe('allow an upgrade of one plugin', () => {
     const name = '@svc/plugin-quotas'
 
-    /** A project with another version of that plugin, which is written for `core`. */
-    const upgradedTo = async (version: string, core: string): Promise<string> => {
-      const source = join(home, `quotas-${version}`)
-      await cp(join(project, 'node_modules', name), source, { recursive: true })
+    let upgraded: string
+
+    /** Makes the plugin in `folder` another version, which is written for `core`. */
+    const rewrite = async (folder: string, version: string, core: string): Promise<void> => {
       const edit = async (file: string, change: (text: string) => string) =>
-        writeFile(join(source, file), change(await readFile(join(source, file), 'utf8')))
+        writeFile(join(folder, file), change(await readFile(join(folder, file), 'utf8')))
       await edit('package.json', (text) => {
         const manifest: unknown = JSON.parse(text)
         return JSON.stringify(
@@ -174,47 +174,53 @@ describe('the published packages', function () {
       await edit('dist/plugin.js', (text) =>
         text.replace(/version: '[^']*'/, `version: '${version}'`).replace(/core: '[^']*'/, `core: '${core}'`),
       )
+    }
+
+    before(async () => {
+      const source = join(home, 'quotas')
+      await cp(join(project, 'node_modules', name), source, { recursive: true })
+      await rewrite(source, '1.9.0', '^1.0.0')
       await npm.publish(source)
-      const upgraded = join(home, `upgraded-${version}`)
-      await cp(project, upgraded, { recursive: true })
-      // npm refuses a plugin that was written for another core, unless it ignores peers.
+      upgraded = join(home, 'upgraded')
+      await run('cp', ['-a', project, upgraded], home)
       await writeFile(
         join(upgraded, 'package.json'),
         JSON.stringify({
           private: true,
           type: 'module',
           dependencies: { 'svc-sdk': '*' },
-          overrides: { [name]: version },
+          overrides: { [name]: '1.9.0' },
         }),
       )
-      await npm.install(upgraded, '--legacy-peer-deps')
+      await npm.install(upgraded)
       const policy = join(upgraded, 'policy.yaml')
-      const entry = `\nplugins: [{ use: quotas, version: ${version} }]\n`
+      const entry = '\nplugins: [{ use: quotas, version: 1.9.0 }]\n'
       await writeFile(policy, (await readFile(policy, 'utf8')) + entry)
+    })
+
+    const start = async () =>
+      run(process.execPath, ['smoke.mjs', await mkdtemp(join(home, 'state-'))], upgraded)
+
+    it('a gateway starts with a plugin that was written for its core', async () => {
       const installed = ['quotas', 'audit'].map(
         (one) => manifestIn(join(upgraded, `node_modules/@svc/plugin-${one}`)).version,
       )
-      expect(installed).to.deep.equal([version, manifestIn(join(root, 'plugins/audit')).version])
-      return upgraded
-    }
-
-    const start = async (folder: string) =>
-      run(process.execPath, ['smoke.mjs', await mkdtemp(join(home, 'state-'))], folder)
-
-    it('a gateway starts with a plugin that was written for its core', async () => {
-      const { stdout } = await start(await upgradedTo('1.9.0', '^1.0.0'))
-      expect(stdout).to.contain('"allowed":[200,')
+      expect(installed).to.deep.equal(['1.9.0', manifestIn(join(root, 'plugins/audit')).version])
+      expect((await start()).stdout).to.contain('"allowed":[200,')
     })
 
     it('the command checks a policy with the plugin that is installed, which its bundle does not have', async () => {
-      const folder = join(home, 'upgraded-1.9.0')
       const args = ['node_modules/svc-sdk/bin/svc.js', 'policy', 'check', 'policy.yaml']
-      const { stdout } = await run(process.execPath, args, folder)
+      const { stdout } = await run(process.execPath, args, upgraded)
       expect(stdout).to.match(/^policy\.yaml: OK/m)
     })
 
     it('a gateway refuses a plugin that was written for another core, and names both versions', async () => {
-      const error = await start(await upgradedTo('2.0.0', '^2.0.0')).then(
+      // npm installs such a plugin if it ignores peers.
+      await rewrite(join(upgraded, 'node_modules', name), '2.0.0', '^2.0.0')
+      const policy = join(upgraded, 'policy.yaml')
+      await writeFile(policy, (await readFile(policy, 'utf8')).replace('version: 1.9.0', 'version: 2.0.0'))
+      const error = await start().then(
         () => 'started',
         ({ message }: Error) => message,
       )
@@ -224,10 +230,11 @@ describe('the published packages', function () {
   })
 
   describe('contain examples that are separate projects', () => {
-    /** Copies the example out of the package, and installs and builds it there, as the pages say. */
+    /** Copies the example out of the package, and installs and builds it there, as the pages say; npm finds most of it there. */
     const copyExample = async (name: string) => {
       const folder = join(home, name)
       await cp(join(project, 'node_modules/svc-sdk/examples', name), folder, { recursive: true })
+      await run('cp', ['-a', join(project, 'node_modules'), folder], home)
       await npm.install(folder)
       return folder
     }

@@ -1,4 +1,4 @@
-import { failed, Refusal, slot, verdict } from '@svc/core'
+import { denied, failed, Refusal, slot, verdict } from '@svc/core'
 import { beginDispatch, refineTarget, settle } from '@svc/core/pipeline'
 import { expect } from 'chai'
 import { controlOf, makeCall } from '../../support/call.js'
@@ -106,6 +106,39 @@ describe('Call', () => {
     expect(seen).to.deep.equal([true])
     done()
     expect(seen).to.deep.equal([true, false])
+  })
+
+  it('stays sent once it was sent, whatever is stated afterwards', async () => {
+    const call = controlOf(makeCall())
+    call[beginDispatch]()
+    await call.commitHolds()
+    expect(call.sent).to.equal('unknown')
+    call.markSent('no')
+    expect(call.sent).to.equal('no')
+    call.markSent('yes')
+    call.markSent('unknown')
+    expect(call.sent).to.equal('yes')
+  })
+
+  it('is decided by its findings if it was not refused', () => {
+    const effects = { seen: 'reported', banned: 'deny' } as const
+    const withFinding = (reason: keyof typeof effects) => {
+      const call = makeCall({ findings: [{ reason, stage: 's' }] })
+      call.set(verdict, { mode: 'enforce', effectOf: () => effects[reason] })
+      return controlOf(call)
+    }
+    expect(makeCall().decisionFor(undefined)).to.equal('allow')
+    expect(withFinding('seen').decisionFor(undefined)).to.equal('allow')
+    expect(withFinding('banned').decisionFor(undefined)).to.equal('deny')
+    expect(withFinding('seen').decisionFor(denied('RATE_LIMITED', 'slow'))).to.equal('deny')
+  })
+
+  it('tells each listener of its abort', () => {
+    const call = makeCall()
+    const told: string[] = []
+    for (const name of ['a', 'b', 'c']) call.abortState.addEventListener('abort', () => void told.push(name))
+    call.abort('CANCELLED', 'gone')
+    expect(told).to.deep.equal(['a', 'b', 'c'])
   })
 
   it('commits the last hold after those of the inner stages', async () => {

@@ -1,4 +1,4 @@
-import { isSideEffecting, sideEffectsOf } from '@svc/core'
+import { isDeclaredHarmless, isSideEffecting, sideEffectsOf } from '@svc/core'
 import type { JsonValue } from '@svc/core/json'
 import { expect } from 'chai'
 
@@ -44,6 +44,16 @@ describe('a call counts as side-effecting', () => {
     it(`not by the arguments ${JSON.stringify(args)}`, () => {
       expect(isSideEffecting(tool('fetch', args))).to.equal(false)
     })
+
+  it('and is declared harmless by the policy before an annotation, by no name, and as a tool alone', () => {
+    const read = tool('read_file')
+    const no = () => false
+    expect(isDeclaredHarmless(read)).to.equal(false)
+    expect(isDeclaredHarmless(read, { policy: no })).to.equal(true)
+    expect(isDeclaredHarmless(read, { annotations: no })).to.equal(true)
+    expect(isDeclaredHarmless(read, { policy: () => true, annotations: no })).to.equal(false)
+    expect(isDeclaredHarmless({ ...read, kind: 'prompt' }, { policy: no })).to.equal(false)
+  })
 
   it('never as a prompt, a resource or a part of the protocol', () => {
     for (const kind of ['prompt', 'resource', 'protocol'] as const)

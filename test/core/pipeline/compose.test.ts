@@ -104,6 +104,27 @@ describe('compose', () => {
     expect(call.sent).to.equal('unknown')
   })
 
+  it('aborts a call whose streamed response a stage has replaced, and no other', async () => {
+    async function* pieces() {
+      yield { bytes: Buffer.from('a') }
+    }
+    const streamed = { ...served, body: pieces() } as Outcome
+    const refusal = denied('INTERNAL', 'no')
+    for (const [dispatched, returned, isAborted] of [
+      [streamed, refusal, true],
+      [streamed, streamed, false],
+      [served, refusal, false],
+    ] as const) {
+      const call = controlOf(makeCall())
+      const replacing = stage(async (_call, next) => {
+        await next()
+        return returned
+      })
+      await compose([{ name: 'a', stage: replacing }], async () => dispatched)(call)
+      expect(call.abortState.aborted).to.equal(isAborted)
+    }
+  })
+
   it('returns without a promise if no stage and no dispatcher needs one', () => {
     const passing = (name: string) => ({ name, stage: stage((_call, next) => next()) })
     expect(compose([passing('a'), passing('b')], () => served)(controlOf(makeCall()))).to.equal(served)
