@@ -1,8 +1,7 @@
 // Merges the lists of a client's servers, and finds the server of a name or URI that the client uses.
 import { type Call, Refusal } from '@svc/core'
 import { capabilityOf } from '../mcp/handshake.js'
-import { noList, type ServerList } from '../mcp/list-pages.js'
-import { type ListKind, listedReference, listForms } from '../mcp/listing.js'
+import { type ListKind, listedReference, listForms, noList, type ServerList } from '../mcp/list-pages.js'
 import { invalidParams } from '../mcp/message.js'
 import { metaOf } from '../mcp/meta.js'
 import type { Fields } from '../mcp/rpc-response.js'

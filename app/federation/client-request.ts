@@ -1,6 +1,6 @@
 // One request of a client of several servers, and the requests to servers on its behalf.
 import type { IncomingHttpHeaders } from 'node:http'
-import { after, type Clock, type RequestedResource, requestedResource } from '@svc/core'
+import type { Clock, RequestedResource } from '@svc/core'
 import type { JsonObject } from '@svc/core/json'
 import type { ClientExchange } from '../http/client-exchange.js'
 import { LAST_EVENT_ID_HEADER, PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from '../http/header-names.js'
@@ -11,10 +11,10 @@ import {
   type Translation,
   takesEvents,
 } from '../mcp/exchange.js'
-import { type ClientFacts, capabilityOf, inSession, metaOfClient, sessionHeaders } from '../mcp/handshake.js'
+import { capabilityOf, inSession, metaOfClient, sessionHeaders } from '../mcp/handshake.js'
 import { PARAM_PREFIX } from '../mcp/header-validation.js'
 import { isRequestId, type Message } from '../mcp/message.js'
-import { isStateless, type RequestId } from '../mcp/protocol.js'
+import { isStateless } from '../mcp/protocol.js'
 import { requestFor, responseFrom } from '../mcp/revision-translation.js'
 import { responseWithoutClient } from '../mcp/rpc-error.js'
 import type { FederationConfig } from '../policy/federation-config.js'
@@ -98,7 +98,7 @@ async function openLinkOf(request: ClientRequest, server: string, hooks: CallHoo
   const link = await openLink(server, session.client, parts)
   if (session.logLevel !== undefined && capabilityOf(link, 'logging') !== undefined) {
     const message = ownMessage(request, 'logging/setLevel', session.logLevel)
-    await replyTo(calls, serverRequest({ ...request, headers: ownHeaders }, link, message))
+    await replyTo(calls, ownServerRequest(request, link, message))
   }
   return link
 }
@@ -117,33 +117,74 @@ function observeCalls(sent: ServerRequest, hooks: CallHooks): CallHooks {
   }
 }
 
-/** The request to a server for `message`, which has the server's own names. */
+/** The request to a server for `message`, which has the server's own names, in the server's revision. */
 export function serverRequest(
   request: ClientRequest,
   link: ServerLink,
   message: JsonObject,
 ): TranslatedRequest {
-  const { session, headers } = request
+  const { client } = request.session
   const { method } = message
+  // A client of older revisions has headers of params only as leftovers.
+  const hasParamHeaders = link.isStateless && isStateless(client.revision)
   return {
     server: link.server,
     method: 'POST',
-    ...requestTo(link, session.client, message, headers),
+    headers: {
+      ...withoutHeaders(request.headers, exchangeHeaders, hasParamHeaders),
+      ...sessionHeaders(link),
+    },
+    message: requestFor(link, isStateless(client.revision), message, () => metaOfClient(client)),
     translation: translationOf(request, link, typeof method === 'string' ? method : undefined),
   }
 }
 
-/** Translates a server's messages for the client; the gateway responds to requests that the client cannot get. */
+/** The same for a message of the gateway's own. */
+export function ownServerRequest(
+  request: ClientRequest,
+  link: ServerLink,
+  message: JsonObject,
+): TranslatedRequest {
+  return serverRequest({ ...request, headers: request.ownHeaders }, link, message)
+}
+
+/**
+ * Translates the server's messages for the client; `method` is that of the request. The gateway responds to requests that
+ * the client cannot get.
+ */
 export function translationOf(
-  { session, calls, ownHeaders, config }: ClientRequest,
+  request: ClientRequest,
   link: ServerLink,
   method: string | undefined,
 ): Translation {
-  return translationFrom(link, session, method, async (id, asked) => {
-    const response: JsonObject = { ...responseWithoutClient(id, asked) }
-    const sent = requestTo(link, session.client, response, ownHeaders)
-    await replyTo(calls, { server: link.server, method: 'POST', ...sent }, config.list_timeout_ms)
-  })
+  const { session, calls, config } = request
+  const { client, lists, shared } = session
+  const isClientStateless = isStateless(client.revision)
+  const keepsAsked = hasInputRounds(session)
+  return {
+    isClientStateless,
+    response: (response) =>
+      keepsAsked && askedIn(response) !== undefined
+        ? response
+        : responseFrom(link, isClientStateless, response, method),
+    async message(message) {
+      const { method: sent, id } = message
+      // A client of 2026-07-28 is sent no requests.
+      if (id !== undefined && isClientStateless && !link.isStateless) {
+        if (!isRequestId(id)) return undefined
+        const response: JsonObject = { ...responseWithoutClient(id, sent) }
+        await replyTo(calls, ownServerRequest(request, link, response), config.list_timeout_ms)
+        return undefined
+      }
+      const kinds = id === undefined ? listsChangedBy(String(sent)) : []
+      if (kinds.length > 0) {
+        lists.changed(link.server, kinds)
+        // The other gateways learn of the change first, so that none serves an older list.
+        await shared?.changed(link.server)
+      }
+      return withClientIds(link.server, message)
+    },
+  }
 }
 
 /** A request of the gateway's own, in the client's revision. */
@@ -160,9 +201,9 @@ export async function ask(
   message: JsonObject,
   hooks?: CallHooks,
 ): Promise<Reply> {
-  const { calls, ownHeaders, config } = request
+  const { calls, config } = request
   return withLink(request, server, hooks, (link) => {
-    const { translation, ...sent } = serverRequest({ ...request, headers: ownHeaders }, link, message)
+    const { translation, ...sent } = ownServerRequest(request, link, message)
     const asWritten: Translation = {
       ...translation,
       // The gateway reads the untranslated response, which tells how long a list may be kept.
@@ -189,91 +230,41 @@ export async function withLink<T extends { readonly status: number }>(
   return inSession(open, (link) => request.session.dropLink(link), use)
 }
 
-// Translates a client's message to a request in the server's revision, and the server's response back.
-
 /** Headers of the client's exchange with the gateway, which are not passed on. */
-const exchangeHeaders = [
+const exchangeHeaders: ReadonlySet<string> = new Set([
   'content-length',
   SESSION_ID_HEADER,
   PROTOCOL_VERSION_HEADER,
   'mcp-method',
   'mcp-name',
   LAST_EVENT_ID_HEADER,
-]
-/** Headers that name one call. */
-const callHeaders = [
+])
+/** The same, and those that name one call. The gateway itself reads the responses, whatever the client accepts. */
+const callHeaders: ReadonlySet<string> = new Set([
+  ...exchangeHeaders,
+  'accept',
   'idempotency-key',
   'x-idempotency-key',
   'x-escalation-id',
   'x-escalation-wait',
   'x-escalation-emergency',
-]
+])
 
 /** The headers of the gateway's own requests on behalf of a client. */
 export function headersOfOwnRequests(headers: IncomingHttpHeaders): IncomingHttpHeaders {
-  // The gateway itself reads the responses, whatever the client accepts.
-  return withoutParamHeaders(omitFields(headers, [...exchangeHeaders, ...callHeaders, 'accept']))
+  return withoutHeaders(headers, callHeaders, false)
 }
 
-/** The message for the server, and its headers. `message` has the server's own names. */
-export function requestTo(
-  link: ServerLink,
-  client: ClientFacts,
-  message: JsonObject,
-  clientHeaders: IncomingHttpHeaders,
-): { readonly headers: IncomingHttpHeaders; readonly message: JsonObject } {
-  const kept = omitFields(clientHeaders, exchangeHeaders)
-  // A client of older revisions has them only as leftovers.
-  const hasParamHeaders = link.isStateless && isStateless(client.revision)
-  const headers = { ...(hasParamHeaders ? kept : withoutParamHeaders(kept)), ...sessionHeaders(link) }
-  return {
-    headers,
-    message: requestFor(link, isStateless(client.revision), message, () => metaOfClient(client)),
+function withoutHeaders(
+  headers: IncomingHttpHeaders,
+  names: ReadonlySet<string>,
+  hasParamHeaders: boolean,
+): IncomingHttpHeaders {
+  const kept: IncomingHttpHeaders = {}
+  for (const name in headers) {
+    if (!names.has(name) && (hasParamHeaders || !name.startsWith(PARAM_PREFIX))) kept[name] = headers[name]
   }
-}
-
-/**
- * Translates the server's messages for the client; `method` is that of the request. `respond` responds to the server's
- * requests if the client gets none.
- */
-export function translationFrom(
-  link: ServerLink,
-  session: FederationSession,
-  method: string | undefined,
-  respond: (id: RequestId, method: unknown) => Promise<void>,
-): Translation {
-  const { client, lists, shared } = session
-  const isClientStateless = isStateless(client.revision)
-  const keepsAsked = hasInputRounds(session)
-  return {
-    isClientStateless,
-    response: (response) =>
-      keepsAsked && askedIn(response) !== undefined
-        ? response
-        : responseFrom(link, isClientStateless, response, method),
-    message(message) {
-      const { method: sent, id } = message
-      // A client of 2026-07-28 is sent no requests.
-      if (id !== undefined && isClientStateless && !link.isStateless)
-        return isRequestId(id) ? respond(id, sent).then(() => undefined) : undefined
-      const kinds = id === undefined ? listsChangedBy(String(sent)) : []
-      if (kinds.length > 0) lists.changed(link.server, kinds)
-      // The other gateways learn of the change first, so that none serves an older list.
-      const told = kinds.length > 0 ? shared?.changed(link.server) : undefined
-      return after(told, () => withClientIds(link.server, message))
-    },
-  }
-}
-
-function withoutParamHeaders(headers: IncomingHttpHeaders): IncomingHttpHeaders {
-  return omitFields(
-    headers,
-    Object.keys(headers).filter((name) => name.startsWith(PARAM_PREFIX)),
-  )
-}
-
-function omitFields<V>(fields: Readonly<Record<string, V>>, names: readonly string[]): Record<string, V> {
-  return Object.fromEntries(Object.entries(fields).filter(([name]) => !names.includes(name)))
+  return kept
 }
 
 // The calls of servers for one request of a client: their challenges name the endpoint that the client uses, they are judged by
@@ -296,10 +287,7 @@ export function clientCalls(calls: ServerCalls, client: Client): ServerCalls {
         {
           ...request,
           modes,
-          onCall(call) {
-            call.set(requestedResource, used)
-            request.onCall?.(call)
-          },
+          used,
         },
         (call, outcome, encoding) => {
           health.observe(request.server, outcome)

@@ -1,21 +1,36 @@
 // Responds to one request of a client: the server that it is for responds, else the gateway merges the responses of all.
 import { type JsonObject, parseJsonObject } from '@svc/core/json'
-import type { ClientExchange } from '../http/client-exchange.js'
+import { type ClientExchange, writeOutcome } from '../http/client-exchange.js'
 import { capabilityOf } from '../mcp/handshake.js'
-import { noList, type ServerList } from '../mcp/list-pages.js'
-import { type ListKind, listForms } from '../mcp/listing.js'
-import type { RpcRequest } from '../mcp/message.js'
-import { invalidParams, McpRefusal } from '../mcp/message.js'
+import { type ListKind, listForms, noList, type ServerList } from '../mcp/list-pages.js'
+import {
+  invalidParams,
+  invalidRequest,
+  isRequestId,
+  McpRefusal,
+  type RpcNotification,
+  type RpcRequest,
+  type RpcResponse,
+} from '../mcp/message.js'
 import { type Implementation, isStateless, rpcCodes, sessionMethods } from '../mcp/protocol.js'
 import { toStatelessResult } from '../mcp/revision-translation.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import { LISTEN_METHOD } from '../mcp/subject.js'
 import { checkTasksDeclared } from '../mcp/tasks.js'
 import { wholeList } from './catalog.js'
-import { ask, type CallHooks, type ClientRequest, linkTo, ownMessage } from './client-request.js'
+import { toServer } from './client-message.js'
+import {
+  ask,
+  type CallHooks,
+  type ClientRequest,
+  linkTo,
+  ownMessage,
+  serverRequest,
+} from './client-request.js'
 import { mergedDiscoverResult, mergedInitializeResult, metaWithUnavailable } from './description.js'
 import { respondToListen } from './listen.js'
 import { forwardRouted, routerOf } from './routed-request.js'
+import { replyTo } from './server-calls.js'
 import { readList } from './server-lists.js'
 import type { CancellableRequest } from './session.js'
 import { onUsableServers, usableLinks } from './usable-servers.js'
@@ -186,4 +201,63 @@ function startAfter<T>(entries: readonly T[], cursor: unknown, nameOf: (entry: T
   }
   const index = entries.findIndex((entry) => nameOf(entry) === after)
   return index < 0 ? at : index + 1
+}
+
+// Forwards a client's notifications and responses to the servers that they are for.
+
+/** Notifications for each server with which the client has a session. */
+const forAll = new Set(['notifications/roots/list_changed'])
+
+/** Responds with 202, or with the outcome of the call to the one server that the message is for. */
+export async function respondToNotification(
+  request: ClientRequest,
+  message: RpcNotification | RpcResponse,
+  client: ClientExchange,
+): Promise<void> {
+  // A server may run a notification as a request without a response.
+  if (message.type === 'notification' && routerOf(message.method) !== undefined)
+    throw invalidRequest(`id: ${message.method} is a request.`)
+  if (message.type === 'response' && (await request.calls.clientRequests.give(request.session.id, message))) {
+    // Its content is judged with the call that is repeated with it.
+    await request.recordOwn(message)
+    return client.whole({ status: 202, headers: {}, body: '' })
+  }
+  const cancelled = cancelledBy(request, message)
+  if (cancelled === 'several') {
+    await request.recordOwn(message)
+    return client.whole({ status: 202, headers: {}, body: '' })
+  }
+  const notified = cancelled?.cancel()
+  const routed = notified === undefined ? toServer(message) : { server: notified, whole: message.whole }
+  const { session } = request
+  const links = await session.openLinks()
+  const link = links.find(({ server }) => server === routed?.server)
+  if (cancelled !== undefined && link?.isStateless) cancelled.leave()
+  else if (routed !== undefined && link !== undefined && request.servers.includes(link.server)) {
+    return request.calls.run(serverRequest(request, link, routed.whole), (call, outcome, encoding) =>
+      writeOutcome(client, call, outcome, encoding.encode),
+    )
+  }
+  const isElsewhere = cancelled === undefined && isCancellation(message) && session.shared !== undefined
+  const isForAll = message.type === 'notification' && forAll.has(message.method)
+  // It is not known to which server another gateway has sent the request; the others ignore the cancellation.
+  const all = isForAll || isElsewhere ? links : []
+  const sessions = all.filter(({ sessionId }) => sessionId !== undefined)
+  await Promise.all(sessions.map((one) => replyTo(request.calls, serverRequest(request, one, message.whole))))
+  if (sessions.length === 0) await request.recordOwn(message)
+  client.whole({ status: 202, headers: {}, body: '' })
+}
+
+function isCancellation(message: RpcNotification | RpcResponse): message is RpcNotification {
+  return message.type === 'notification' && message.method === 'notifications/cancelled'
+}
+
+/** The request of the session that the client cancels. */
+function cancelledBy(
+  { session }: ClientRequest,
+  message: RpcNotification | RpcResponse,
+): CancellableRequest | 'several' | undefined {
+  if (!isCancellation(message)) return undefined
+  const { requestId } = message.params
+  return isRequestId(requestId) ? session.running.find(requestId) : undefined
 }

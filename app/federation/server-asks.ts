@@ -11,7 +11,7 @@ import { metaOf, withMeta } from '../mcp/meta.js'
 import { isStateless, rpcCodes } from '../mcp/protocol.js'
 import { rpcError } from '../mcp/rpc-error.js'
 import type { Fields } from '../mcp/rpc-response.js'
-import { type ClientRequest, requestTo, serverRequest, type TranslatedRequest } from './client-request.js'
+import { type ClientRequest, ownServerRequest, type TranslatedRequest } from './client-request.js'
 import { mayBeAsked } from './input-rounds.js'
 import { type ClientWords, ParkedCall, ParkedCalls } from './parked-calls.js'
 import { replyTo, type ServerLink } from './server-calls.js'
@@ -98,8 +98,7 @@ export async function resumeParked(
     const missing = { code: rpcCodes.invalidRequest, message: 'The client gave no input.' }
     const response = isJsonObject(given) ? { result: given } : { error: missing }
     // An idempotency key or an approval is for the call, which runs already.
-    const own = { ...request, headers: request.ownHeaders }
-    const sent = serverRequest(own, link, { jsonrpc: '2.0', id: ask.id, ...response })
+    const sent = ownServerRequest(request, link, { jsonrpc: '2.0', id: ask.id, ...response })
     const cancel = (reason: string): void => parked.call.abort('CANCELLED', reason)
     const { outcome } = await replyTo(calls, sent, config.list_timeout_ms).catch((error: unknown) => {
       // The client cannot continue the call again.
@@ -209,12 +208,7 @@ export function cancelOnLeave(
 }
 
 /** Cancels the request `requestId` at its server. */
-export async function cancelAt(
-  { session, calls, ownHeaders, config }: ClientRequest,
-  link: ServerLink,
-  requestId: string,
-): Promise<void> {
+export async function cancelAt(request: ClientRequest, link: ServerLink, requestId: string): Promise<void> {
   const message = { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId } }
-  const sent = requestTo(link, session.client, message, ownHeaders)
-  await replyTo(calls, { server: link.server, method: 'POST', ...sent }, config.list_timeout_ms)
+  await replyTo(request.calls, ownServerRequest(request, link, message), request.config.list_timeout_ms)
 }

@@ -42,6 +42,8 @@ export interface ServerRequest {
   readonly message: JsonObject | null
   readonly translation?: Translation
   readonly inputFor?: InputReceivers
+  /** The endpoint that the client uses, which challenges name. */
+  readonly used?: RequestedResource
   /** How the person at the client can be asked about the call; if not given, nobody can. */
   readonly modes?: ElicitationModes
   /** The person's response; set if the call is repeated. */

@@ -1,5 +1,4 @@
 // The lists of servers: read to their last page, kept for one caller, and indexed by the names that clients may use.
-
 import { randomUUID } from 'node:crypto'
 import { getHeapStatistics } from 'node:v8'
 import { type Clock, isRefusal } from '@svc/core'
@@ -8,8 +7,7 @@ import { KeptReads } from '@svc/core/store'
 import { KeptTable } from '../budget/kept-table.js'
 import { listChanges } from '../mcp/change-notifications.js'
 import { resultIn } from '../mcp/handshake.js'
-import { readPages, type ServerList } from '../mcp/list-pages.js'
-import { type ListKind, listForms } from '../mcp/listing.js'
+import { type ListKind, listForms, readPages, type ServerList } from '../mcp/list-pages.js'
 import { rpcCodes } from '../mcp/protocol.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import {

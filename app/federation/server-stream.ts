@@ -1,9 +1,13 @@
 // The notifications of one server: from a GET stream in a session, else from `subscriptions/listen`.
-import { isRefusal, isStream, type Outcome } from '@svc/core'
+
+import { setMaxListeners } from 'node:events'
+import { setTimeout as delay } from 'node:timers/promises'
+import { abortable, isRefusal, isStream, type MaybePromise, type Outcome } from '@svc/core'
 import { eventOf } from '@svc/core/http'
 import type { JsonObject } from '@svc/core/json'
 import type { CallControl } from '@svc/core/pipeline'
 import type { ClientExchange } from '../http/client-exchange.js'
+import { eventStreamHeaders } from '../http/event-stream-rules.js'
 import { LAST_EVENT_ID_HEADER } from '../http/header-names.js'
 import { EVENT_STREAM_TYPE } from '../http/media-type.js'
 import { allChanges, isOfSubscription, withSubscription } from '../mcp/change-notifications.js'
@@ -11,8 +15,7 @@ import { sessionHeaders } from '../mcp/handshake.js'
 import { replaceMessage, shownEvent } from '../mcp/servers.js'
 import { LISTEN_METHOD } from '../mcp/subject.js'
 import { serverEventId, withClientEventId } from './client-message.js'
-import { type ClientRequest, ownMessage, serverRequest, translationOf } from './client-request.js'
-import { ClientStream, Flows } from './client-stream.js'
+import { type ClientRequest, ownMessage, ownServerRequest, translationOf } from './client-request.js'
 import type { ServerLink, ServerRequest } from './server-calls.js'
 import type { FederationSession } from './session.js'
 
@@ -94,7 +97,7 @@ function streamRequest({ request, link, filter, lastEventId }: ServerStreamParts
   const { ownHeaders } = request
   if (link.isStateless) {
     const message = ownMessage(request, LISTEN_METHOD, { notifications: filter })
-    return serverRequest({ ...request, headers: ownHeaders }, link, message)
+    return ownServerRequest(request, link, message)
   }
   const resumed = lastEventId === undefined ? {} : { [LAST_EVENT_ID_HEADER]: lastEventId }
   const headers = { ...ownHeaders, accept: EVENT_STREAM_TYPE, ...sessionHeaders(link), ...resumed }
@@ -152,5 +155,118 @@ function eventTranslator(link: ServerLink, session: FederationSession): ShowEven
     const ofSession = isListening ? withSubscription(message, undefined) : message
     const shown = session.subscribed.shown(link.server, ofSession)
     return withClientEventId(link.server, shown === message ? event : replaceMessage(event, shown))
+  }
+}
+
+// A stream of notifications to a client, into which the streams of several servers are merged.
+
+export class ClientStream {
+  /** Resolves when the head is written. */
+  readonly begun: Promise<void>
+  /** Resolves when the client has left or the stream has ended. */
+  readonly closed: Promise<void>
+  #exchange: ClientExchange
+  #keepAlive: NodeJS.Timeout
+  #begin: () => void = () => undefined
+  #closing = new AbortController()
+
+  constructor(exchange: ClientExchange, keepAliveMs: number) {
+    this.#exchange = exchange
+    this.begun = new Promise((resolve) => {
+      this.#begin = resolve
+    })
+    setMaxListeners(0, this.#closing.signal)
+    this.closed = new Promise((resolve) => this.onClose(resolve))
+    this.#keepAlive = setInterval(() => exchange.isBegun && exchange.keepAlive(), keepAliveMs).unref()
+    exchange.onDisconnect(() => this.#stop())
+    if (exchange.isDisconnected) this.#stop()
+  }
+
+  get isOpen(): boolean {
+    return !this.#closing.signal.aborted
+  }
+
+  /** Writes the head, once, and then `first`. */
+  begin(first?: Uint8Array): void {
+    if (this.#exchange.isBegun || !this.isOpen) return
+    this.#exchange.begin(200, eventStreamHeaders)
+    this.#exchange.keepAlive()
+    if (first !== undefined) void this.#exchange.write(first)
+    this.#begin()
+  }
+
+  /** Waits for the head. Resolves when more may be written. */
+  async write(bytes: Uint8Array): Promise<void> {
+    if (!this.#exchange.isBegun) await this.#whileOpen(this.begun)
+    if (!this.isOpen || bytes.byteLength === 0) return
+    this.#keepAlive.refresh()
+    await this.#whileOpen(this.#exchange.write(bytes))
+  }
+
+  /** Resolves after `ms`, or when the stream closes. */
+  pause(ms: number): Promise<void> {
+    return this.#whileOpen(delay(ms, undefined, { ref: false, signal: this.#closing.signal }))
+  }
+
+  /** Runs `listener` when the stream closes, at once if it has. Returns a function that removes the listener. */
+  onClose(listener: () => void): () => void {
+    const { signal } = this.#closing
+    if (signal.aborted) listener()
+    else signal.addEventListener('abort', listener)
+    return () => signal.removeEventListener('abort', listener)
+  }
+
+  end(): void {
+    if (!this.isOpen) return
+    this.#stop()
+    this.#exchange.end()
+  }
+
+  /** Resolves when `work` does, or when the stream closes. */
+  async #whileOpen(work: MaybePromise<void>): Promise<void> {
+    if (work === undefined) return
+    try {
+      await abortable(this.#closing.signal, work)
+    } catch (error) {
+      if (this.isOpen) throw error
+    }
+  }
+
+  #stop(): void {
+    clearInterval(this.#keepAlive)
+    this.#closing.abort()
+  }
+}
+
+/** The running streams of servers that are merged into a client's stream; an error of one of them ends it. */
+export class Flows {
+  #stream: ClientStream
+  #running = new Set<Promise<void>>()
+  #errors: unknown[] = []
+
+  constructor(stream: ClientStream) {
+    this.#stream = stream
+  }
+
+  add(flow: Promise<void>): void {
+    const running = flow
+      .catch((error: unknown) => {
+        this.#errors.push(error)
+        this.#stream.end()
+      })
+      .finally(() => this.#running.delete(running))
+    this.#running.add(running)
+  }
+
+  /** Resolves when the streams that run now have ended. */
+  async ended(): Promise<void> {
+    await Promise.all(this.#running)
+  }
+
+  /** Ends the stream of the client. Rejects with the first error. */
+  async end(): Promise<void> {
+    this.#stream.end()
+    await this.ended()
+    if (this.#errors.length > 0) throw this.#errors[0]
   }
 }

@@ -61,7 +61,7 @@ interface McpMemory {
   /** Annotations that exist before the proxy, as a pipeline may run before its first server. */
   readonly annotations?: AnnotationCache
   /** Rejects if the key of sessions cannot be read. */
-  sessions(): MaybePromise<SessionBinding>
+  readonly sessions: () => MaybePromise<SessionBinding>
 }
 
 export function createMcpProxy(

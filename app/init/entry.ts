@@ -3,7 +3,7 @@ import { isAbsolute, resolve } from 'node:path'
 import { connectionFields } from '@svc/core/http'
 import { isJsonObject, isUrl } from '@svc/core/json'
 import { brokersPlugin } from '@svc/plugin-brokers'
-import { mayFetch, readNpx } from '../stdio/targets/command.js'
+import { mayFetch, readNpx } from '../stdio/targets/environment.js'
 import { isPrivateArgument, keepable } from './clients/private-values.js'
 
 export interface CommandEntry {

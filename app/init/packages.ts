@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { promisify } from 'node:util'
 import { isJsonObject, messageOf, parseJsonObject } from '@svc/core/json'
-import { readNpx } from '../stdio/targets/command.js'
+import { readNpx } from '../stdio/targets/environment.js'
 import type { ServerEntry } from './entry.js'
 
 const run = promisify(execFile)

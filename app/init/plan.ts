@@ -3,7 +3,7 @@
 import { dirname, join, posix } from 'node:path'
 import { canonicalize, sha256Hex } from '@svc/core/json'
 import type { PresetCommand } from '../policy/presets/preset-policy.js'
-import { readNpx } from '../stdio/targets/command.js'
+import { readNpx } from '../stdio/targets/environment.js'
 import { isPrivateArgument, isPrivateValue } from './clients/private-values.js'
 import { type CommandEntry, hasClientVariable, type UrlEntry } from './entry.js'
 import type { FoundConfiguration, FoundEntry } from './find.js'

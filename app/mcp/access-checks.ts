@@ -1,9 +1,9 @@
 // Checks that the caller may use the session, the tasks and the subscribed resources that its message names, and its
 // responses to what servers ask.
-import { after, type Call, type CallRequest, type Denied, denied, type MaybePromise } from '@svc/core'
+import { type Call, type CallRequest, type Denied, denied } from '@svc/core'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
 import { lastEventIdOf, type McpExchange } from './exchange.js'
-import { checkedReference } from './listing.js'
+import { checkedReference } from './list-pages.js'
 import { invalidParams } from './message.js'
 import { keepProtocolError } from './request.js'
 import type { LearningCaches } from './response-filter.js'
@@ -34,18 +34,17 @@ export class AccessChecks {
   }
 
   /** Undefined if the session is one of the caller's, or if there is none. */
-  ofSession(call: Call, exchange: McpExchange): MaybePromise<Denied | undefined> {
+  async ofSession(call: Call, exchange: McpExchange): Promise<Denied | undefined> {
     const { headers, sessionTag } = exchange
     if (sessionTag === undefined || isOwnSession(exchange)) {
       if (lastEventIdOf(exchange) === undefined || serverSessionId(exchange) !== undefined) return undefined
       // Nothing binds an event id to its caller: it could name the stream of another.
       return denied('BAD_REQUEST', 'Last-Event-ID resumes a stream of a session; send its Mcp-Session-Id.')
     }
-    return after(this.#caches.sessions(), (sessions) => {
-      if (sessions.isBound(call, String(headers[SESSION_ID_HEADER]), sessionTag)) return undefined
-      exchange.isForeignSession = true
-      return denied('TARGET_NOT_FOUND', 'There is no such session of this caller; begin a new one.')
-    })
+    const sessions = await this.#caches.sessions()
+    if (sessions.isBound(call, String(headers[SESSION_ID_HEADER]), sessionTag)) return undefined
+    exchange.isForeignSession = true
+    return denied('TARGET_NOT_FOUND', 'There is no such session of this caller; begin a new one.')
   }
 
   /** A message may name only tasks of its caller whose tools the caller may use. */

@@ -28,9 +28,8 @@ import { responseTimeoutOf } from '../upstream/response-limits.js'
 import { sendCall, upstreamHeaders } from '../upstream/send.js'
 import { AccessChecks } from './access-checks.js'
 import { ClientRequests, clientOfCall, isForGateway } from './client-requests.js'
-import { type AskedClient, progressTokenOf } from './elicitation.js'
+import { type AskedClient, GatewayRounds, progressTokenOf } from './elicitation.js'
 import { declaredModes, type McpExchange, mcpExchange, modesTag } from './exchange.js'
-import { GatewayRounds } from './gateway-rounds.js'
 import type { ServerSession } from './handshake.js'
 import { addHeadersUpstream } from './header-validation.js'
 import { type AnnotationCache, UiResources } from './learned-values.js'
@@ -42,7 +41,7 @@ import { HANDSHAKE_REVISION, type Implementation } from './protocol.js'
 import { type RequestBody, readRequest } from './request.js'
 import type { LearningCaches } from './response-filter.js'
 import { outcomeOfResponse, type ResponseParts } from './response-outcome.js'
-import { ResumableCalls } from './resumable-calls.js'
+import { ResumableCalls } from './resumed-responses.js'
 import { RunningCalls } from './running-calls.js'
 import { ServerRequests } from './server-requests.js'
 import { ServerVersions, versionProbe } from './server-versions.js'
@@ -75,7 +74,7 @@ export interface McpProxyOptions {
   readonly passParams: readonly string[]
   readonly denials: Denials
   /** Called for the first request with a session; rejects if the key cannot be read. */
-  sessions(): MaybePromise<SessionBinding>
+  readonly sessions: () => MaybePromise<SessionBinding>
 }
 
 export class McpProxy {
@@ -93,7 +92,8 @@ export class McpProxy {
 
   constructor(parts: McpProxyOptions) {
     this.#parts = parts
-    const { servers, client, maxResponseBytes, clock, ids, annotations, state, streams, denials } = parts
+    const { servers, client, maxResponseBytes, clock, ids, annotations, state, streams, denials, sessions } =
+      parts
     this.#running = new RunningCalls(state, clock, streams.abandonedMs)
     this.#own = { servers, client, timeoutMs: parts.probeTimeoutMs, maxBytes: maxResponseBytes }
     this.#versions = new ServerVersions(versionProbe(this.#own), state, clock)
@@ -102,15 +102,15 @@ export class McpProxy {
       interfaces: new UiResources(state, clock),
       annotations,
       tasks: new KnownTasks(state),
-      sessions: () => this.#parts.sessions(),
-      requests: new ServerRequests(this.#own, state, clock, () => this.#parts.sessions()),
+      sessions,
+      requests: new ServerRequests(this.#own, state, clock, sessions),
     }
     this.#access = new AccessChecks(caches)
     const resumableCalls = new ResumableCalls(state, clock)
     this.#responses = { resumableCalls, caches, clock, ids, maxResponseBytes, denials }
     this.#tools = new McpToolClient(this.#own, caches.requests, clock)
     this.requests = new ClientRequests(state)
-    this.rounds = new GatewayRounds(state, clock, () => this.#parts.sessions())
+    this.rounds = new GatewayRounds(state, clock, sessions)
   }
 
   /** The request of an exchange; `body` is null unless the method is POST. Rejects with `Refusal`. */
@@ -123,7 +123,7 @@ export class McpProxy {
       begin: () => this.#running.begin(call, exchange),
     })
     this.#tellServerIfDenied(call, exchange)
-    if (request.kind === 'tool') await this.refreshAnnotations(exchange.upstream(), request)
+    if (request.kind === 'tool') await this.#parts.annotations.refresh(exchange.upstream(), request.reference)
     return request
   }
 

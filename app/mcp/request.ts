@@ -5,11 +5,11 @@ import { formatReference } from '@svc/core/match'
 import { type CallControl, refineTarget } from '@svc/core/pipeline'
 import { idempotencyKeyOf, isIdempotencyKey, keyExpected } from '../http/call-headers.js'
 import type { ParsedBody } from '../http/client-exchange.js'
+import type { GatewayRounds } from './elicitation.js'
 import { isStatelessExchange, type McpExchange } from './exchange.js'
-import type { GatewayRounds } from './gateway-rounds.js'
 import { checkContentType, checkRequestHead, dropLeftovers } from './header-validation.js'
 import type { UiResources } from './learned-values.js'
-import { withValidNames } from './listing.js'
+import { badName } from './list-pages.js'
 import { idOf, invalidParams, McpRefusal, type Message, parseJsonBody, readMessage } from './message.js'
 import { continueTrace, metaOf } from './meta.js'
 import { META_EMERGENCY, META_ESCALATION_ID, META_IDEMPOTENCY_KEY } from './protocol.js'
@@ -109,7 +109,11 @@ async function requestOf(
     shownBy,
     ofTasks: toolsOfTasks(exchange, method, version),
   }
-  return withValidNames(() => callRequest(init))
+  try {
+    return callRequest(init)
+  } catch (cause) {
+    throw badName(cause)
+  }
 }
 
 /** The references of the tools of the tasks that a request is about. */

@@ -21,7 +21,7 @@ import {
   type ListKind,
   listedReference,
   listForms,
-} from './listing.js'
+} from './list-pages.js'
 import { isRequestId } from './message.js'
 import { type Fields, listDigest } from './rpc-response.js'
 import { asksClients, type ServerRequests } from './server-requests.js'
@@ -37,7 +37,7 @@ export interface LearningCaches {
   readonly interfaces: UiResources
   readonly requests: ServerRequests
   /** Rejects if the key cannot be read. */
-  sessions(): MaybePromise<SessionBinding>
+  readonly sessions: () => MaybePromise<SessionBinding>
 }
 
 /** The members of a request that the filter uses. */

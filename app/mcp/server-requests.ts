@@ -16,13 +16,13 @@ import { PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from '../http/header-names
 import { callerKey } from '../upstream/send.js'
 import { isForGateway } from './client-requests.js'
 import type { McpExchange } from './exchange.js'
-import { listForms } from './listing.js'
+import { listForms } from './list-pages.js'
 import { invalidParams, isRequestId, type RpcRequest, type RpcResponse } from './message.js'
 import { createRespond, createSend, type OwnRequestParts } from './own-requests.js'
 import { type RequestId, rpcCodes } from './protocol.js'
 import { keepProtocolError } from './request.js'
 import { type Fields, ProtocolViolation } from './rpc-response.js'
-import { RequestStates, type SessionBinding, serverSessionId } from './session-binding.js'
+import { type RequestStates, type SessionBinding, serverSessionId } from './session-binding.js'
 import type { SharedState } from './shared-state.js'
 import { methodSkeleton } from './subject.js'
 
@@ -63,8 +63,6 @@ export class ServerRequests {
   #sessions: () => MaybePromise<SessionBinding>
   /** The requests to clients, by caller and session. */
   #asked: SharedMap
-  #states: RequestStates<RequestState> | undefined
-  #cursors: RequestStates<CursorState> | undefined
 
   /** `sessions` has the key from which that of states is derived. */
   constructor(
@@ -113,7 +111,7 @@ export class ServerRequests {
       return shown
     }
     if (message?.type !== 'request') return shown
-    const states = await this.#requestStates()
+    const states = await this.#states<RequestState>(PURPOSE)
     const kept = Object.entries(asked).map(([key, request]) => [key, withoutText(request)] as const)
     // It was parsed from JSON.
     const state = { own: own as RequestState['own'], asked: Object.fromEntries(kept) }
@@ -164,12 +162,23 @@ export class ServerRequests {
   async withCursor(call: Call, exchange: McpExchange, method: string | null, page: Fields): Promise<Fields> {
     const { nextCursor: own } = page
     if (rulesFor(call, exchange) === undefined || typeof own !== 'string' || !isPaged(method)) return page
-    return { ...page, nextCursor: (await this.#cursorStates()).seal(call, { method, params: {} }, { own }) }
+    return {
+      ...page,
+      nextCursor: (await this.#states<CursorState>(CURSOR_PURPOSE)).seal(
+        call,
+        { method, params: {} },
+        { own },
+      ),
+    }
   }
 
   async #openCursor(call: Call, exchange: McpExchange, message: RpcRequest): Promise<void> {
     const { method, params } = message
-    const state = (await this.#cursorStates()).open(call, { method, params: {} }, params['cursor'])
+    const state = (await this.#states<CursorState>(CURSOR_PURPOSE)).open(
+      call,
+      { method, params: {} },
+      params['cursor'],
+    )
     if (state === undefined) {
       const refusal = invalidParams('cursor: not one of this list.')
       keepProtocolError(exchange, refusal)
@@ -193,7 +202,7 @@ export class ServerRequests {
 
   async #judgeRound(call: Call, exchange: McpExchange, rules: ServerRequestRules, message: RpcRequest) {
     const { requestState, ...others } = message.params
-    const state = (await this.#requestStates()).open(call, message, requestState)
+    const state = (await this.#states<RequestState>(PURPOSE)).open(call, message, requestState)
     if (state === undefined) {
       const refusal = invalidParams('requestState: not one of this request.')
       keepProtocolError(exchange, refusal)
@@ -208,16 +217,8 @@ export class ServerRequests {
     delete exchange.text
   }
 
-  async #requestStates(): Promise<RequestStates<RequestState>> {
-    const sessions = await this.#sessions()
-    this.#states ??= new RequestStates(sessions.deriveKey(PURPOSE), this.#clock)
-    return this.#states
-  }
-
-  async #cursorStates(): Promise<RequestStates<CursorState>> {
-    const sessions = await this.#sessions()
-    this.#cursors ??= new RequestStates(sessions.deriveKey(CURSOR_PURPOSE), this.#clock)
-    return this.#cursors
+  async #states<State extends object>(purpose: string): Promise<RequestStates<State>> {
+    return (await this.#sessions()).states(purpose, this.#clock)
   }
 
   /** Responds to the server in the session of the exchange: without it the server would wait, and so would the call. */

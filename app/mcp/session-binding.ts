@@ -106,6 +106,7 @@ const MAX_REMEMBERED = 10_000
 
 export class SessionBinding {
   #key: string
+  #derived = new Map<string, Buffer>()
   #remembered = new BoundedMap<string, BoundSession>(MAX_REMEMBERED)
 
   /** `key` is at least 32 random characters, the same in all gateways that serve one session. */
@@ -115,7 +116,14 @@ export class SessionBinding {
 
   /** A key of 32 bytes for another purpose, the same at all gateways that have this key. */
   deriveKey(purpose: string): Buffer {
-    return Buffer.from(hkdfSync('sha256', this.#key, '', purpose, 32))
+    const derived = this.#derived.get(purpose) ?? Buffer.from(hkdfSync('sha256', this.#key, '', purpose, 32))
+    this.#derived.set(purpose, derived)
+    return derived
+  }
+
+  /** Seals and opens the states of one purpose. */
+  states<State extends object>(purpose: string, clock: Clock): RequestStates<State> {
+    return new RequestStates(this.deriveKey(purpose), clock)
   }
 
   /** Whether `tag` came with this id in a response to the same caller. */

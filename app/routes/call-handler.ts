@@ -17,6 +17,7 @@ import {
 } from '@svc/core'
 import { CallControl } from '@svc/core/pipeline'
 import type { TenantCallLimit, TenantConnections } from '../budget/use-limit.js'
+import { writeAttempt } from '../escalations/elicitation/held-calls.js'
 import { largeBodyBytes, skipBody } from '../http/body.js'
 import { roomForBody } from '../http/body-room.js'
 import { agentOf, repeatedHeader, traceOf } from '../http/call-headers.js'
@@ -67,39 +68,26 @@ export class CallHandler {
     this.#parts = parts
   }
 
-  /** The response of a call for which `waits` returns true is not written. */
-  handle(
-    exchange: ClientExchange,
-    endpoint: CallEndpoint,
-    policy: ActivePolicy,
-    waits?: (call: CallControl, outcome: Outcome) => boolean,
-  ): Promise<void> {
-    if (waits === undefined)
-      return policy.serve(new HandledCall(this.#parts, exchange, endpoint, policy, this.#write))
-    return this.run(exchange, endpoint, policy, (call, outcome) =>
-      waits(call, outcome) ? undefined : this.#write(call, outcome, exchange, endpoint),
-    )
-  }
-
-  readonly #write: Respond = (call, outcome, exchange, endpoint) => {
+  /** Writes the response of a call, into the stream of its client if that has begun. */
+  readonly write: Respond = (call, outcome, exchange, endpoint) => {
     const { http } = exchange
     const write = () => {
       // A body that nobody reads, or an open connection during a drain, must not keep the connection in use.
       const closes = http?.complete === false || this.#parts.policies.isDraining
       if (closes && !exchange.isBegun) exchange.setHeader('connection', 'close')
-      return (
-        endpoint.write?.(exchange, call, outcome) ?? writeOutcome(exchange, call, outcome, endpoint.encode)
-      )
+      return endpoint.response !== undefined && exchange.isBegun
+        ? writeAttempt(exchange, call, outcome, { encode: endpoint.encode, response: endpoint.response })
+        : writeOutcome(exchange, call, outcome, endpoint.encode)
     }
     return http?.complete === false ? skipBody(http).then(write) : write()
   }
 
-  /** Runs one call; the stages do not stop before `respond` has resolved. */
+  /** Runs a call and writes its response; the stages do not stop before `respond` has resolved. */
   run(
     exchange: ClientExchange,
     endpoint: CallEndpoint,
     policy: ActivePolicy,
-    respond: Respond,
+    respond = this.write,
   ): Promise<void> {
     return policy.serve(new HandledCall(this.#parts, exchange, endpoint, policy, respond))
   }

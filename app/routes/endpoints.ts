@@ -15,7 +15,6 @@ import {
   resolveOptional,
 } from '@svc/core'
 import type { CallControl } from '@svc/core/pipeline'
-import { writeAttempt } from '../escalations/elicitation/held-calls.js'
 import type { ServerRequest } from '../federation/server-calls.js'
 import type { ClientExchange } from '../http/client-exchange.js'
 import { type BufferedResponse, refusalResponse } from '../http/response.js'
@@ -48,8 +47,8 @@ export interface CallEndpoint {
   encode(outcome: Denied | Failed, call: Call): BufferedResponse
   /** Fills slots of the protocol. */
   prepare?(call: Call): void
-  /** Writes the outcome into a response that has begun, else undefined. */
-  write?(client: ClientExchange, call: CallControl, outcome: Outcome): Promise<void> | undefined
+  /** The part of the response that belongs to this request, if the response may be a part of another. */
+  readonly response?: (outcome: Outcome, call: Call) => Promise<MessageOutcome>
   /** Whether the request opens a stream of notifications, as far as its head says so. */
   isStream?(): boolean
   /** Whether a caller that disconnects before the response begins wants the call to stop. */
@@ -58,8 +57,7 @@ export interface CallEndpoint {
 
 /** A message of MCP, whose response may be a part of another. */
 export interface MessageEndpoint extends CallEndpoint {
-  /** The part of the response that belongs to this message. */
-  response(outcome: Outcome, call: Call): Promise<MessageOutcome>
+  readonly response: NonNullable<CallEndpoint['response']>
 }
 
 /** A message whose call is repeated while its client waits. */
@@ -81,7 +79,16 @@ export interface CallEndpointsParts {
 /** A request to the MCP endpoint of one server. */
 type EndpointRequest = Pick<
   ServerRequest,
-  'server' | 'method' | 'headers' | 'translation' | 'inputFor' | 'modes' | 'elicited' | 'onCall' | 'onJudged'
+  | 'server'
+  | 'method'
+  | 'headers'
+  | 'translation'
+  | 'inputFor'
+  | 'used'
+  | 'modes'
+  | 'elicited'
+  | 'onCall'
+  | 'onJudged'
 > &
   Pick<McpExchange, 'isHeaderless' | 'isHandshakeOnly'>
 
@@ -145,12 +152,10 @@ class ServerEndpoint implements RepeatableEndpoint {
     this.#parts.mcp.readOutcome(this.#exchange, outcome, call)
 
   prepare(call: Call): void {
+    const { used, onCall } = this.#request
     attachExchange(call, this.#exchange)
-    this.#request.onCall?.(call)
-  }
-
-  write(to: ClientExchange, call: CallControl, outcome: Outcome): Promise<void> | undefined {
-    return to.isBegun ? writeAttempt(to, call, outcome, this) : undefined
+    if (used !== undefined) call.set(requestedResource, used)
+    onCall?.(call)
   }
 
   isStream(): boolean {
@@ -202,16 +207,15 @@ export class CallEndpoints {
   }
 
   /** The endpoint of a request to several servers that reaches none of them: it is recorded with its refusal. */
-  refusedExchange(exchange: McpExchange, refusal: Refusal, used: RequestedResource): CallEndpoint {
+  refused(exchange: McpExchange, refusal: Refusal, used: RequestedResource): CallEndpoint {
     const { mcp } = this.#parts
     const { message, method, headers } = exchange
     const mcpMethod = message === undefined || message.type === 'response' ? null : message.method
     return {
+      ...refusedEndpoint(refusal),
       protocol: 'mcp',
       headers,
       target: { ...unknownTarget, tool: mcpMethod ?? method, mcpMethod },
-      read: () => Promise.reject(refusal),
-      dispatch: () => Promise.reject(refusal),
       encode: (outcome, call) => mcp.encodeRefusal(exchange, outcome, call),
       prepare(call) {
         call.set(requestedResource, used)
@@ -219,16 +223,14 @@ export class CallEndpoints {
       },
     }
   }
+}
 
-  /** The endpoint of a malformed path: the call is recorded with its refusal. */
-  refused(message: IncomingMessage, refusal: Refusal): CallEndpoint {
-    return {
-      headers: message.headers,
-      protocol: 'invoke',
-      target: unknownTarget,
-      dispatch: () => Promise.reject(refusal),
-      encode: refusalResponse,
-      read: () => Promise.reject(refusal),
-    }
-  }
+/** The endpoint of a malformed path: the call is recorded with its refusal. */
+export function refusedPath({ headers }: IncomingMessage, refusal: Refusal): CallEndpoint {
+  const endpoint = refusedEndpoint(refusal)
+  return { ...endpoint, headers, protocol: 'invoke', target: unknownTarget, encode: refusalResponse }
+}
+
+function refusedEndpoint(refusal: Refusal): Pick<CallEndpoint, 'read' | 'dispatch'> {
+  return { read: () => Promise.reject(refusal), dispatch: () => Promise.reject(refusal) }
 }

@@ -1,9 +1,8 @@
 // Decides once, by method and path alone, where a request goes: to health, metadata, an escalation's status, or a call.
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { denied, type ErrorCode, isRefusal, type MaybePromise, Refusal } from '@svc/core'
+import { denied, isRefusal, type MaybePromise, Refusal } from '@svc/core'
 import { ALL_SERVERS_PATH, metadataPath } from '@svc/core/http'
 import { parseNameSegment, parseToolSegment } from '@svc/core/match'
-import type { Pipeline } from '@svc/core/pipeline'
 import { type Attempt, attemptOf, HeldCalls } from '../escalations/elicitation/held-calls.js'
 import type { Federation } from '../federation/federation.js'
 import type { ServerCalls, ServerLink } from '../federation/server-calls.js'
@@ -14,10 +13,9 @@ import type { ElicitationResponse } from '../mcp/exchange.js'
 import { gatewayImplementation } from '../mcp/protocol.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
 import { CallHandler, type CallHandlerParts } from './call-handler.js'
-import { CallEndpoints, type CallEndpointsParts, type RepeatableEndpoint } from './endpoints.js'
-import { respondToEscalationPoll } from './escalation-polls.js'
+import { CallEndpoints, type CallEndpointsParts, type RepeatableEndpoint, refusedPath } from './endpoints.js'
 import { ToolEndpoint } from './invoke.js'
-import { resourceMetadata } from './resource-metadata.js'
+import { alive, readiness, resourceMetadata, respondToEscalationPoll } from './plain-requests.js'
 
 interface RouterParts extends CallHandlerParts, CallEndpointsParts {
   /** Silence of a stream after which its client gets a comment, in milliseconds. */
@@ -71,13 +69,13 @@ export class Router {
     const exchange = new HttpClientExchange(message, response)
     switch (route.kind) {
       case 'invoke':
-        return this.#calls.handle(exchange, new ToolEndpoint(message, route, policy, this.#parts), policy)
+        return this.#calls.run(exchange, new ToolEndpoint(message, route, policy, this.#parts), policy)
       case 'a2a':
-        return this.#calls.handle(exchange, new ToolEndpoint(message, undefined, policy, this.#parts), policy)
+        return this.#calls.run(exchange, new ToolEndpoint(message, undefined, policy, this.#parts), policy)
       case 'mcp':
         return this.mcp(exchange, route, policy)
       case 'bad':
-        return this.#calls.handle(exchange, this.#endpoints.refused(message, route.refusal), policy)
+        return this.#calls.run(exchange, refusedPath(message, route.refusal), policy)
       case 'method': {
         const headers = { allow: route.allow }
         const refusal = denied('METHOD_NOT_ALLOWED', `This path has ${route.allow}.`, { headers })
@@ -111,8 +109,8 @@ export class Router {
         )
       },
       refuse: (refusal, refused, resource) => {
-        const endpoint = this.#endpoints.refusedExchange(refused, refusal, resource)
-        return this.#calls.handle(exchange, endpoint, policy)
+        const endpoint = this.#endpoints.refused(refused, refusal, resource)
+        return this.#calls.run(exchange, endpoint, policy)
       },
     }
     return this.#loadFederation().then((federation) =>
@@ -132,10 +130,9 @@ export class Router {
       const current = elicited === undefined ? policy : policies.current
       const endpoint = elicited === undefined ? first : first.again(elicited, current)
       let held: Attempt | undefined
-      await this.#calls.handle(exchange, endpoint, current, (call, outcome) => {
-        if (!this.#heldCalls.asks(call, outcome)) return false
+      await this.#calls.run(exchange, endpoint, current, (call, outcome) => {
+        if (!this.#heldCalls.asks(call, outcome)) return this.#calls.write(call, outcome, exchange, endpoint)
         held = attemptOf(exchange, call, outcome, endpoint)
-        return true
       })
       return held
     }
@@ -199,30 +196,6 @@ export class Router {
         throw unknownPath(policy.knownServers)
     }
   }
-}
-
-const alive: BufferedResponse = json({ status: 'ok' })
-
-/** `warnings` are those of the server itself. Throws `Refusal` if calls cannot be served. */
-function readiness(pipeline: Pipeline, isDraining: boolean, warnings: readonly string[]): BufferedResponse {
-  const reasons = pipeline.problems('down')
-  if (isDraining || reasons.length > 0) {
-    throw new Refusal(
-      unreadyCode(isDraining, reasons),
-      reasons.length === 0 ? 'The gateway is shutting down.' : reasons.join('; '),
-    )
-  }
-  const all = [...pipeline.problems('warning'), ...warnings]
-  return json({ status: 'ready', ...(all.length === 0 ? {} : { warnings: all }) })
-}
-
-function unreadyCode(isDraining: boolean, reasons: readonly string[]): ErrorCode {
-  if (isDraining) return 'DRAINING'
-  return reasons.some((reason) => reason.startsWith('audit:')) ? 'AUDIT_UNAVAILABLE' : 'STORE_UNAVAILABLE'
-}
-
-function json(value: object): BufferedResponse {
-  return { status: 200, headers: { 'content-type': 'application/json' }, body: JSON.stringify(value) }
 }
 
 type McpMethod = 'POST' | 'GET' | 'DELETE'

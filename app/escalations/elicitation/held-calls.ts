@@ -3,17 +3,7 @@
 // the first is not sent.
 import { setMaxListeners } from 'node:events'
 import { setTimeout as delay } from 'node:timers/promises'
-import {
-  type Call,
-  type Denied,
-  type Failed,
-  isRefusal,
-  isStream,
-  type MaybePromise,
-  type Outcome,
-  resolveOptional,
-  services,
-} from '@svc/core'
+import { type Call, type Denied, type Failed, isRefusal, isStream, type MaybePromise, type Outcome, resolveOptional, services } from '@svc/core'
 import { eventOf } from '@svc/core/http'
 import type { JsonObject } from '@svc/core/json'
 import type { CallControl } from '@svc/core/pipeline'
@@ -23,16 +13,8 @@ import { eventStreamHeaders } from '../../http/event-stream-rules.js'
 import { InFlight } from '../../http/in-flight.js'
 import type { BufferedResponse } from '../../http/response.js'
 import type { ClientRequests } from '../../mcp/client-requests.js'
-import {
-  type AskedClient,
-  actionOf,
-  confirmationOf,
-  type Elicitation,
-  elicitationOf,
-  elicitationParams,
-} from '../../mcp/elicitation.js'
+import { type AskedClient, actionOf, confirmationOf, type Elicitation, elicitationOf, elicitationParams, type GatewayRounds } from '../../mcp/elicitation.js'
 import { type ElicitationResponse, isClientStateless, mcpExchange, takesEvents } from '../../mcp/exchange.js'
-import type { GatewayRounds } from '../../mcp/gateway-rounds.js'
 import type { MessageOutcome } from '../../mcp/message-outcome.js'
 import type { PoliciesInForce } from '../../policy/active-policy.js'
 import { callerKey, traceparentOf } from '../../upstream/send.js'

@@ -31,13 +31,12 @@ import { withTrace } from '../../mcp/meta.js'
 import type { RequestId } from '../../mcp/protocol.js'
 import { UNVERSIONED } from '../../mcp/server-versions.js'
 import { shownEvent } from '../../mcp/servers.js'
-import { LineExchange } from '../../stdio/gateway/line-exchange.js'
+import { LineExchange } from '../../stdio/gateway/endpoint-session.js'
 import type { CallContext } from '../governed.js'
 import type { InProcessPipeline } from '../pipeline.js'
 import { trustCaller } from '../tool-call.js'
-import type { ServerPipeline } from './server-pipeline.js'
+import { completedForRecord, requestForRecord, type ServerPipeline } from './server-pipeline.js'
 import type { Interceptor, MessageExtra, RpcMessage, Transport } from './transport.js'
-import { completedForRecord, requestForRecord } from './unjudged.js'
 
 export interface ConnectionParts extends ServerPipeline {
   readonly pipeline: InProcessPipeline

@@ -5,8 +5,14 @@ import type { Logger } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import { rpcCodes } from '../../mcp/protocol.js'
 import { shownEvent, shownMessage, shownText } from '../../mcp/servers.js'
-import { EndpointSession, type EndpointSessionParts } from './endpoint-session.js'
-import { type ClientLine, isResponseTo, isStatelessRequest, readLine } from './line-exchange.js'
+import {
+  type ClientLine,
+  EndpointSession,
+  type EndpointSessionParts,
+  isResponseTo,
+  isStatelessRequest,
+  readLine,
+} from './endpoint-session.js'
 
 /** Delay before a stream that ended is opened again, in milliseconds. */
 const reopenMs = 1_000

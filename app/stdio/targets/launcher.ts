@@ -2,9 +2,8 @@
 import { resolve } from 'node:path'
 import type { EffectivePolicy } from '@svc/core/policy'
 import type { KeyReader } from '@svc/core/secret'
-import { findCommand } from './command.js'
 import type { StdioTarget } from './config.js'
-import { argumentsOf, type EnvironmentSecret, environmentOf } from './environment.js'
+import { argumentsOf, type EnvironmentSecret, environmentOf, findCommand } from './environment.js'
 import type { Launch } from './server-process.js'
 
 /** The base of a policy's paths and references. */

@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { filterListing, isListing } from 'svc-sdk/internal/mcp/listing'
+import { filterListing, isListing } from 'svc-sdk/internal/mcp/list-pages'
 
 const only =
   (...allowed: string[]) =>

@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import { GatewayBuilder } from 'svc-sdk/internal/gateway/builder'
-import { LineExchange } from 'svc-sdk/internal/stdio/gateway/line-exchange'
+import { LineExchange } from 'svc-sdk/internal/stdio/gateway/endpoint-session'
 import { LineGateway } from 'svc-sdk/internal/stdio/gateway/serve'
 import { recordingTo } from '../../../support/gateway.js'
 import { rejectionOf } from '../../../support/rejection.js'
