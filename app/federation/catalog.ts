@@ -7,7 +7,7 @@ import { metaOf } from '../mcp/meta.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import { UNVERSIONED } from '../mcp/server-versions.js'
 import { hasApps, isForAppsAlone, toolOfApp, withInterface } from './apps.js'
-import { ask, type CallHooks, type ClientRequest, linkTo, ownMessage } from './client-request.js'
+import { ask, type ClientRequest, linkTo, ownMessage } from './client-request.js'
 import {
   bareName,
   ComparisonBudget,
@@ -24,6 +24,7 @@ import {
   type Template,
   wrappedUri,
 } from './names.js'
+import type { CallHooks } from './server-calls.js'
 import { indexOf, type ListedEntry, type ListIndex, listKinds, readList } from './server-lists.js'
 import { onUsableServers, type ServerResult } from './usable-servers.js'
 

@@ -21,6 +21,7 @@ import type { FederationConfig } from '../policy/federation-config.js'
 import { withClientIds } from './client-message.js'
 import { askedIn, hasInputRounds } from './input-rounds.js'
 import {
+  type CallHooks,
   openLink,
   type Reply,
   replyTo,
@@ -60,9 +61,6 @@ export type TranslatedRequest = ServerRequest & {
   readonly translation: Translation
 }
 
-/** Observes the calls of one server; the rules of the first judged call tell which servers the caller may use. */
-export type CallHooks = Pick<ServerRequest, 'onCall' | 'onJudged'>
-
 /**
  * Rejects with `ServerUnavailable`. `hooks` mean that several servers are linked; then a server that was unavailable just
  * now is not tried again.
@@ -89,32 +87,13 @@ export async function endLink({ calls, ownHeaders, config }: ClientRequest, link
 
 async function openLinkOf(request: ClientRequest, server: string, hooks: CallHooks): Promise<ServerLink> {
   const { session, calls, ownHeaders, config } = request
-  const observed: ServerCalls = {
-    ...calls,
-    run: (sent, respond) => calls.run({ ...sent, ...observeCalls(sent, hooks) }, respond),
-  }
   const timeoutMs = Math.max(config.list_timeout_ms, request.startTimeoutMs(server))
-  const parts = { calls: observed, headers: ownHeaders, timeoutMs }
-  const link = await openLink(server, session.client, parts)
+  const link = await openLink(server, session.client, { calls, hooks, headers: ownHeaders, timeoutMs })
   if (session.logLevel !== undefined && capabilityOf(link, 'logging') !== undefined) {
     const message = ownMessage(request, 'logging/setLevel', session.logLevel)
     await replyTo(calls, ownServerRequest(request, link, message))
   }
   return link
-}
-
-/** Runs the hooks of the request and then `hooks`. */
-function observeCalls(sent: ServerRequest, hooks: CallHooks): CallHooks {
-  return {
-    onCall(call) {
-      sent.onCall?.(call)
-      hooks.onCall?.(call)
-    },
-    onJudged(call) {
-      sent.onJudged?.(call)
-      hooks.onJudged?.(call)
-    },
-  }
 }
 
 /** The request to a server for `message`, which has the server's own names, in the server's revision. */

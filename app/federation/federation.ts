@@ -61,6 +61,13 @@ export interface IncomingExchange {
   readonly calls: ServerCalls
 }
 
+interface PolicyFacts {
+  /** Lists of one policy are not used under another. */
+  readonly number: number
+  /** Another policy may have other servers by these names. */
+  readonly health: ServerHealth
+}
+
 /** Sessions of one caller, so that it cannot evict those of others. */
 const maxSessionsPerCaller = 50
 const maxSessions = 2_000
@@ -71,12 +78,9 @@ export class Federation {
   #parts: FederationParts
   /** Sessions, owned by the callers of an endpoint. */
   #sessions: KeptTable<FederationSession>
-  /** Numbers of policies, so that lists of one policy are not used under another. */
-  #policies = new WeakMap<ActivePolicy, number>()
+  #policies = new WeakMap<ActivePolicy, PolicyFacts>()
   #policyCount = 0
   #shared: SharedSessions
-  /** By policy, as another one may have other servers by these names. */
-  #health = new WeakMap<ActivePolicy, ServerHealth>()
 
   constructor(parts: FederationParts) {
     this.#parts = parts
@@ -239,7 +243,7 @@ export class Federation {
     const { exchange: client, policy, used, calls } = incoming
     const { headers } = client
     const trace = traceOf(headers, this.#parts.ids)
-    const health = this.#healthOf(policy)
+    const { number, health } = this.#factsOf(policy)
     client.setHeader('x-trace-id', trace.traceId)
     session.servers = caller.servers
     const traceparent = `00-${trace.traceId}-${trace.spanId}-${trace.flags}`
@@ -253,7 +257,7 @@ export class Federation {
       startTimeoutMs: (server) => policy.startTimeoutMs(server),
       clock: this.#parts.clock,
       health,
-      scope: sha256Hex(JSON.stringify([this.#numberOf(policy), caller.credentials])),
+      scope: sha256Hex(JSON.stringify([number, caller.credentials])),
       logMissing: (server, reason) =>
         this.#parts.limitedLogger.warn(
           { server, reason, trace_id: trace.traceId },
@@ -268,14 +272,11 @@ export class Federation {
     }
   }
 
-  #healthOf(policy: ActivePolicy): ServerHealth {
-    const known = this.#health.get(policy) ?? new ServerHealth(this.#parts.clock)
-    this.#health.set(policy, known)
-    return known
-  }
-
-  #numberOf(policy: ActivePolicy): number {
-    const known = this.#policies.get(policy) ?? ++this.#policyCount
+  #factsOf(policy: ActivePolicy): PolicyFacts {
+    const known = this.#policies.get(policy) ?? {
+      number: ++this.#policyCount,
+      health: new ServerHealth(this.#parts.clock),
+    }
     this.#policies.set(policy, known)
     return known
   }

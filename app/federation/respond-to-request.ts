@@ -19,17 +19,11 @@ import { LISTEN_METHOD } from '../mcp/subject.js'
 import { checkTasksDeclared } from '../mcp/tasks.js'
 import { wholeList } from './catalog.js'
 import { toServer } from './client-message.js'
-import {
-  ask,
-  type CallHooks,
-  type ClientRequest,
-  linkTo,
-  ownMessage,
-  serverRequest,
-} from './client-request.js'
+import { ask, type ClientRequest, linkTo, ownMessage, serverRequest } from './client-request.js'
 import { mergedDiscoverResult, mergedInitializeResult, metaWithUnavailable } from './description.js'
 import { respondToListen } from './listen.js'
 import { forwardRouted, routerOf } from './routed-request.js'
+import type { CallHooks } from './server-calls.js'
 import { replyTo } from './server-calls.js'
 import { readList } from './server-lists.js'
 import type { CancellableRequest } from './session.js'

@@ -193,8 +193,8 @@ class RoutedCall {
       const onCall = (call: Call): void => this.#cancellable?.begin(call, this.#link.server)
       let waiting: Attempt | undefined
       await calls.run({ ...sending, onCall, elicited }, async (call, outcome, encoding) => {
+        if (!heldCalls.asks(call, outcome)) return respond(call, outcome, encoding)
         const write = (): Promise<void> => respond(call, outcome, encoding)
-        if (!heldCalls.asks(call, outcome)) return write()
         waiting = { ...attemptOf(this.#client, call, outcome, encoding), write }
       })
       return waiting

@@ -137,8 +137,13 @@ export class ServerUnavailable extends Error {
   }
 }
 
+/** Observes the calls of one server; the rules of the first judged call tell which servers the caller may use. */
+export type CallHooks = Pick<ServerRequest, 'onCall' | 'onJudged'>
+
 export interface LinkParts {
   readonly calls: ServerCalls
+  /** Observes the calls of the handshake. */
+  readonly hooks: CallHooks
   /** Headers of the client's request, without those of MCP and of a single call. */
   readonly headers: IncomingHttpHeaders
   readonly timeoutMs: number
@@ -148,6 +153,7 @@ export interface LinkParts {
 export async function openLink(server: string, client: ClientFacts, parts: LinkParts): Promise<ServerLink> {
   const send: SendOwn<Reply> = async (message, headers) => {
     const request = {
+      ...parts.hooks,
       server,
       method: 'POST',
       headers: { ...parts.headers, ...headers },

@@ -46,54 +46,44 @@ export interface SessionSettings {
   readonly subscribed: readonly (readonly [source: string, listed: string])[]
 }
 
+/** The maps of all sessions. */
+interface SharedMaps {
+  readonly clock: Clock
+  /** This gateway. */
+  readonly writer: string
+  /** By caller. */
+  readonly settings: SharedMap
+  /** By session. */
+  readonly links: SharedMap
+  /** By session, the last change of a server's lists. */
+  readonly changes: SharedMap
+}
+
 export class SharedSessions {
   #state: SharedState
-  #clock: Clock
-  /** By caller. */
-  #settings: SharedMap
-  /** By session. */
-  #links: SharedMap
-  /** By session, the last change of a server's lists. */
-  #changes: SharedMap
-  #writer = randomBytes(6).toString('base64url')
+  #maps: SharedMaps
 
   constructor(state: SharedState, clock: Clock) {
-    this.#state = state
-    this.#clock = clock
     const bounds = { ttlMs: unusedSessionMs, maxEntries }
-    this.#settings = state.map('mcp-sessions', bounds)
-    this.#links = state.map('mcp-links', bounds)
-    this.#changes = state.map('mcp-list-changes', bounds)
+    this.#state = state
+    this.#maps = {
+      clock,
+      writer: randomBytes(6).toString('base64url'),
+      settings: state.map('mcp-sessions', bounds),
+      links: state.map('mcp-links', bounds),
+      changes: state.map('mcp-list-changes', bounds),
+    }
   }
 
   /** Undefined without a store. */
   of(owner: string, id: string): SharedSession | undefined {
-    if (!this.#state.isShared) return undefined
-    return new SharedSession({
-      owner: sha256Hex(owner),
-      id,
-      clock: this.#clock,
-      writer: this.#writer,
-      settings: this.#settings,
-      links: this.#links,
-      changes: this.#changes,
-    })
+    return this.#state.isShared ? new SharedSession(sha256Hex(owner), id, this.#maps) : undefined
   }
-}
-
-interface SharedParts {
-  readonly owner: string
-  readonly id: string
-  readonly clock: Clock
-  readonly writer: string
-  readonly settings: SharedMap
-  readonly links: SharedMap
-  readonly changes: SharedMap
 }
 
 /** While the store is down, each gateway continues with the state that it has. */
 export class SharedSession {
-  #parts: SharedParts
+  #parts: SharedMaps & { readonly owner: string; readonly id: string }
   #lookedAt = Number.NEGATIVE_INFINITY
   #writtenAt = Number.NEGATIVE_INFINITY
   /** Whether the store has had the session. */
@@ -101,8 +91,8 @@ export class SharedSession {
   /** By server, the last change that this gateway has seen. */
   #seen = new Map<string, string>()
 
-  constructor(parts: SharedParts) {
-    this.#parts = parts
+  constructor(owner: string, id: string, maps: SharedMaps) {
+    this.#parts = { ...maps, owner, id }
   }
 
   /** The settings; undefined if the session is unknown. Rejects with `Refusal` (`STORE_UNAVAILABLE`). */

@@ -17,7 +17,8 @@ import { normalized } from '@svc/core/match'
 import type { BudgetUser } from '../budget/budget.js'
 import { UNVERSIONED } from '../mcp/server-versions.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
-import { type CallHooks, type ClientRequest, linkTo } from './client-request.js'
+import { type ClientRequest, linkTo } from './client-request.js'
+import type { CallHooks } from './server-calls.js'
 import { type ServerLink, ServerUnavailable } from './server-calls.js'
 
 /** Time that a client waits for a server of which nothing is known, in milliseconds: a command may be starting. */

@@ -240,7 +240,7 @@ function numberKey(value: number): string {
 // The MCP headers in both directions. Only listed headers are passed on.
 
 /** Headers that are passed on unchanged, after a check of those that repeat the body. */
-const toUpstream = [PROTOCOL_VERSION_HEADER, 'mcp-method', 'mcp-name']
+const toUpstream: ReadonlySet<string> = new Set([PROTOCOL_VERSION_HEADER, 'mcp-method', 'mcp-name'])
 
 /** Headers about the message itself; the HTTP layer sets `content-length`. */
 const toClient = [
@@ -255,13 +255,19 @@ const toClient = [
 
 /** Adds to `headers`, whose headers of the same names are replaced. */
 export function addHeadersUpstream(headers: Record<string, string>, exchange: McpExchange): void {
-  headers['accept'] = acceptOf(exchange)
-  for (const name of toUpstream) copy(headers, name, exchange.headers[name])
-  copy(headers, SESSION_ID_HEADER, serverSessionId(exchange))
-  copy(headers, LAST_EVENT_ID_HEADER, lastEventIdOf(exchange))
-  for (const name in exchange.headers) {
-    if (name.startsWith(PARAM_PREFIX)) copy(headers, name, exchange.headers[name])
+  const { method, headers: given } = exchange
+  const accepted = method === 'GET' ? EVENT_STREAM_TYPE : `${JSON_TYPE}, ${EVENT_STREAM_TYPE}`
+  headers['accept'] = given.accept ?? accepted
+  for (const name in given) {
+    const value = given[name]
+    const isPassedOn = toUpstream.has(name) || name.startsWith(PARAM_PREFIX)
+    if (isPassedOn && typeof value === 'string') headers[name] = value
   }
+  const ofStream = {
+    [SESSION_ID_HEADER]: serverSessionId(exchange),
+    [LAST_EVENT_ID_HEADER]: lastEventIdOf(exchange),
+  }
+  for (const [name, value] of Object.entries(ofStream)) if (typeof value === 'string') headers[name] = value
 }
 
 export function headersToClient(from: ResponseHeaders): ResponseHeaders {
@@ -271,13 +277,4 @@ export function headersToClient(from: ResponseHeaders): ResponseHeaders {
     if (value !== undefined) headers[name] = value
   }
   return headers
-}
-
-function acceptOf({ method, headers }: McpExchange): string {
-  if (headers.accept !== undefined) return headers.accept
-  return method === 'GET' ? EVENT_STREAM_TYPE : 'application/json, text/event-stream'
-}
-
-function copy(headers: Record<string, string>, name: string, value: string | string[] | undefined): void {
-  if (typeof value === 'string') headers[name] = value
 }

@@ -1,7 +1,7 @@
 // MCP servers over Streamable HTTP: the only place where a server's bytes become messages.
 import { after, attempt, type Clock, type MaybePromise } from '@svc/core'
 import { readEvent, type SseEvent, SseSplitter, withKnownFields } from '@svc/core/http'
-import { isJsonObject, type JsonObject, MAX_COST } from '@svc/core/json'
+import { isJsonObject, MAX_COST } from '@svc/core/json'
 import { countRetry } from '@svc/core/pipeline'
 import { MessageRoom, type MessageRoomParts } from '../budget/message-room.js'
 import { lineBudget, lineCost, lineWindowMs } from '../budget/process-budgets.js'
@@ -89,22 +89,20 @@ function failedAgain(error: unknown): never {
   throw new UpstreamError(error.message, 'unknown', { cause: error.cause })
 }
 
-/** Changes the headers in place: they belong to one request, and a copy costs more than the rest of the request. */
+/**
+ * The headers of a request. From 2026-07-28 on they repeat parts of its message (Streamable HTTP, "Request Metadata"). They are
+ * changed in place: they belong to one request, and a copy costs more than the rest of the request.
+ */
 function completed({ message, headers }: McpRequest): McpRequest['headers'] {
   headers['accept'] ??= ACCEPT
   headers['accept-encoding'] ??= 'identity'
   if (message === undefined) return headers
   headers['content-type'] ??= JSON_TYPE
-  repeatMembers(message, headers)
-  return headers
-}
-
-/** From 2026-07-28 on, headers repeat parts of a request (Streamable HTTP, "Request Metadata"). */
-function repeatMembers({ id, method, params }: JsonObject, headers: McpRequest['headers']): void {
+  const { id, method, params } = message
   const revision = id === undefined ? undefined : revisionIn(params)
   const isStatelessRequest = revision !== undefined && isStateless(revision)
   const { 'mcp-name': given } = headers
-  if (typeof method !== 'string' || !(isStatelessRequest || given !== undefined)) return
+  if (typeof method !== 'string' || !(isStatelessRequest || given !== undefined)) return headers
   const source = nameSources.get(method)
   const name = source !== undefined && isJsonObject(params) ? params[source] : undefined
   // A client's header has the client's id of a task.
@@ -112,6 +110,7 @@ function repeatMembers({ id, method, params }: JsonObject, headers: McpRequest['
   if (typeof name === 'string' && !isSame) headers['mcp-name'] = encoded(name)
   if (isStatelessRequest)
     Object.assign(headers, { [PROTOCOL_VERSION_HEADER]: revision, 'mcp-method': method })
+  return headers
 }
 
 function responseOf(

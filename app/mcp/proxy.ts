@@ -120,7 +120,7 @@ export class McpProxy {
       passParams: this.#parts.passParams,
       interfaces: this.#responses.caches.interfaces,
       rounds: this.rounds,
-      begin: () => this.#running.begin(call, exchange),
+      running: this.#running,
     })
     this.#tellServerIfDenied(call, exchange)
     if (request.kind === 'tool') await this.#parts.annotations.refresh(exchange.upstream(), request.reference)

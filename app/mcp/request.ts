@@ -1,5 +1,5 @@
 // Reads the request of an exchange in the form that the stages judge.
-import { type CallRequest, callRequest, type MaybePromise } from '@svc/core'
+import { type CallRequest, callRequest } from '@svc/core'
 import { canonicalize, type JsonValue } from '@svc/core/json'
 import { formatReference } from '@svc/core/match'
 import { type CallControl, refineTarget } from '@svc/core/pipeline'
@@ -13,6 +13,7 @@ import { badName } from './list-pages.js'
 import { idOf, invalidParams, McpRefusal, type Message, parseJsonBody, readMessage } from './message.js'
 import { continueTrace, metaOf } from './meta.js'
 import { META_EMERGENCY, META_ESCALATION_ID, META_IDEMPOTENCY_KEY } from './protocol.js'
+import type { RunningCalls } from './running-calls.js'
 import { type ServerVersions, UNVERSIONED } from './server-versions.js'
 import { type MessageSubject, messageSubject } from './subject.js'
 import { splitTaskIds, TASKS_PREFIX } from './tasks.js'
@@ -26,8 +27,8 @@ export interface RequestRules {
   /** The interfaces of tools, which callers that may use the tools may read. */
   readonly interfaces: UiResources
   readonly rounds: Pick<GatewayRounds, 'opened'>
-  /** Runs when the message is read. */
-  begin(): MaybePromise<void>
+  /** Knows the message from when it is read. */
+  readonly running: Pick<RunningCalls, 'begin'>
 }
 
 export type RequestBody = Uint8Array | ParsedBody
@@ -72,7 +73,7 @@ async function requestOf(
   subject: MessageSubject,
   call: CallControl,
   exchange: McpExchange,
-  { versions, interfaces, begin, bytes }: RequestRules & { readonly bytes: number },
+  { versions, interfaces, running, bytes }: RequestRules & { readonly bytes: number },
 ): Promise<CallRequest> {
   const { server, message } = exchange
   const { kind, method, name, args, params } = subject
@@ -84,7 +85,7 @@ async function requestOf(
   const emergency = textInMeta(exchange, META_EMERGENCY, 'x-escalation-emergency')
   const upstream = exchange.upstream()
   const round = roundOf(message)
-  await begin()
+  await running.begin(call, exchange)
   if (kind === 'resource') await interfaces.refresh(upstream, name)
   const version =
     kind === 'protocol'
@@ -107,7 +108,7 @@ async function requestOf(
     rpcId: message?.type === 'request' ? exchange.id : undefined,
     round,
     shownBy,
-    ofTasks: toolsOfTasks(exchange, method, version),
+    ofTasks: exchange.tasks.length === 0 ? undefined : toolsOfTasks(exchange, method, version),
   }
   try {
     return callRequest(init)
@@ -122,7 +123,7 @@ function toolsOfTasks(
   method: string | null,
   version: string,
 ): readonly string[] | undefined {
-  if (method?.startsWith(TASKS_PREFIX) !== true || tasks === undefined) return undefined
+  if (method?.startsWith(TASKS_PREFIX) !== true) return undefined
   // An id that is not the gateway's has no tool, and is refused.
   const tools = tasks.flatMap(({ tool }) => (tool === '' ? [] : tool))
   return tools.length === 0 ? undefined : tools.map((tool) => formatReference({ server, tool, version }))

@@ -18,15 +18,14 @@ export class ProtocolViolation extends Error {
 
 export type Fields = Readonly<Record<string, unknown>>
 
-/** One JSON-RPC message. Throws `ProtocolViolation`, and `Refusal` (`PAYLOAD_TOO_LARGE`) if it costs too much to read. */
-function readServerMessage(text: string): Fields {
+/**
+ * One JSON-RPC message; a large one in several turns of the event loop, so that others are served meanwhile. Throws or rejects
+ * with `ProtocolViolation`, and with `Refusal` (`PAYLOAD_TOO_LARGE`) if it costs too much to read.
+ */
+export function readInTurns(text: string): MaybePromise<Fields> {
+  if (text.length > smallBytes) return readLargeMessage(text)
   if (isTooCostly(text)) throw tooCostly()
   return parsedMessage(text)
-}
-
-/** The same, for a large message in several turns of the event loop, so that others are served meanwhile. */
-export function readInTurns(text: string): MaybePromise<Fields> {
-  return text.length <= smallBytes ? readServerMessage(text) : readLargeMessage(text)
 }
 
 async function readLargeMessage(text: string): Promise<Fields> {
@@ -97,7 +96,7 @@ export function tooCostly(): Refusal {
   )
 }
 
-/** UTF-8 text of a message. Throws as `readServerMessage` does. */
+/** UTF-8 text of a message. Throws as `readInTurns` does. */
 export function decodeUtf8(bytes: Uint8Array): string {
   if (bytes.byteLength > MAX_COST) throw tooCostly()
   try {

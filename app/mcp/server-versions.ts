@@ -84,6 +84,8 @@ export class ServerVersions {
    */
   of(upstream: URL, credential?: () => Promise<Credential | undefined>): Promise<string> | string {
     const refreshing = this.#learned.refresh(group, upstream.href)
+    const known = this.known(upstream)
+    if (refreshing === undefined && known !== undefined) return known
     const read = () => this.#ask(upstream, credential)
     const keptMs = (version: string): number => (version === UNVERSIONED ? ASK_AGAIN_MS : 0)
     const next = () => this.known(upstream) ?? this.#asked.of(upstream.href, { read, keptMs })

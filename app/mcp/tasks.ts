@@ -51,7 +51,8 @@ export function splitTaskIds(message: Message): { message: Message; tasks: reado
     const { taskId } = params
     params = { ...params, taskId: splitClientId(typeof taskId === 'string' ? taskId : '', tasks) }
   }
-  if (message.type === 'request') params = withRelated(params, (id) => splitClientId(id, tasks))
+  if (message.type === 'request' && RELATED in metaOf(params))
+    params = withRelated(params, (id) => splitClientId(id, tasks))
   if (tasks.length === 0) return { message, tasks }
   return { message: { ...message, params, whole: { ...message.whole, params } }, tasks }
 }
@@ -185,7 +186,7 @@ export function createdTaskId({ resultType, taskId, task }: Fields): string | un
 export function namesTasks(message: Fields): boolean {
   const { method, params, result } = message
   if (isJsonObject(params) && relatedId(params) !== undefined) return true
-  if (isStatus(method)) return true
+  if (method !== undefined && isStatus(method)) return true
   if (!isJsonObject(result)) return false
   const isList = Array.isArray(result['tasks'])
   return isList || isJsonObject(result['task']) || 'taskId' in result || relatedId(result) !== undefined

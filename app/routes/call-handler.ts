@@ -157,7 +157,7 @@ class HandledCall implements ServedCall {
     const tenant = call.get(identity)?.tenant ?? this.#parts.tenant
     const { http } = this.#exchange
     if (http !== undefined && !tenantConnections.has(http.socket, tenant)) this.#admit(http.socket, tenant)
-    this.#take(this.#endpoint.isStream?.() === true ? tenantStreamLimit : tenantCallLimit, tenant)
+    this.#take(this.#endpoint.isStream === true ? tenantStreamLimit : tenantCallLimit, tenant)
     if (largeBodyBytes(http, maxBodyBytes) === 0) return this.#readBody(call)
     const user = { owner: tenant, member: callerKey(call) }
     return roomForBody(this.#exchange, user, maxBodyBytes, call.abortState).then((free) => {

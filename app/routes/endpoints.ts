@@ -50,7 +50,7 @@ export interface CallEndpoint {
   /** The part of the response that belongs to this request, if the response may be a part of another. */
   readonly response?: (outcome: Outcome, call: Call) => Promise<MessageOutcome>
   /** Whether the request opens a stream of notifications, as far as its head says so. */
-  isStream?(): boolean
+  readonly isStream?: boolean
   /** Whether a caller that disconnects before the response begins wants the call to stop. */
   disconnectCancels?(): boolean
 }
@@ -97,6 +97,7 @@ class ServerEndpoint implements RepeatableEndpoint {
   readonly protocol = 'mcp'
   readonly headers: IncomingHttpHeaders
   readonly target: CallTarget
+  readonly isStream: boolean
   readonly #parts: CallEndpointsParts
   readonly #request: EndpointRequest
   readonly #exchange: McpExchange
@@ -114,6 +115,7 @@ class ServerEndpoint implements RepeatableEndpoint {
     const { headers, sessionTag } = splitSessionId(request.headers)
     this.headers = headers
     this.target = callTargetOf({ server, tool: method, version: UNVERSIONED })
+    this.isStream = method === 'GET'
     this.#parts = parts
     this.#request = request
     this.#body = body
@@ -156,10 +158,6 @@ class ServerEndpoint implements RepeatableEndpoint {
     attachExchange(call, this.#exchange)
     if (used !== undefined) call.set(requestedResource, used)
     onCall?.(call)
-  }
-
-  isStream(): boolean {
-    return this.#request.method === 'GET'
   }
 
   disconnectCancels(): boolean {

@@ -3,7 +3,17 @@
 // the first is not sent.
 import { setMaxListeners } from 'node:events'
 import { setTimeout as delay } from 'node:timers/promises'
-import { type Call, type Denied, type Failed, isRefusal, isStream, type MaybePromise, type Outcome, resolveOptional, services } from '@svc/core'
+import {
+  type Call,
+  type Denied,
+  type Failed,
+  isRefusal,
+  isStream,
+  type MaybePromise,
+  type Outcome,
+  resolveOptional,
+  services,
+} from '@svc/core'
 import { eventOf } from '@svc/core/http'
 import type { JsonObject } from '@svc/core/json'
 import type { CallControl } from '@svc/core/pipeline'
@@ -13,7 +23,15 @@ import { eventStreamHeaders } from '../../http/event-stream-rules.js'
 import { InFlight } from '../../http/in-flight.js'
 import type { BufferedResponse } from '../../http/response.js'
 import type { ClientRequests } from '../../mcp/client-requests.js'
-import { type AskedClient, actionOf, confirmationOf, type Elicitation, elicitationOf, elicitationParams, type GatewayRounds } from '../../mcp/elicitation.js'
+import {
+  type AskedClient,
+  actionOf,
+  confirmationOf,
+  type Elicitation,
+  elicitationOf,
+  elicitationParams,
+  type GatewayRounds,
+} from '../../mcp/elicitation.js'
 import { type ElicitationResponse, isClientStateless, mcpExchange, takesEvents } from '../../mcp/exchange.js'
 import type { MessageOutcome } from '../../mcp/message-outcome.js'
 import type { PoliciesInForce } from '../../policy/active-policy.js'
@@ -55,7 +73,7 @@ export class HeldCalls {
 
   /** Whether the person at the client can be asked for what the call lacks, so that its response waits. */
   asks(call: Call, outcome: Outcome): boolean {
-    return this.#elicitationOf(call, outcome) !== undefined
+    return outcome.kind === 'denied' && this.#elicitationOf(call, outcome) !== undefined
   }
 
   /** Ends every wait; resolves when each held call has its response, or after `withinMs`. */
