@@ -127,6 +127,17 @@ export function ownServerRequest(
   return serverRequest({ ...request, headers: request.ownHeaders }, link, message)
 }
 
+/** Sends a response or a notification of the gateway's own, even if the client has left. */
+export async function sendToServer(
+  request: ClientRequest,
+  link: ServerLink,
+  message: JsonObject,
+): Promise<void> {
+  // A disconnect of the client, whose revision the translation names, would end the call.
+  const { translation: _, ...sent } = ownServerRequest(request, link, message)
+  await replyTo(request.calls, sent, request.config.list_timeout_ms)
+}
+
 /**
  * Translates the server's messages for the client; `method` is that of the request. The gateway responds to requests that
  * the client cannot get.
@@ -136,7 +147,7 @@ export function translationOf(
   link: ServerLink,
   method: string | undefined,
 ): Translation {
-  const { session, calls, config } = request
+  const { session } = request
   const { client, lists, shared } = session
   const isClientStateless = isStateless(client.revision)
   const keepsAsked = hasInputRounds(session)
@@ -151,8 +162,7 @@ export function translationOf(
       // A client of 2026-07-28 is sent no requests.
       if (id !== undefined && isClientStateless && !link.isStateless) {
         if (!isRequestId(id)) return undefined
-        const response: JsonObject = { ...responseWithoutClient(id, sent) }
-        await replyTo(calls, ownServerRequest(request, link, response), config.list_timeout_ms)
+        await sendToServer(request, link, { ...responseWithoutClient(id, sent) })
         return undefined
       }
       const kinds = id === undefined ? listsChangedBy(String(sent)) : []

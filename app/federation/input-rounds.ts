@@ -6,12 +6,12 @@ import { isJsonObject, type JsonObject, type JsonValue } from '@svc/core/json'
 import { eventStreamHeaders } from '../http/event-stream-rules.js'
 import type { ClientRequests } from '../mcp/client-requests.js'
 import { askableCapabilities, isAskable } from '../mcp/handshake.js'
+import type { Encoding } from '../mcp/message-outcome.js'
 import { isStateless, rpcCodes } from '../mcp/protocol.js'
 import { asksForInput } from '../mcp/revision-translation.js'
 import { rpcError } from '../mcp/rpc-error.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import { shownEvent, shownMessage } from '../mcp/servers.js'
-import type { Encoding } from './server-calls.js'
 import type { FederationSession } from './session.js'
 
 /** A server that asks without an end would never let the call end. */

@@ -10,6 +10,7 @@ import type { ElicitationResponse } from '../mcp/exchange.js'
 import { isSessionLost } from '../mcp/handshake.js'
 import type { RpcRequest } from '../mcp/message.js'
 import { invalidParams } from '../mcp/message.js'
+import type { Encoding } from '../mcp/message-outcome.js'
 import { isStateless } from '../mcp/protocol.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import { shownMessage } from '../mcp/servers.js'
@@ -31,7 +32,7 @@ import {
   withServerAsks,
   writeFirstRound,
 } from './server-asks.js'
-import { type Encoding, type ServerLink, type ServerRequest, ServerUnavailable } from './server-calls.js'
+import { type ServerLink, type ServerRequest, ServerUnavailable } from './server-calls.js'
 import type { CancellableRequest } from './session.js'
 
 /** The server of a request, and the request with the server's own names. */

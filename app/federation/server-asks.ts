@@ -11,7 +11,12 @@ import { metaOf, withMeta } from '../mcp/meta.js'
 import { isStateless, rpcCodes } from '../mcp/protocol.js'
 import { rpcError } from '../mcp/rpc-error.js'
 import type { Fields } from '../mcp/rpc-response.js'
-import { type ClientRequest, ownServerRequest, type TranslatedRequest } from './client-request.js'
+import {
+  type ClientRequest,
+  ownServerRequest,
+  sendToServer,
+  type TranslatedRequest,
+} from './client-request.js'
 import { mayBeAsked } from './input-rounds.js'
 import { type ClientWords, ParkedCall, ParkedCalls } from './parked-calls.js'
 import { replyTo, type ServerLink } from './server-calls.js'
@@ -168,11 +173,10 @@ export function withOwnId(request: TranslatedRequest, id: string): TranslatedReq
   const own = token === undefined ? message : withMeta(message, { progressToken: id })
   return {
     ...request,
+    ...(isRequestId(clientId) ? { clientId } : {}),
     message: { ...own, id },
     translation: {
       ...translation,
-      ...(isRequestId(clientId) ? { clientId } : {}),
-      response: (response) => ({ ...translation.response(response), id: clientId }),
       async message(sent) {
         const shown = await translation.message(sent)
         return shown !== undefined && progressIn(shown)?.['progressToken'] === id
@@ -210,5 +214,5 @@ export function cancelOnLeave(
 /** Cancels the request `requestId` at its server. */
 export async function cancelAt(request: ClientRequest, link: ServerLink, requestId: string): Promise<void> {
   const message = { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId } }
-  await replyTo(request.calls, ownServerRequest(request, link, message), request.config.list_timeout_ms)
+  await sendToServer(request, link, message)
 }

@@ -3,8 +3,6 @@ import type { IncomingHttpHeaders } from 'node:http'
 import {
   type Call,
   type Clock,
-  type Denied,
-  type Failed,
   failed,
   type MaybePromise,
   type Outcome,
@@ -16,7 +14,6 @@ import type { CallControl } from '@svc/core/pipeline'
 import { BoundedMap } from '@svc/core/store'
 import type { HeldCalls } from '../escalations/elicitation/held-calls.js'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
-import type { BufferedResponse } from '../http/response.js'
 import type { ClientRequests } from '../mcp/client-requests.js'
 import type { ElicitationModes, ElicitationResponse, McpExchange, Translation } from '../mcp/exchange.js'
 import {
@@ -28,8 +25,8 @@ import {
   type ServerReply,
   type ServerSession,
 } from '../mcp/handshake.js'
-import type { MessageOutcome } from '../mcp/message-outcome.js'
-import { isStateless, MAX_DESCRIPTION } from '../mcp/protocol.js'
+import type { Encoding } from '../mcp/message-outcome.js'
+import { isStateless, MAX_DESCRIPTION, type RequestId } from '../mcp/protocol.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import type { InputReceivers } from '../mcp/servers.js'
 
@@ -38,6 +35,8 @@ export interface ServerRequest {
   readonly method: 'POST' | 'GET' | 'DELETE'
   /** The session id in them is the one that clients get for the server. */
   readonly headers: IncomingHttpHeaders
+  /** The client's id of the request, if `message` has another. */
+  readonly clientId?: RequestId
   /** Null for a GET or a DELETE. */
   readonly message: JsonObject | null
   readonly translation?: Translation
@@ -52,13 +51,6 @@ export interface ServerRequest {
   onCall?(call: Call): void
   /** Runs when the stages have allowed the call, before it is sent. */
   onJudged?(call: Call): void
-}
-
-/** Encodes or reads the outcome of a call. */
-export interface Encoding {
-  encode(outcome: Denied | Failed, call: Call): BufferedResponse
-  /** The whole response; events of a stream before the response are dropped. */
-  response(outcome: Outcome, call: Call): Promise<MessageOutcome>
 }
 
 export interface ServerCalls {

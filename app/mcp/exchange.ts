@@ -33,8 +33,6 @@ interface ResponseFacts {
 export interface Translation {
   /** Whether the client is of a revision without sessions: it resumes no stream, and cancels a request by leaving. */
   readonly isClientStateless: boolean
-  /** The client's id of the request, if the server gets another one. */
-  readonly clientId?: RequestId
   /** The response to the request. */
   response(response: Fields): Fields
   /** The server's request or notification; undefined if the client does not get it. */
@@ -66,6 +64,8 @@ export interface ExchangeHead {
   readonly elicited?: ElicitationResponse | undefined
   /** Names the connection of an MCP server in this process; as in a session, each request id is used once. */
   readonly connection?: string | undefined
+  /** The client's id of the request, if the message has another for the server. */
+  readonly clientId?: RequestId | undefined
   /** The tag that came with the id of a session; `headers` have the id as the server gave it. */
   readonly sessionTag: string | undefined
 }
@@ -74,8 +74,8 @@ export interface McpExchange extends ExchangeHead {
   /** Those that have a meaning for the message, once it is known. */
   headers: IncomingHttpHeaders
   sessionTag: string | undefined
-  /** The client's id in its session of a request that the server gets by another. */
-  repeatedId?: RequestId
+  /** The client's id of the request, if the server gets it by another: an id belongs to one hop. */
+  clientId?: RequestId | undefined
   /** The response of the person at the client. */
   elicited?: ElicitationResponse | undefined
   /** The tasks that the message names. */
@@ -165,6 +165,7 @@ export function openExchange(head: ExchangeHead): McpExchange {
     modes: head.modes,
     elicited: head.elicited,
     connection: head.connection,
+    clientId: head.clientId,
     sessionTag: head.sessionTag,
     learned: {},
     tasks: [],

@@ -1,5 +1,14 @@
 // The response to one message, read whole, for a response that holds more than it.
-import { type Completed, type Denied, type Failed, failed, isStream, type Outcome, statusOf } from '@svc/core'
+import {
+  type Call,
+  type Completed,
+  type Denied,
+  type Failed,
+  failed,
+  isStream,
+  type Outcome,
+  statusOf,
+} from '@svc/core'
 import {
   type BufferedResponse,
   type ErrorSubject,
@@ -17,6 +26,13 @@ export interface MessageOutcome {
   readonly whole: BufferedResponse
   /** The JSON-RPC response; undefined if the message needs none. */
   readonly response: ReceivedMessage | undefined
+}
+
+/** Encodes or reads the outcome of a call. */
+export interface Encoding {
+  encode(outcome: Denied | Failed, call: Call): BufferedResponse
+  /** The whole response; events of a stream before the response are dropped. */
+  response(outcome: Outcome, call: Call): Promise<MessageOutcome>
 }
 
 /** Reads the response; the other events of a stream are dropped. */

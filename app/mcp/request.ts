@@ -136,7 +136,7 @@ async function readBody(
   { passParams, rounds }: RequestRules,
 ): Promise<MessageSubject> {
   const value = jsonOf(body, exchange)
-  exchange.id = exchange.translation?.clientId ?? idOf(value)
+  exchange.id = exchange.clientId ?? idOf(value)
   const message = readMessage(value)
   const split = splitTaskIds(message)
   exchange.message = split.message

@@ -117,7 +117,7 @@ async function bufferedOutcome(
   { exchange, filter, parts }: ResponseContext,
   id: RequestId,
 ): Promise<Outcome> {
-  const received = responseTo(await response.message(parts.maxResponseBytes), id, exchange.repeatedId)
+  const received = responseTo(await response.message(parts.maxResponseBytes), id, exchange.clientId)
   const filtered = await filter.response(received.message, received.text)
   const { bytes, text } = showMessage(received, filtered)
   const outcome = completed(response, bytes, await recordedResult(filtered, text))
@@ -134,7 +134,7 @@ async function refusedByUpstream(response: WholeResponse, context: ResponseConte
   const bytes = await response.bytes(maxResponseBytes)
   const read = response.form === 'message' ? await messageIfAny(response, maxResponseBytes) : undefined
   const isForRequest = read !== undefined && isResponse(read.message) && read.message['id'] === id
-  const received = isForRequest && id !== undefined ? responseTo(read, id, exchange.repeatedId) : read
+  const received = isForRequest && id !== undefined ? responseTo(read, id, exchange.clientId) : read
   let shown = bytes
   if (received !== undefined) {
     const { message } = received
@@ -209,7 +209,7 @@ function streamed(response: EventsResponse, context: ResponseContext): Completed
   }
   const session = resumableSession(exchange, response.headers[SESSION_ID_HEADER])
   const stream = new McpResponseStream({
-    clientId: exchange.repeatedId ?? id,
+    clientId: exchange.clientId ?? id,
     events: response.events({ maxEventBytes: maxResponseBytes, maxBytes: maxResponseBytes }),
     id,
     drainWhenAbandoned: !disconnectCancels(exchange),
@@ -229,7 +229,7 @@ function resumableSession(exchange: McpExchange, begun: unknown): unknown {
   const { translation } = exchange
   if (translation?.isClientStateless === true || isStatelessExchange(exchange)) return undefined
   // On another stream, nothing says for which of the requests with one id the response is.
-  if (exchange.repeatedId !== undefined) return undefined
+  if (exchange.clientId !== undefined) return undefined
   return serverSessionId(exchange) ?? begun
 }
 

@@ -138,7 +138,7 @@ export class RunningCalls {
     // The server would end the first of several calls, which need not be the one that is meant.
     if (others.length > 0) return conversationOf(exchange) === undefined
     if (running !== undefined) {
-      if (running.exchange.repeatedId !== undefined) cancelByServerId(exchange, message, running.exchange)
+      if (running.exchange.clientId !== undefined) cancelByServerId(exchange, message, running.exchange)
       return this.#stop(running)
     }
     if (held.length > 0) return false
@@ -206,16 +206,16 @@ export class RunningCalls {
 }
 
 /** The client's id of a request in its session. */
-function clientIdOf({ repeatedId }: McpExchange, { id }: RpcRequest): RequestId {
-  return repeatedId ?? id
+function clientIdOf({ clientId }: McpExchange, { id }: RpcRequest): RequestId {
+  return clientId ?? id
 }
 
-/** Gives the request an id that its session has not had; the client gets the response by its own (`repeatedId`). */
+/** Gives the request an id that its session has not had; the client gets the response by its own (`clientId`). */
 function renumber(exchange: McpExchange, message: RpcRequest): void {
   const { id: clientId } = message
   const id = `svc-${randomUUID()}`
   exchange.message = { ...message, id, whole: { ...message.whole, id } }
-  exchange.repeatedId = clientId
+  exchange.clientId = clientId
   delete exchange.text
 }
 

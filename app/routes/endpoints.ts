@@ -82,6 +82,7 @@ type EndpointRequest = Pick<
   | 'server'
   | 'method'
   | 'headers'
+  | 'clientId'
   | 'translation'
   | 'inputFor'
   | 'used'
@@ -111,7 +112,17 @@ class ServerEndpoint implements RepeatableEndpoint {
     policy: ActivePolicy,
     body: () => MaybePromise<RequestBody | null>,
   ) {
-    const { server, method, translation, isHeaderless, isHandshakeOnly, inputFor, modes, elicited } = request
+    const {
+      server,
+      method,
+      clientId,
+      translation,
+      isHeaderless,
+      isHandshakeOnly,
+      inputFor,
+      modes,
+      elicited,
+    } = request
     const { headers, sessionTag } = splitSessionId(request.headers)
     this.headers = headers
     this.target = callTargetOf({ server, tool: method, version: UNVERSIONED })
@@ -122,6 +133,7 @@ class ServerEndpoint implements RepeatableEndpoint {
     this.#exchange = openExchange({
       headers,
       sessionTag,
+      clientId,
       method,
       server,
       translation,

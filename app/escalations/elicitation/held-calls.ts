@@ -5,8 +5,6 @@ import { setMaxListeners } from 'node:events'
 import { setTimeout as delay } from 'node:timers/promises'
 import {
   type Call,
-  type Denied,
-  type Failed,
   isRefusal,
   isStream,
   type MaybePromise,
@@ -21,7 +19,6 @@ import { escalationService } from '@svc/plugin-enforcement'
 import { type ClientExchange, writeOutcome } from '../../http/client-exchange.js'
 import { eventStreamHeaders } from '../../http/event-stream-rules.js'
 import { InFlight } from '../../http/in-flight.js'
-import type { BufferedResponse } from '../../http/response.js'
 import type { ClientRequests } from '../../mcp/client-requests.js'
 import {
   type AskedClient,
@@ -33,7 +30,7 @@ import {
   type GatewayRounds,
 } from '../../mcp/elicitation.js'
 import { type ElicitationResponse, isClientStateless, mcpExchange, takesEvents } from '../../mcp/exchange.js'
-import type { MessageOutcome } from '../../mcp/message-outcome.js'
+import type { Encoding } from '../../mcp/message-outcome.js'
 import type { PoliciesInForce } from '../../policy/active-policy.js'
 import { callerKey, traceparentOf } from '../../upstream/send.js'
 
@@ -315,11 +312,6 @@ export interface Attempt {
   write(): MaybePromise<void>
   /** Writes a result in place of the response. */
   writeResult(result: object): MaybePromise<void>
-}
-
-interface Encoding {
-  encode(outcome: Denied | Failed, call: Call): BufferedResponse
-  response(outcome: Outcome, call: Call): Promise<MessageOutcome>
 }
 
 /** The attempt whose response is not written yet. */
