@@ -52,8 +52,9 @@ local function commit()
     elseif ttl then
       ttl = math.min(1e12, math.ceil(ttl))
       redis.call('SET', at(name), text, 'PX', whole(ttl))
-      -- The end of a window stays.
-      if not found[name] or string.sub(name, 1, 2) ~= 'w/' then note(name, ttl) end
+      -- The end of a window stays. The set that a bucket outlives is not made anew, as it would not end.
+      if not found[name] then note(name, ttl)
+      elseif string.sub(name, 1, 2) ~= 'w/' then redis.call('ZADD', room, 'XX', now + ttl, name) end
     else redis.call('SET', at(name), text, 'KEEPTTL') end
   end
 end
