@@ -7,6 +7,7 @@ import {
   type ResponseChunk,
   type Settlement,
   type Stage,
+  verdict,
 } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
 import { Pipeline } from '@svc/core/pipeline'
@@ -175,6 +176,24 @@ describe('settlement', () => {
     })()
     const outcome = await pipelineOf(stage, responding(stream)).run(controlOf(makeCall()))
     expect(await textOf(outcome)).to.equal('OUTCOME_UNRECORDED')
+  })
+
+  it('settles each call of a batch with the code of the finding that refuses a response', async () => {
+    const { stage, settlements } = recorder()
+    const call = makeCall()
+    call.set(verdict, { mode: 'enforce', effectOf: () => 'deny' })
+    const other = makeCall()
+    const others: Settlement[] = []
+    other.onSettle((settlement) => void others.push(settlement))
+    const instead = ({ code }: Failed): Uint8Array => bytes(code)
+    const stream = (async function* (): AsyncGenerator<ResponseChunk> {
+      call.addFinding({ reason: 'found_later', stage: 's' })
+      yield { bytes: bytes('response'), response: { call: other, digest: 'd', instead } }
+    })()
+    const outcome = await pipelineOf(stage, responding(stream)).run(controlOf(call))
+    const text = await textOf(outcome)
+    expect(others.map(({ digest, error }) => [digest, error])).to.deep.equal([[null, text]])
+    expect(settlements.map(({ error }) => error)).to.deep.equal([text])
   })
 
   it('settles once when the reader stops early', async () => {
