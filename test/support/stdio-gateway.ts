@@ -2,9 +2,13 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { PassThrough } from 'node:stream'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js'
+import { StdioServerTransport } from '@modelcontextprotocol/sdk/server/stdio.js'
 import { generateKeyFile, type SignedEnvelope } from '@svc/plugin-audit/log'
+import { type StdioGatewayOptions, serveStdio } from 'svc-sdk/internal/stdio/gateway/serve'
+import { keepingLogger } from './logger.js'
 import { until } from './stdio-target.js'
 import { svc } from './svc.js'
 
@@ -50,6 +54,37 @@ ${sections}`,
     const client = new Client({ name: 'test', version: '1.0.0' }, options)
     await client.connect(transport)
     return { client, transport, [Symbol.asyncDispose]: () => client.close() }
+  }
+
+  /** The gateway in this process, for tests that are not about the command and its process. */
+  async serve(
+    served: Partial<Pick<StdioGatewayOptions, 'command' | 'name' | 'cwd'>>,
+    options: ClientOptions = {},
+  ): Promise<{ readonly client: Client } & AsyncDisposable> {
+    const [input, output] = [new PassThrough(), new PassThrough()]
+    const server = await serveStdio({
+      policy: { policyFile: this.policy },
+      command: undefined,
+      name: undefined,
+      ...served,
+      input,
+      output,
+      logger: keepingLogger(),
+      credentials: () => {
+        throw new Error('the policy of this test has no issuer')
+      },
+    })
+    const client = new Client({ name: 'test', version: '1.0.0' }, options)
+    await client.connect(new StdioServerTransport(output, input))
+    return {
+      client,
+      async [Symbol.asyncDispose]() {
+        input.end()
+        await server.ended
+        await server.close()
+        await client.close()
+      },
+    }
   }
 
   records(): SignedEnvelope[] {

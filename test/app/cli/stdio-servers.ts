@@ -5,5 +5,11 @@ export const scripted: string = fileURLToPath(new URL('../../support/scripted-se
 /** The arguments for a scripted server in one of its modes. */
 export const files = (mode = ''): string[] => ['--name', 'files', '--', process.execPath, scripted, mode]
 
+/** The same for a gateway in the test's own process. */
+export const served = (mode = '') => ({
+  name: 'files',
+  command: { server: 'files', command: process.execPath, args: [scripted, mode], env: [] },
+})
+
 export const ada = 'authn: { stdioCaller: { user: ada@example.com, roles: [analyst] } }\n'
 export const open: string = `${ada}entitlements: open\n`

@@ -13,7 +13,7 @@ import { rejectionOf } from '../../support/rejection.js'
 import { StdioGateway } from '../../support/stdio-gateway.js'
 import { say, until } from '../../support/stdio-target.js'
 import { adminToken } from '../admin/rig.js'
-import { ada, files, open, scripted } from './stdio-servers.js'
+import { ada, files, open, scripted, served } from './stdio-servers.js'
 
 describe('svc stdio', function () {
   this.timeout(60_000)
@@ -24,7 +24,7 @@ describe('svc stdio', function () {
   plans: { all: {} }
   tenants: { acme: { plan: all, allowlist: [], roles: { analyst: { allowlist: [files/echo] } } } }
 `)
-    await using connected = await gateway.connect(files())
+    await using connected = await gateway.serve(served())
     const { client } = connected
     const { tools } = await client.listTools()
     expect(tools.map(({ name }) => name)).to.deep.equal(['echo'])
@@ -138,7 +138,7 @@ describe('svc stdio', function () {
   it('serves a target of the policy by its name', async () => {
     await using everything = await startEverything()
     using gateway = new StdioGateway(`${open}targets: { remote: "${everything.url}" }\n`)
-    await using connected = await gateway.connect(['--name', 'remote'])
+    await using connected = await gateway.serve({ name: 'remote' })
     const { content } = await connected.client.callTool({ name: 'echo', arguments: { message: 'hi' } })
     expect(content).to.deep.equal([{ type: 'text', text: 'Echo: hi' }])
     expect(gateway.records().map(({ server }) => server.split('@')[0])).to.include('remote')
@@ -154,7 +154,7 @@ entitlements:
   plans: { all: {} }
   tenants: { acme: { plan: all, allowlist: [one/pid, two/pid, two/ask, remote/echo] } }
 `)
-    await using connected = await gateway.connect([], { capabilities: { elicitation: {} } })
+    await using connected = await gateway.serve({}, { capabilities: { elicitation: {} } })
     const { client } = connected
     client.setRequestHandler(ElicitRequestSchema, () => ({ action: 'decline' }))
     const { tools } = await client.listTools()

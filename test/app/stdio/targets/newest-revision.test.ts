@@ -95,7 +95,10 @@ describe('svc stdio before a process of both eras', function () {
 
   it('lets it ask a client of 2025-11-25, by handshake', async () => {
     using gateway = new StdioGateway(`${ada}entitlements: open\n`)
-    await using connected = await gateway.connect(own, { capabilities })
+    await using connected = await gateway.serve(
+      { name: 'files', command: { server: 'files', command, args, env: [] } },
+      { capabilities },
+    )
     const { client } = connected
     client.setRequestHandler(ElicitRequestSchema, () => given)
     expect(await said(client, 'era')).to.equal('legacy')
@@ -105,7 +108,7 @@ describe('svc stdio before a process of both eras', function () {
   it('lets one that speaks 2026-07-28 alone ask a client of 2025-11-25, if it serves all targets', async () => {
     const targets = JSON.stringify({ files: twoEraTarget('stateless') })
     using gateway = new StdioGateway(`${ada}entitlements: open\ntargets: ${targets}\n`)
-    await using connected = await gateway.connect([], { capabilities })
+    await using connected = await gateway.serve({}, { capabilities })
     const { client } = connected
     client.setRequestHandler(ElicitRequestSchema, () => given)
     expect(await said(client, 'files__ask')).to.equal('Ada')
