@@ -4,26 +4,21 @@ const MS_PER_DAY = 86_400_000
 
 // ISO 8601 extended format with a zone, seconds optional; leap seconds are allowed (RFC 3339 §5.6).
 const INSTANT =
-  /^(\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01]))T((?:[01]\d|2[0-3]):[0-5]\d)(:(?:[0-5]\d|60)(?:[.,]\d+)?)?(Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/
+  /^\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])T(?:[01]\d|2[0-3]):[0-5]\d(?::(?:[0-5]\d|60)(?:[.,]\d+)?)?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/
 
 // Nearly all records have the same day, which then needs no calendar check.
 let lastDay = ''
 
 /** `YYYY-MM-DD` in UTC; undefined when `ts` is not an ISO 8601 instant. */
 export function utcDayOf(ts: unknown): string | undefined {
-  if (typeof ts !== 'string') return undefined
-  const parts = INSTANT.exec(ts)
-  if (parts === null) return undefined
-  const [, date = '', minutes = '', , zone = ''] = parts
-  if (zone === 'Z') {
-    if (date === lastDay) return lastDay
-    if (dayOfInstant(Date.parse(`${date}T00:00Z`)) !== date) return undefined
-    lastDay = date
-    return date
-  }
+  if (typeof ts !== 'string' || !INSTANT.test(ts)) return undefined
+  const date = ts.slice(0, 10)
+  if (ts.endsWith('Z') && date === lastDay) return lastDay
   // Date.parse would turn a date that does not exist into one of the next month.
   if (dayOfInstant(Date.parse(`${date}T00:00Z`)) !== date) return undefined
-  return dayOfInstant(Date.parse(`${date}T${minutes}${zone}`))
+  if (!ts.endsWith('Z')) return dayOfInstant(Date.parse(`${ts.slice(0, 16)}${ts.slice(-6)}`))
+  lastDay = date
+  return date
 }
 
 /** `YYYY-MM-DD` of milliseconds since the epoch; undefined outside the years 0001 to 9999. */

@@ -24,8 +24,10 @@ export function canUseThread(signer: Signer): signer is ThreadSigner {
 // Starting a thread takes about 30 ms of CPU, which few records do not repay: it starts for many at once, or many in all.
 const START_AT = 16
 const START_AFTER = 1_000
-// Waking the thread costs a quarter of a signature here, and some time until it runs.
+// Waking the thread costs a quarter of a signature here, a switch of threads and some time until it runs, so one wake is
+// for several messages: the fourth of a batch, and then every eighth.
 const WAKE_AT = 4
+const WAKE_EVERY = 8
 
 /** Methods that the thread calls. */
 export interface SigningHost {
@@ -62,7 +64,7 @@ export class SigningThread {
 
   /** Announces the `unsigned`th message of a batch. */
   offer(unsigned: number): void {
-    if (this.#state === 'running') this.#shared.signal(unsigned >= WAKE_AT)
+    if (this.#state === 'running') this.#shared.signal(unsigned % WAKE_EVERY === WAKE_AT)
     else if (this.#state === 'absent' && unsigned >= WAKE_AT) {
       this.#missed++
       if (unsigned >= START_AT || this.#missed >= START_AFTER) this.#start()
