@@ -1,6 +1,6 @@
 // Checks the package.json files of the workspace: what a published package must say and carry, that internal
 // dependencies name the versions of this checkout, that a plugin reports the version it is published under.
-// `--write` first copies each plugin's version into its plugin.ts. An argument names another root to check.
+// `--write` first copies each plugin's version into its plugin.ts, and the types of exports for resolvers that read none. An argument names another root to check.
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -55,6 +55,37 @@ function fieldMistakes({ folder, manifest }) {
     if (value === undefined || value.length === 0) mistakes.push(`${field} is missing`)
   }
   return mistakes
+}
+
+/** The types of exports by path: TypeScript with `module: commonjs` does not read `exports`. */
+function typesOf({ exports }) {
+  const stated = Object.entries(exports).flatMap(([path, { types }]) =>
+    types === undefined ? [] : [[path, types]],
+  )
+  const below = stated.filter(([path]) => path !== '.').map(([path, types]) => [path.slice(2), [types]])
+  return {
+    types: Object.fromEntries(stated)['.'],
+    typesVersions: below.length === 0 ? undefined : { '*': Object.fromEntries(below) },
+  }
+}
+
+function typeMistakes({ manifest }) {
+  return Object.entries(typesOf(manifest))
+    .filter(([field, value]) => !isDeepStrictEqual(manifest[field], value))
+    .map(([field]) => `${field} does not have the types of exports (npm run check:manifests -- --write)`)
+}
+
+function writeTypes({ folder, manifest }) {
+  if (manifest.private) return
+  const { types: _, typesVersions: __, ...rest } = manifest
+  const entries = Object.entries(rest).flatMap((entry) =>
+    entry[0] === 'exports' ? [...Object.entries(typesOf(manifest)), entry] : [entry],
+  )
+  Object.assign(manifest, typesOf(manifest))
+  writeFileSync(
+    join(root, folder, 'package.json'),
+    `${JSON.stringify(Object.fromEntries(entries), null, 2)}\n`,
+  )
 }
 
 function fileMistakes({ folder }) {
@@ -142,11 +173,14 @@ function writeVersions({ folder, manifest }) {
   }
 }
 
-if (values.write) packages.forEach(writeVersions)
+if (values.write) {
+  packages.forEach(writeVersions)
+  packages.forEach(writeTypes)
+}
 const mistakes = packages.flatMap((one) => {
   const checks = one.manifest.private
     ? [dependencyMistakes]
-    : [fieldMistakes, fileMistakes, sideEffectMistakes, dependencyMistakes, versionMistakes]
+    : [fieldMistakes, fileMistakes, sideEffectMistakes, typeMistakes, dependencyMistakes, versionMistakes]
   if (isPlugin(one)) checks.push(pluginMistakes)
   return checks.flatMap((check) => check(one)).map((mistake) => `${one.folder}: ${mistake}`)
 })

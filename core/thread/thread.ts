@@ -1,6 +1,7 @@
 // A worker thread, its calls, and its end.
 
-import { Worker, type WorkerOptions } from 'node:worker_threads'
+import { existsSync } from 'node:fs'
+import { MessageChannel, type MessagePort, Worker, type WorkerOptions } from 'node:worker_threads'
 import { Calls, type Method, type Methods } from './calls.js'
 
 export class Thread<Remote extends Methods<Remote>> {
@@ -45,6 +46,40 @@ export class Thread<Remote extends Methods<Remote>> {
   /** Resolves when it has ended. */
   async close(): Promise<void> {
     await this.#worker.terminate()
+  }
+}
+
+/** Whether the file of a worker is there: a bundle has no module beside it, and one in CommonJS no URL of its modules. */
+export function hasWorkerFile(file: () => URL): boolean {
+  try {
+    return existsSync(file())
+  } catch {
+    return false
+  }
+}
+
+/** The calls that a thread serves, and their end. */
+export type ServedCalls<Remote extends Methods<Remote>> = Pick<Thread<Remote>, 'call' | 'tell' | 'close'>
+
+/** What a thread serves, in this one: for bundles that have no file of the worker. Calls come one at a time. */
+export function inThisThread<Remote extends Methods<Remote>>(
+  serve: (port: MessagePort) => void,
+  methods: Readonly<Record<string, Method>>,
+): ServedCalls<Remote> {
+  const { port1, port2 } = new MessageChannel()
+  serve(port2)
+  const calls = new Calls<Remote>(port1, methods)
+  port1.unref()
+  port2.unref()
+  return {
+    call(name, ...args) {
+      port1.ref()
+      return calls.call(name, ...args).finally(() => port1.unref())
+    },
+    tell: (name, ...args) => calls.tell(name, ...args),
+    async close() {
+      port1.close()
+    },
   }
 }
 

@@ -81,9 +81,7 @@ describe('the published packages', function () {
         const { problems } = (await checkPackage(files, { excludeEntrypoints: [/\.yaml$/] })) as {
           problems: { kind: string; resolutionKind?: string }[]
         }
-        const found = problems.filter(
-          ({ kind, resolutionKind }) => kind !== 'CJSResolvesToESM' && resolutionKind !== 'node10',
-        )
+        const found = problems.filter(({ kind }) => kind !== 'CJSResolvesToESM')
         expect(found).to.deep.equal([])
       })
 

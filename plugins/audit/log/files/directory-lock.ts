@@ -2,13 +2,13 @@
 // so the kernel releases it when its holder dies. The file names its owner: if its path leads to another file, or the
 // directory was copied, the lock is not the one that the other writers hold.
 
-import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import type { Clock, Logger } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import { AuditError } from '../format/errors.js'
 import { LOCK_FILE } from '../format/paths.js'
 import { FILE_MODE, type FileSystem, READ_WRITE_CREATE, writeFully } from './file-system.js'
+import { requireFrom } from './require-from.js'
 
 /** The directory of a log, and what work on its files needs. */
 export interface LockedDirectory {
@@ -187,7 +187,7 @@ export class DirtyMark {
 let loaded: typeof import('fs-native-extensions') | undefined
 
 function binding(): typeof import('fs-native-extensions') {
-  loaded ??= createRequire(import.meta.url)('fs-native-extensions') as typeof import('fs-native-extensions')
+  loaded ??= requireFrom(import.meta.url)('fs-native-extensions') as typeof import('fs-native-extensions')
   return loaded
 }
 

@@ -8,7 +8,7 @@ import {
   sign as nodeSign,
   verify as nodeVerify,
 } from 'node:crypto'
-import { createRequire } from 'node:module'
+import { requireFrom } from '../files/require-from.js'
 import { systemCode } from '../format/errors.js'
 import { PUBLIC_KEY_BYTES, SIGNATURE_BYTES } from '../format/key-sizes.js'
 
@@ -69,7 +69,7 @@ interface SodiumNative {
 // Error codes of Node and the addon loader for a package, or its binary for this platform, that is absent.
 const ABSENT = new Set(['MODULE_NOT_FOUND', 'ERR_DLOPEN_FAILED', 'ADDON_NOT_FOUND'])
 
-const requireHere = createRequire(import.meta.url)
+const requireHere = requireFrom(import.meta.url)
 
 /** sodium-native, or undefined if it is not installed or has no binary for this platform. */
 export function loadSodiumNative(require: (name: string) => unknown = requireHere): Ed25519 | undefined {

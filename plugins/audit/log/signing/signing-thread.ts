@@ -3,7 +3,7 @@
 
 import type { Worker } from 'node:worker_threads'
 import type { Logger, Signer } from '@svc/core'
-import { startWorker, Thread } from '@svc/core/thread'
+import { hasWorkerFile, startWorker, Thread } from '@svc/core/thread'
 import type { SharedBatch } from './shared-batch.js'
 import { SharedMemory, type SharedMemorySize, SIGNING_PROBE, sharedBytes } from './shared-memory.js'
 
@@ -57,6 +57,7 @@ export class SigningThread {
 
   constructor(parts: SigningThreadParts) {
     this.#parts = parts
+    if (parts.startWorker === undefined && !hasWorkerFile(workerFile)) this.#state = 'stopped'
     this.#memory = new SharedArrayBuffer(sharedBytes(parts.size))
     this.#shared = new SharedMemory(this.#memory, parts.size)
     this.batches = this.#shared.batches
@@ -108,8 +109,10 @@ export class SigningThread {
   }
 }
 
+const workerFile = () => new URL('./signing-worker.js', import.meta.url)
+
 function startNodeWorker(workerData: SigningWorkerData): Worker {
-  return startWorker(new URL('./signing-worker.js', import.meta.url), {
+  return startWorker(workerFile(), {
     name: 'svc-audit-signing',
     workerData,
     // The thread needs none of the process's preloaded or evaluated code.

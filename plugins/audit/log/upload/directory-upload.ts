@@ -1,10 +1,18 @@
 // Uploads one directory in rounds: finds new bytes, sends them, and applies retention. It runs on a thread of its
 // own, so its reads, hashing and waits never delay an append.
 
+import type { MessagePort } from 'node:worker_threads'
 import { sha256Hex } from '@svc/core/json'
+import { Calls } from '@svc/core/thread'
 import { daysBetween } from '../format/day.js'
 import { ControlPlane } from './control-plane.js'
-import { asUploadError, serializeError, UploadError } from './error.js'
+import {
+  asUploadError,
+  deserializeError,
+  type SerializedError,
+  serializeError,
+  UploadError,
+} from './error.js'
 import { uploadRound } from './round.js'
 import { type FoundFile, PHASES, scan } from './scan.js'
 import type { UploadSource } from './source.js'
@@ -21,7 +29,30 @@ interface LoadedFiles {
   readonly stored: StoredFiles
 }
 
-export class DirectoryUpload {
+/** Responds to the writer's calls from the other end of the port. */
+export function serveUploads(port: MessagePort, task: UploadTask): void {
+  const closing = new AbortController()
+  const host = new Calls<UploadHost>(port, {
+    round: (request: RoundRequest) => upload.round(request),
+    abort: (reason: SerializedError) => closing.abort(deserializeError(reason)),
+  })
+  const upload = new DirectoryUpload(
+    task,
+    {
+      sizes: (files) => host.call('sizes', files),
+      retain: (uploaded) => host.call('retain', uploaded),
+      sign: (state) => host.call('sign', state),
+      isSigned: (state) => host.call('isSigned', state),
+      pending: (bytes, since) => host.tell('pending', bytes, since),
+      uploaded: (bytes) => host.tell('uploaded', bytes),
+      failed: (error, path) => host.tell('failed', error, path),
+      warned: (error) => host.tell('warned', error),
+    },
+    closing.signal,
+  )
+}
+
+class DirectoryUpload {
   readonly #task: UploadTask
   readonly #host: UploadHost
   readonly #signal: AbortSignal

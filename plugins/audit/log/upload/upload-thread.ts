@@ -1,8 +1,9 @@
 // The writer's side of the upload thread. The first round starts the thread; after it dies, the next round starts
 // another.
 
+import type { MessagePort } from 'node:worker_threads'
 import { messageOf } from '@svc/core/json'
-import { startWorker, Thread } from '@svc/core/thread'
+import { hasWorkerFile, inThisThread, type ServedCalls, startWorker, Thread } from '@svc/core/thread'
 import { type SerializedError, serializeError, UploadError } from './error.js'
 import type { SizeRequest, SizeResponse } from './file-sizes.js'
 import type { PresignConfig } from './presign.js'
@@ -57,10 +58,13 @@ interface ThreadMethods {
   abort(reason: SerializedError): void
 }
 
+/** The file of the thread; beside a bundle there may be none. */
+const workerFile = () => new URL('./upload-worker.js', import.meta.url)
+
 export class UploadThread {
   readonly #task: UploadTask
   readonly #host: { readonly [Name in keyof UploadHost]: UploadHost[Name] }
-  #thread: Thread<ThreadMethods> | undefined
+  #thread: ServedCalls<ThreadMethods> | undefined
 
   constructor(task: UploadTask, host: UploadHost) {
     this.#task = task
@@ -90,10 +94,16 @@ export class UploadThread {
     await this.#thread?.close()
   }
 
-  #start(): Thread<ThreadMethods> {
-    const worker = startWorker(new URL('./upload-worker.js', import.meta.url), { workerData: this.#task })
+  #start(): ServedCalls<ThreadMethods> {
+    if (!hasWorkerFile(workerFile)) return inThisThread((port) => void this.#serve(port), this.#host)
+    const worker = startWorker(workerFile(), { workerData: this.#task })
     return new Thread(worker, this.#host, () => {
       this.#thread = undefined
     })
+  }
+
+  async #serve(port: MessagePort): Promise<void> {
+    const { serveUploads } = await import('./directory-upload.js')
+    serveUploads(port, this.#task)
   }
 }

@@ -5,7 +5,6 @@ import { startWorker, Thread } from '@svc/core/thread'
 import { AuditError } from '../../format/errors.js'
 import type { BrowseMethods } from './browse-worker.js'
 
-const module = new URL('./browse-worker.js', import.meta.url)
 const IDLE_MS = 60_000
 const TIMEOUT_MS = 60_000
 const MAX_WAITING = 16
@@ -38,7 +37,9 @@ class LogBrowser {
   }
 
   #start(): Thread<BrowseMethods> {
-    const worker = startWorker(module, { resourceLimits: { maxOldGenerationSizeMb: MEMORY_MB } })
+    const worker = startWorker(new URL('./browse-worker.js', import.meta.url), {
+      resourceLimits: { maxOldGenerationSizeMb: MEMORY_MB },
+    })
     const thread = new Thread<BrowseMethods>(worker, {}, () => {
       if (this.#thread === thread) this.#thread = undefined
     })

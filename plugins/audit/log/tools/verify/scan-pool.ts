@@ -1,7 +1,7 @@
 // Scans chunks on all cores: on threads if the log is large enough, else on this thread.
 
 import { availableParallelism } from 'node:os'
-import { startWorker, Thread } from '@svc/core/thread'
+import { hasWorkerFile, startWorker, Thread } from '@svc/core/thread'
 import { lineStartFrom } from '../../files/lines.js'
 import type { KeySpan } from '../../format/journal-line.js'
 import { isVote } from '../../format/recorded-vote.js'
@@ -33,16 +33,19 @@ const MIN_BYTES_FOR_THREADS = 8_388_608
 const THREAD_JOB_BYTES = 1_048_576
 const LOCAL_JOB_BYTES = 131_072
 
+const workerFile = () => new URL('./scan-worker.js', import.meta.url)
+
 /** @param threads maximum number; default one per core. */
 export function scanPool(
   context: ScanContext,
   totalBytes: number,
   threads = availableParallelism(),
 ): ScanPool {
-  if (totalBytes < MIN_BYTES_FOR_THREADS || threads < 2) return localScan(context)
+  if (totalBytes < MIN_BYTES_FOR_THREADS || threads < 2 || !hasWorkerFile(workerFile))
+    return localScan(context)
   const workerData: ScanWorkerData = { spans: context.keys.spans(), logId: context.logId }
   const workers = Array.from({ length: threads }, () => {
-    const worker = startWorker(new URL('./scan-worker.js', import.meta.url), { workerData })
+    const worker = startWorker(workerFile(), { workerData })
     return { thread: new Thread<ScanMethods>(worker, {}, () => undefined), jobs: 0 }
   })
   return {
