@@ -13,13 +13,14 @@ import {
   serializeError,
   UploadError,
 } from './error.js'
+import type { SizeRequest, SizeResponse } from './file-sizes.js'
+import type { PresignConfig } from './presign.js'
 import { uploadRound } from './round.js'
 import { type FoundFile, PHASES, scan } from './scan.js'
 import type { UploadSource } from './source.js'
-import { UploadState } from './state-file.js'
+import { type StateKey, UploadState } from './state-file.js'
 import { type ComparedFile, StateRestoration, StoredFiles } from './stored-files.js'
 import { UploadThrottle } from './throttle.js'
-import type { RoundRequest, UploadHost, UploadTask } from './upload-thread.js'
 
 /** How long a store may take to list an object that it has stored. */
 const LISTING_DELAY_MS = 600_000
@@ -246,4 +247,48 @@ class DirectoryUpload {
     const what = `the store does not have all of ${path}, which was uploaded: it is kept, and what follows byte ${stored} is uploaded again`
     this.#host.warned(serializeError(new UploadError('upload_file', what)))
   }
+}
+
+/** The thread's `workerData`. */
+export interface UploadTask {
+  readonly dir: string
+  readonly config: PresignConfig
+  readonly retentionDays: number
+  readonly rangeBytes: number
+  readonly idleMs: number
+  /** The counter of durable batches. */
+  readonly appends: Int32Array<SharedArrayBuffer>
+}
+
+/** One scan of the directory and the upload of new bytes. */
+export interface RoundRequest {
+  /** Scans all agents' files, then applies retention. */
+  readonly isFull: boolean
+  /** The days whose agents' files are scanned in a round that is not full. */
+  readonly days: readonly string[]
+  /** Paths to leave out. */
+  readonly skipped: readonly string[]
+  /** Whether the writer began the log, so that nothing of it was uploaded before. */
+  readonly isNewLog: boolean
+  /** Milliseconds since the epoch, by the writer's clock. */
+  readonly now: number
+}
+
+/**
+ * The writer's side: responds to requests about the log and receives results. A cloned error is not an
+ * instance of its class.
+ */
+export interface UploadHost extends StateKey {
+  /** Sizes read under the lock, so that no batch is partly written. */
+  sizes(files: readonly SizeRequest[]): Promise<SizeResponse>
+  /** Removes files past their retention that are completely uploaded; resolves to their paths. */
+  retain(uploaded: ReadonlyMap<string, number>): Promise<readonly string[]>
+  /** Bytes that the store does not have yet, and the last write to the file that has waited longest. */
+  pending(bytes: number, since: number | undefined): void
+  /** The store has stored an object of `bytes` bytes. */
+  uploaded(bytes: number): void
+  /** `path` if the failure concerns one file. */
+  failed(error: SerializedError, path?: string): void
+  /** An error that does not stop the upload. */
+  warned(error: SerializedError): void
 }

@@ -3,8 +3,8 @@
 
 import { setPriority } from 'node:os'
 import { parentPort, workerData } from 'node:worker_threads'
+import type { UploadTask } from './directory-upload.js'
 import { serveUploads } from './directory-upload.js'
-import type { UploadTask } from './upload-thread.js'
 
 // No record waits for this thread: beside a busy thread it gets about a quarter of the core, else all it can use. On other
 // systems the call changes the whole process.
