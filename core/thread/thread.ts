@@ -85,16 +85,17 @@ export function inThisThread<Remote extends Methods<Remote>>(
 
 /** A worker with the Node options of the process, such as those of TLS. */
 export function startWorker(module: URL, options: WorkerOptions): Worker {
-  return new Worker(module, { execArgv: threadArgv(), ...options })
+  return new Worker(module, { ...threadArgv(), ...options })
 }
 
 /**
  * The options of the process without those that describe how the main program is given: with `node --input-type=module
- * -e …` every thread would fail.
+ * -e …` every thread would fail. Options that are not stated are inherited, those of V8 too, which cannot be stated.
  */
-function threadArgv(): string[] {
+function threadArgv(): Pick<WorkerOptions, 'execArgv'> {
   const ofProcess = process.execArgv
-  return ofProcess.filter((word, at) => !isInputType(word) && ofProcess[at - 1] !== '--input-type')
+  const execArgv = ofProcess.filter((word, at) => !isInputType(word) && ofProcess[at - 1] !== '--input-type')
+  return execArgv.length === ofProcess.length ? {} : { execArgv }
 }
 
 function isInputType(word: string): boolean {

@@ -20,6 +20,7 @@ const ofLog = leaves.filter(
 )
 /** What they need beside the log. */
 const needed: Readonly<Record<string, readonly string[]>> = {
+  'audit tiles': ['--out', 'tiles'],
   'keys rotate': ['--from', 'key', '--to', 'key'],
   'keys revoke': ['--key-id', 'ed25519:00', '--sign-with', 'key'],
 }
