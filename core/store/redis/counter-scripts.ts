@@ -28,9 +28,8 @@ local function write(name, text, ttl)
 end
 -- The names of counters by their ends, so that those of one space do not fill the server.
 local room, most = S .. '#room', tonumber(option[5]) or ${MAX_COUNTERS}
-local function makeRoom(added)
-  redis.call('ZREMRANGEBYSCORE', room, '-inf', now)
-  if redis.call('ZCARD', room) + added > most then
+local function checkRoom(added)
+  if redis.call('ZCOUNT', room, '(' .. whole(now), '+inf') + added > most then
     error({ err = 'ERR the store has ' .. most .. ' counters of a space and takes no more of it' })
   end
 end
@@ -43,7 +42,7 @@ local function commit()
   for _, name in ipairs(names) do
     if not found[name] and written[name][1] ~= '0' then added = added + 1 end
   end
-  if added > 0 then makeRoom(added) end
+  if added > 0 then checkRoom(added) end
   for _, name in ipairs(names) do
     local text, ttl = written[name][1], written[name][2]
     if text == '0' then
@@ -57,6 +56,8 @@ local function commit()
       elseif string.sub(name, 1, 2) ~= 'w/' then redis.call('ZADD', room, 'XX', now + ttl, name) end
     else redis.call('SET', at(name), text, 'KEEPTTL') end
   end
+  -- Last: once a script has removed something, a full server lets it write.
+  if added > 0 then redis.call('ZREMRANGEBYSCORE', room, '-inf', now) end
 end
 local function unreadable(what) error({ err = 'ERR the value at the key of a ' .. what .. ' cannot be read' }) end
 local function window(key, ms, from)
