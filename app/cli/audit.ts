@@ -248,7 +248,7 @@ function keeping(io: CliIo): Command[] {
       example: 'https://audit.example.com restored --keys keys.txt',
       verdicts: ['restored as a whole', 'objects are missing or changed'],
     }),
-    withManual(publishing, { example: '.svc/audit --out /var/www/log' }),
+    withManual(publishing, { example: '.svc/audit --out tiles' }),
     withManual(resuming, { example: 'restored' }),
     withManual(forking, { example: '.svc/audit' }),
     withManual(witnessing, { example: '--dir witness --key witness.key' }),

@@ -28,6 +28,10 @@ const elsewhere: Readonly<Record<string, string>> = {
     'test/app/ap2-page.test.ts',
   'docs/verify.md: npx svc-sdk audit bundle $LOG --tenant acme --since 2026-11-01 --until 2026-12-01 --estimate':
     'test/app/cli/audit-evidence.test.ts',
+  'docs/bundlers.md: npx esbuild audit.ts --bundle --platform=node --format=cjs --outfile=out/audit.cjs':
+    'test/packages/bundles.test.ts',
+  'docs/bundlers.md: npx esbuild audit.ts --bundle --platform=node --format=esm --outfile=out/audit.mjs \\':
+    'test/packages/bundles.test.ts',
   'docs/collectors.md: npx svc-sdk audit show /var/lib/svc/audit --follow --format ocsf --from 0 | vector --config /etc/vector/stdin.yaml':
     'test/app/cli/audit-show.test.ts',
   'docs/compliance.md: npx svc-sdk audit verify /var/lib/svc/audit --keys audit-keys --against kept.checkpoint --witness-keys witnesses.pub --json':

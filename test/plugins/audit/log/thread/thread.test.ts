@@ -45,7 +45,13 @@ describe('the threads that scan a log', () => {
   it('reject the scans that they have not finished if one ends by itself', async () => {
     const leave = `import { isMainThread } from 'node:worker_threads'; if (!isMainThread) process.exit(3)`
     const { execArgv } = process
-    process.execArgv = [...execArgv, '--import', `data:text/javascript,${encodeURIComponent(leave)}`]
+    // With the first option the others are stated to threads, which else inherit those that the process began with.
+    process.execArgv = [
+      ...execArgv,
+      '--input-type=module',
+      '--import',
+      `data:text/javascript,${encodeURIComponent(leave)}`,
+    ]
     const pool = scanPool({ keys: new KeyHistory(), logId: undefined }, 8_388_608, 2)
     process.execArgv = execArgv
     try {

@@ -189,7 +189,13 @@ describe('upload failures', () => {
       import { mkdirSync } from 'node:fs'
       if (!isMainThread && mkdirSync(${JSON.stringify(mark)}, { recursive: true })) process.exit(3)`
     const { execArgv } = process
-    process.execArgv = [...execArgv, '--import', `data:text/javascript,${encodeURIComponent(dieOnce)}`]
+    // With the first option the others are stated to threads, which else inherit those that the process began with.
+    process.execArgv = [
+      ...execArgv,
+      '--input-type=module',
+      '--import',
+      `data:text/javascript,${encodeURIComponent(dieOnce)}`,
+    ]
     try {
       const { appender, errors } = uploading(dir.path, cloud)
       await appender.append(envelope())
