@@ -93,7 +93,7 @@ export async function consistency(
   } else await io.out(`NOT CONSISTENT: ${judged.reason}\n`)
 }
 
-/** Writes the tree for clients of transparency logs. Tiles that the log cannot give are named; they are no failure. */
+/** Writes the tree for clients of transparency logs. It names the tiles that the log cannot give, and succeeds. */
 export async function tiles(dir: string, { out }: { out: string }, io: CliIo): Promise<void> {
   const { origin, size, written, absent } = await publishTiles(dir, out)
   for (const path of absent) io.err(`${path} is absent: the log has not all of its hashes\n`)

@@ -2,7 +2,7 @@
 import { type NamedCaller, policyTokens, Refusal, resolveOptional, services } from '@svc/core'
 import { z } from 'zod'
 import { type Operation, type OperationRequest, operation } from '../admin/operation.js'
-import { listedReference } from '../mcp/list-pages.js'
+import { listedReference } from '../mcp/references.js'
 import type { Policy } from '../policy/config.js'
 import type { KnownServer, PolicyInForce } from './server-tools.js'
 

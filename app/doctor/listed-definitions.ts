@@ -1,7 +1,7 @@
 // Asks targets for all that they say of themselves to models, for a lock file.
 import type { PluginContext } from '@svc/core'
 import { ownRequest, resultIn } from '../mcp/handshake.js'
-import { type ListKind, listForms, readPages } from '../mcp/list-pages.js'
+import { type ListKind, listForms, readPages } from '../mcp/lists.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import type { Policy } from '../policy/config.js'
 import { stdioTargetsOf } from '../stdio/targets/config.js'

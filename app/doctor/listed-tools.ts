@@ -9,7 +9,7 @@ import {
   serverVersionIn,
 } from '../mcp/handshake.js'
 import { HttpServers } from '../mcp/http-servers.js'
-import { toolNames } from '../mcp/list-pages.js'
+import { toolNames } from '../mcp/lists.js'
 import { createSend, createSendOwn, endSession, ownClientFacts } from '../mcp/own-requests.js'
 import { gatewayImplementation } from '../mcp/protocol.js'
 import { UNVERSIONED } from '../mcp/server-versions.js'

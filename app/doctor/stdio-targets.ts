@@ -4,7 +4,7 @@ import { type DoctorCheck, type PluginContext, resolve, tokens } from '@svc/core
 import { messageOf } from '@svc/core/json'
 import { KeyReader } from '@svc/core/secret'
 import { serverVersionIn } from '../mcp/handshake.js'
-import { toolNames } from '../mcp/list-pages.js'
+import { toolNames } from '../mcp/lists.js'
 import { ownClientFacts } from '../mcp/own-requests.js'
 import { gatewayImplementation } from '../mcp/protocol.js'
 import { UNVERSIONED } from '../mcp/server-versions.js'

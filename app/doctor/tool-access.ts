@@ -1,7 +1,7 @@
 // Lists which tools of a server a policy lets each tenant use, by the judge's decision about a `tools/list`.
 import { type Identity, policyTokens, resolveOptional, services } from '@svc/core'
 import { nameOutside } from '@svc/core/match'
-import { listedReference } from '../mcp/list-pages.js'
+import { listedReference } from '../mcp/references.js'
 import type { Policy } from '../policy/config.js'
 import { Judge } from '../policy-tools/judge/judge.js'
 import type { StagePlace } from '../policy-tools/judge/stages.js'

@@ -10,7 +10,7 @@ import {
 } from '@svc/core'
 import { compilePatternSet } from '@svc/core/match'
 import { nearest, patternsOf, type WrittenPattern } from '@svc/core/policy'
-import { listedReference } from '../mcp/list-pages.js'
+import { listedReference } from '../mcp/references.js'
 import type { Policy } from '../policy/config.js'
 import { type ListedTools, refusalsOf } from './tool-access.js'
 

@@ -2,7 +2,7 @@
 // not, and an app calls the tools of its server by the names that they have there.
 import { isJsonObject } from '@svc/core/json'
 import { interfacesOf, withInterfaces } from '../mcp/learned-values.js'
-import type { ServerList } from '../mcp/list-pages.js'
+import type { ServerList } from '../mcp/lists.js'
 import { metaOf } from '../mcp/meta.js'
 import { UI_EXTENSION } from '../mcp/protocol.js'
 import type { Fields } from '../mcp/rpc-response.js'

@@ -1,9 +1,10 @@
 // Merges the lists of a client's servers, and finds the server of a name or URI that the client uses.
 import { type Call, Refusal } from '@svc/core'
 import { capabilityOf } from '../mcp/handshake.js'
-import { type ListKind, listedReference, listForms, noList, type ServerList } from '../mcp/list-pages.js'
+import { type ListKind, listForms, noList, type ServerList } from '../mcp/lists.js'
 import { invalidParams } from '../mcp/message.js'
 import { metaOf } from '../mcp/meta.js'
+import { listedReference } from '../mcp/references.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import { UNVERSIONED } from '../mcp/server-versions.js'
 import { hasApps, isForAppsAlone, toolOfApp, withInterface } from './apps.js'

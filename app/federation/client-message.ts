@@ -4,7 +4,7 @@ import { withIds } from '@svc/core/http'
 import { isJsonObject, type JsonObject, parseJsonObject } from '@svc/core/json'
 import { type McpExchange, revisionOf } from '../mcp/exchange.js'
 import type { ClientFacts } from '../mcp/handshake.js'
-import { checkRequestHead } from '../mcp/header-validation.js'
+import { checkRequestHead } from '../mcp/headers.js'
 import {
   idOf,
   invalidParams,

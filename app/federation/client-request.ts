@@ -12,7 +12,7 @@ import {
   takesEvents,
 } from '../mcp/exchange.js'
 import { capabilityOf, inSession, metaOfClient, sessionHeaders } from '../mcp/handshake.js'
-import { PARAM_PREFIX } from '../mcp/header-validation.js'
+import { PARAM_PREFIX } from '../mcp/headers.js'
 import { isRequestId, type Message } from '../mcp/message.js'
 import { isStateless } from '../mcp/protocol.js'
 import { requestFor, responseFrom } from '../mcp/revision-translation.js'

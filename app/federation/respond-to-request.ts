@@ -2,7 +2,7 @@
 import { type JsonObject, parseJsonObject } from '@svc/core/json'
 import { type ClientExchange, writeOutcome } from '../http/client-exchange.js'
 import { capabilityOf } from '../mcp/handshake.js'
-import { type ListKind, listForms, noList, type ServerList } from '../mcp/list-pages.js'
+import { type ListKind, listForms, noList, type ServerList } from '../mcp/lists.js'
 import {
   invalidParams,
   invalidRequest,

@@ -174,8 +174,8 @@ function reasonOf({ outcome, status, response }: Reply): string {
   return typeof message === 'string' ? message : `The server responded with the status ${status}.`
 }
 
-// What the gateway knows about the reachability of servers, for all of its clients: nobody waits for a server that did not
-// respond, and one that failed is tried again after growing times.
+// All clients share the knowledge about which servers respond: nobody waits for a server that did not respond, and one that
+// failed is tried again after growing times.
 
 /** Time after each failure in a row before lists ask the server again, in milliseconds; the last one repeats. */
 const backOffMs = [10_000, 30_000, 60_000, 120_000, 300_000] as const

@@ -7,7 +7,7 @@ import { KeptReads } from '@svc/core/store'
 import { KeptTable } from '../budget/kept-table.js'
 import { listChanges } from '../mcp/change-notifications.js'
 import { resultIn } from '../mcp/handshake.js'
-import { type ListKind, listForms, readPages, type ServerList } from '../mcp/list-pages.js'
+import { type ListKind, listForms, readPages, type ServerList } from '../mcp/lists.js'
 import { rpcCodes } from '../mcp/protocol.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import {
@@ -108,7 +108,7 @@ export class ListCache {
     })
   }
 
-  /** The list that was read last, whatever its age; undefined if none was read, or if it is no longer kept. */
+  /** The list that was read last, whatever its age; undefined if none was read or it was evicted. */
   last(key: ListKey): ServerList | undefined {
     const text = textOf(key)
     if (this.#scopes.get(text) !== key.scope) return undefined

@@ -135,7 +135,7 @@ export async function openSessionStream(
   const links = await session.openLinks()
   const stopAttaching = session.links.onOpen(attach)
   for (const link of links) attach(link)
-  // What comes later is announced on the stream, whatever streams the servers have.
+  // The stream announces the lists that arrive later, also if no server has a stream.
   if (session.missing.size > 0) stream.begin()
   await Promise.race([stream.begun, stream.closed, flows.ended()])
   if (client.isBegun) await stream.closed

@@ -269,7 +269,7 @@ export function since(revision: string, { form, url }: ElicitationModes): Elicit
   return { form: form && revision >= formSince, url: url && revision >= urlSince }
 }
 
-/** The modes as a part of the id of a session: any gateway of a deployment reads them there. */
+/** Returns the modes as a part of the id of a session, where every gateway of a deployment reads them. */
 export function modesTag({ form, url }: ElicitationModes): string {
   return `${form ? 'f' : ''}${url ? 'u' : ''}`
 }

@@ -18,7 +18,7 @@ import {
 } from '../upstream/response.js'
 import { limitBody } from '../upstream/response-limits.js'
 import { budgetUserOf } from '../upstream/send.js'
-import { decoded, encoded, nameSources } from './header-validation.js'
+import { decoded, encoded, nameSources } from './headers.js'
 import { revisionIn } from './meta.js'
 import { isStateless } from './protocol.js'
 import { type Fields, isResponse, ProtocolViolation, readInTurns } from './rpc-response.js'

@@ -31,7 +31,7 @@ import { ClientRequests, clientOfCall, isForGateway } from './client-requests.js
 import { type AskedClient, GatewayRounds, progressTokenOf } from './elicitation.js'
 import { declaredModes, type McpExchange, mcpExchange, modesTag } from './exchange.js'
 import type { ServerSession } from './handshake.js'
-import { addHeadersUpstream } from './header-validation.js'
+import { addHeadersUpstream } from './headers.js'
 import { type AnnotationCache, UiResources } from './learned-values.js'
 import type { RpcResponse } from './message.js'
 import { type Denials, encodeRefusal, type MessageOutcome, readMessageOutcome } from './message-outcome.js'

@@ -14,15 +14,9 @@ import { noteRpcError } from '../upstream/send.js'
 import { isStatelessExchange, type McpExchange } from './exchange.js'
 import { hasServerInfo, serverVersionIn } from './handshake.js'
 import type { AnnotationCache, UiResources } from './learned-values.js'
-import {
-  filterListing,
-  forOneCaller,
-  isListing,
-  type ListKind,
-  listedReference,
-  listForms,
-} from './list-pages.js'
+import { filterListing, forOneCaller, isListing, type ListKind, listForms } from './lists.js'
 import { isRequestId } from './message.js'
+import { listedReference } from './references.js'
 import { type Fields, listDigest } from './rpc-response.js'
 import { asksClients, type ServerRequests } from './server-requests.js'
 import type { ServerVersions } from './server-versions.js'

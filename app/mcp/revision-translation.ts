@@ -2,7 +2,7 @@
 // without sessions (from 2026-07-28 on).
 import { isJsonObject, type JsonObject } from '@svc/core/json'
 import type { ServerDescription, ServerSession } from './handshake.js'
-import { isListing } from './list-pages.js'
+import { isListing } from './lists.js'
 import { metaOf, replaceMeta, withMeta } from './meta.js'
 import {
   HANDSHAKE_REVISION,

@@ -16,7 +16,7 @@ import { PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from '../http/header-names
 import { callerKey } from '../upstream/send.js'
 import { isForGateway } from './client-requests.js'
 import type { McpExchange } from './exchange.js'
-import { listForms } from './list-pages.js'
+import { listForms } from './lists.js'
 import { invalidParams, isRequestId, type RpcRequest, type RpcResponse } from './message.js'
 import { createRespond, createSend, type OwnRequestParts } from './own-requests.js'
 import { type RequestId, rpcCodes } from './protocol.js'

@@ -1,4 +1,4 @@
-// What the sections state about escalations: the rule, and the people who may vote.
+// Sections state the rule of escalations and the people who may vote.
 import type { Identity } from './principal.js'
 
 export type EscalationStatus = 'pending' | 'approved' | 'rejected'

@@ -40,14 +40,14 @@ export interface StoreOptions<T> extends Omit<GuardOptions<T>, 'timeoutMs'> {
   readonly section: string
   /** `memory`, `lmdb`, `redis`, or one of `others`. */
   readonly kind: string
-  /** What the section keeps in a store of keys, values and counters. */
+  /** Returns the store of the section on a store of keys, values and counters. */
   layer(store: KeyValueStore & Counters): T
   /** Opens stores of programs, by kind. */
   readonly others?: Readonly<Record<string, () => T>>
   readonly settings: StoreSettings
   /** A store that the user made: it is used in place of every kind, and the user closes it. */
   readonly instance?: { readonly name: string; readonly store: T } | undefined
-  /** What an eviction by Redis does, for a warning. */
+  /** The consequence of an eviction by Redis, for a warning. */
   readonly whenEvicted?: string
   /** The gateway starts even if the store is not available. */
   readonly isOptional?: boolean
@@ -64,7 +64,7 @@ export class StoreResource<T extends StoreLifecycle> {
   /** Released last to first, so that resources attached to the store close before it. */
   #leases: { release(): Promise<void> }[] = []
 
-  /** @throws {Error} if there is no such kind */
+  /** @throws {Error} if the kind of the store is unknown */
   constructor(options: StoreOptions<T>, context: PluginContext) {
     // A tool that judges calls keeps what it counts in memory, whatever store the policy has.
     const isInMemory = resolveOptional(context.container, services.inMemory) === true

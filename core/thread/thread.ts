@@ -61,7 +61,7 @@ export function hasWorkerFile(file: () => URL): boolean {
 /** The calls that a thread serves, and their end. */
 export type ServedCalls<Remote extends Methods<Remote>> = Pick<Thread<Remote>, 'call' | 'tell' | 'close'>
 
-/** What a thread serves, in this one: for bundles that have no file of the worker. Calls come one at a time. */
+/** Serves in this thread what a worker would serve, for bundles that have no file of the worker. Calls come one at a time. */
 export function inThisThread<Remote extends Methods<Remote>>(
   serve: (port: MessagePort) => void,
   methods: Readonly<Record<string, Method>>,

@@ -88,9 +88,9 @@ export class QuotasStage implements Stage {
     return { state: 'warning', reason }
   }
 
-  /** The store's guard logs a failure; the next attempt finds the loss. */
   async #watch(): Promise<void> {
     if (this.#counter === undefined) return
+    // The guard of the store has logged the failure, and the next reading finds the loss.
     const lostAt = await this.#store.running.lostAt?.().catch(() => undefined)
     if (lostAt !== undefined) this.#lostAt = lostAt
   }

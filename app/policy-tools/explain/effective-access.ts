@@ -17,7 +17,7 @@ import {
 import { compilePatternSet } from '@svc/core/match'
 import type { CallControl } from '@svc/core/pipeline'
 import type { BlockSource } from '../../blocks/stage.js'
-import { listedReference } from '../../mcp/list-pages.js'
+import { listedReference } from '../../mcp/references.js'
 import { UNVERSIONED } from '../../mcp/server-versions.js'
 import type { Policy } from '../../policy/config.js'
 import { Judge, type PolicyJudgement } from '../judge/judge.js'

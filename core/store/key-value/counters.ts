@@ -134,7 +134,7 @@ interface OpenCounter {
 /** Of a counter, for which no entry is kept. */
 const UNUSED = '0'
 
-/** What an operation reads and writes: a counter that it has twice is read as it was written. It has few of them. */
+/** Holds the few counters that an operation reads and writes: one that it names twice is read as it was written. */
 class Transaction {
   #values: TableKeyValue
   #space: Space

@@ -4,7 +4,7 @@
 import { script } from './connection.js'
 import { state } from './key-value-scripts.js'
 
-/** Of a space, unless it has another maximum of entries. */
+/** Maximum number of counters of a space that states no maximum of its own. */
 export const MAX_COUNTERS = 100_000
 
 const counters = `

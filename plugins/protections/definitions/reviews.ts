@@ -12,7 +12,7 @@ export interface WaitingDefinition {
   readonly sha256: string
   /** ISO 8601: when it was first received. */
   readonly at: string
-  /** Canonical JSON; absent if it is no longer kept. */
+  /** Canonical JSON; absent if the text was evicted. */
   readonly text?: string
   /** Canonical JSON of the definitions with its name that are pinned. */
   readonly pinned: readonly string[]

@@ -3,7 +3,7 @@ import { sourceOfName, uriLookup } from 'svc-sdk/internal/federation/catalog'
 import type { ClientRequest } from 'svc-sdk/internal/federation/client-request'
 import { ServerHealth } from 'svc-sdk/internal/federation/server-calls'
 import { FederationSession } from 'svc-sdk/internal/federation/session'
-import { type ListKind, listForms } from 'svc-sdk/internal/mcp/list-pages'
+import { type ListKind, listForms } from 'svc-sdk/internal/mcp/lists'
 import { FakeClock } from 'svc-sdk/testing'
 import { rejectionOf } from '../../support/rejection.js'
 

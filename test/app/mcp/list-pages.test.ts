@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { readPages } from 'svc-sdk/internal/mcp/list-pages'
+import { readPages } from 'svc-sdk/internal/mcp/lists'
 
 const tool = (index: number, description = ''): object => ({ name: `t${index}`, description })
 const tools = (count: number, description = ''): object[] =>

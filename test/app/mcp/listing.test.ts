@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { filterListing, isListing } from 'svc-sdk/internal/mcp/list-pages'
+import { filterListing, isListing } from 'svc-sdk/internal/mcp/lists'
 
 const only =
   (...allowed: string[]) =>

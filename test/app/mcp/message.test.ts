@@ -1,6 +1,6 @@
 import { Refusal } from '@svc/core'
 import { expect } from 'chai'
-import { validateHeaders } from 'svc-sdk/internal/mcp/header-validation'
+import { validateHeaders } from 'svc-sdk/internal/mcp/headers'
 import { idOf, McpRefusal, parseJsonBody, readMessage } from 'svc-sdk/internal/mcp/message'
 import { rpcCodes } from 'svc-sdk/internal/mcp/protocol'
 import { messageSubject } from 'svc-sdk/internal/mcp/subject'

@@ -1,5 +1,5 @@
-// Headers that repeat parts of a message must agree with it, or a router and the server could see different calls
-// (2026-07-28, Streamable HTTP, "Server Validation").
+// Headers of MCP: those that are passed on, and those that repeat parts of a message. The latter must agree with it, or a
+// router and the server could see different calls (2026-07-28, Streamable HTTP, "Server Validation").
 import type { IncomingHttpHeaders } from 'node:http'
 import type { ResponseHeaders } from '@svc/core'
 import { isJsonObject, type JsonValue } from '@svc/core/json'

@@ -1,8 +1,6 @@
-// Reads a list of a server page by page, up to the limits of what the gateway keeps.
-
-import { type RequestKind, requestReference } from '@svc/core'
+// Reads lists of servers page by page, up to the limits of what the gateway keeps, and removes what a caller may not use.
+import type { RequestKind } from '@svc/core'
 import { isJsonObject } from '@svc/core/json'
-import { ReferenceInputError } from '@svc/core/match'
 import {
   type ClientFacts,
   ownRequest,
@@ -11,8 +9,6 @@ import {
   type ServerReply,
   type ServerSession,
 } from './handshake.js'
-import { invalidParams, McpRefusal } from './message.js'
-import { MAX_NAME } from './protocol.js'
 import type { Fields } from './rpc-response.js'
 
 export interface ServerList {
@@ -137,32 +133,4 @@ export function filterListing(result: Fields, mayUse: MayUse): Fields {
 export function forOneCaller(result: Fields, isFiltered: boolean): Fields {
   if (isFiltered) return { ...result, ttlMs: 0, cacheScope: 'private' }
   return result['cacheScope'] === 'public' ? { ...result, cacheScope: 'private' } : result
-}
-
-// References by which the policy judges the names that clients and servers use.
-
-/** Throws `McpRefusal` for a name that can have no reference. */
-export function checkedReference(server: string, kind: RequestKind, name: string, version: string): string {
-  if (kind !== 'resource' && name.length > MAX_NAME) throw invalidParams('Bad name: it is too long.')
-  try {
-    return requestReference({ server, kind, name, version })
-  } catch (cause) {
-    throw badName(cause)
-  }
-}
-
-/** `McpRefusal` for the error of a name that can have no reference; another error as it is. */
-export function badName(cause: unknown): unknown {
-  if (!(cause instanceof ReferenceInputError)) return cause
-  return invalidParams(`Bad name: ${cause.message}.`, { cause })
-}
-
-/** The reference of an entry in a server's list; undefined for a name that cannot have one. */
-export function listedReference(...named: Parameters<typeof checkedReference>): string | undefined {
-  try {
-    return checkedReference(...named)
-  } catch (error) {
-    if (error instanceof McpRefusal) return undefined
-    throw error
-  }
 }
