@@ -9,11 +9,11 @@ import { dailyLog } from '../format/paths.js'
 import { shortLogId } from '../format/record-place.js'
 import type { PlacedRange } from '../format/seal-ranges.js'
 import { placeOfHash } from '../format/tree-layout.js'
-import { rebuildDamaged } from './inconsistent-log.js'
+import { rebuildDamaged } from '../tree/inconsistent-log.js'
+import { leafAt } from '../tree/read-lines.js'
+import type { PlacedLine } from '../tree/sealed-leaves.js'
 import type { LogTree } from './log-tree.js'
-import { leafAt } from './read-lines.js'
 import type { TreeParts } from './resumed-state.js'
-import type { PlacedLine } from './sealed-leaves.js'
 
 /** A day whose log differs from the files of the tree. */
 interface ComparedDay {

@@ -15,6 +15,7 @@ import { type NoteSigner, signNote } from '../keys/note-keys.js'
 import { signJson } from '../keys/signed-json.js'
 import { LeafRange } from '../merkle/leaf-range.js'
 import { leafHash, verifyInclusion } from '../merkle/tree-hash.js'
+import { inconsistentLog, rebuildDamaged } from '../tree/inconsistent-log.js'
 import {
   cutTornLine,
   journalLines,
@@ -27,8 +28,8 @@ import {
 import { JournalState } from '../tree/journal-state.js'
 import type { NotePiece } from '../tree/note-file.js'
 import { appendNote } from '../tree/note-tail.js'
+import { addSealedLeaves, type CoverOffsets } from '../tree/sealed-leaves.js'
 import { TreeStore, TreeWriter } from '../tree/tree-store.js'
-import { inconsistentLog, rebuildDamaged } from './inconsistent-log.js'
 import { JournalConflictError } from './journal-conflict.js'
 import {
   followingLine,
@@ -37,7 +38,6 @@ import {
   signedCheckpoint,
   type TreeParts,
 } from './resumed-state.js'
-import { addSealedLeaves, type CoverOffsets } from './sealed-leaves.js'
 
 // Hashes of verified lines that are kept in memory while lines are replayed.
 const FLUSHED_HASHES = 16_384

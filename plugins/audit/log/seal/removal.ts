@@ -16,10 +16,10 @@ import { daysBetween, type LegalHold } from '../format/day.js'
 import { AuditError } from '../format/errors.js'
 import { coverFile, dailyLog } from '../format/paths.js'
 import { MAX_STEP_MS } from '../tree/journal-state.js'
+import { compareDay, type SealedDay, sealedDays } from '../tree/sealed-leaves.js'
 import { isChangeConfirmed } from './confirm-change.js'
 import type { LogTree } from './log-tree.js'
 import type { TreeParts } from './resumed-state.js'
-import { compareDay, type SealedDay, sealedDays } from './sealed-leaves.js'
 
 const MS_PER_DAY = 86_400_000
 /** Removal waits this long after a step of the clock. */

@@ -14,10 +14,10 @@ import { hasSigned } from '../keys/signed-json.js'
 import { alignedSubtrees, LeafRange } from '../merkle/leaf-range.js'
 import { leafHash, verifyInclusion } from '../merkle/tree-hash.js'
 import { newestCheckpoint, type StoredCheckpoint } from '../tree/checkpoint-file.js'
+import { inconsistentLog } from '../tree/inconsistent-log.js'
 import { journalBackwards, journalLines, journalSize, type StoredJournalLine } from '../tree/journal-file.js'
 import { JournalState } from '../tree/journal-state.js'
 import { TreeStore } from '../tree/tree-store.js'
-import { inconsistentLog } from './inconsistent-log.js'
 
 /** The directory of a log, and the signers of its journal and checkpoints. */
 export interface TreeParts extends LockedDirectory {

@@ -9,12 +9,12 @@ import type { SealBody, SealRange } from '../format/journal-line.js'
 import { dailyLog, dayOfCoverFile, dayOfDailyLog } from '../format/paths.js'
 import { LEAVES_PER_PIECE } from '../format/seal-ranges.js'
 import { hourOf } from '../tree/journal-state.js'
+import { hashLines } from '../tree/read-lines.js'
+import { compareDay, sealedDays } from '../tree/sealed-leaves.js'
 import { isChangeConfirmed } from './confirm-change.js'
 import { JournalConflictError } from './journal-conflict.js'
 import type { LogTree } from './log-tree.js'
-import { hashLines } from './read-lines.js'
 import type { TreeParts } from './resumed-state.js'
-import { compareDay, sealedDays } from './sealed-leaves.js'
 
 // An open log without new records still shows that its clock runs evenly.
 const HEARTBEAT_MS = 24 * 3_600_000

@@ -5,13 +5,14 @@ import { existsSync, mkdirSync, readFileSync, renameSync, statSync, writeFileSyn
 import { dirname, join } from 'node:path'
 import { nodeFileSystem } from '../../files/file-system.js'
 import { readCheckpoint } from '../../format/check-proof.js'
-import type { Digest } from '../../format/digest.js'
+import type { Head } from '../../format/checkpoint.js'
 import { AuditError } from '../../format/errors.js'
 import { HASH_BYTES, LEVEL_STEP } from '../../format/tree-layout.js'
 import { LeafRange } from '../../merkle/leaf-range.js'
 import { digestsToBytes } from '../../merkle/tree-hash.js'
 import { TreeStore } from '../../tree/tree-store.js'
 import { Prover } from './prove.js'
+import { treeEdge } from './tree-edge.js'
 
 const TILE_HASHES = 2 ** LEVEL_STEP
 const CHECKPOINT = 'checkpoint'
@@ -36,29 +37,51 @@ export interface PublishedTiles {
 export async function publishTiles(dir: string, out: string): Promise<PublishedTiles> {
   const { head, signed } = (await Prover.open(dir)).newest
   const { origin, size, root } = head
-  const store = new TreeStore(dir, nodeFileSystem)
-  if (store.range(size)?.root() !== root)
+  const edge = await treeEdge(dir, size)
+  if (edge?.root() !== root)
     throw new AuditError('log_unlinked', `the tree of ${dir} does not lead to its newest checkpoint`)
-  requireContinued(out, origin, size, store)
+  await requireContinued(dir, out, head)
+  const store = new TreeStore(dir, nodeFileSystem)
   const absent: string[] = []
   let written = 0
+  // From the root down: the hashes that a tile leads to are checked before it is written.
+  for (const tile of tilesOf(size).reverse()) {
+    const { path, level, index, width } = tile
+    if (statSync(join(out, path), { throwIfNoEntry: false })?.size === width * HASH_BYTES) continue
+    const hashes = store.known(level * LEVEL_STEP, index * TILE_HASHES, width)
+    const expected = hashes && rootsAbove(store, edge, tile)
+    if (hashes === undefined || expected === undefined) {
+      absent.push(path)
+      continue
+    }
+    const range = new LeafRange()
+    for (const digest of hashes) range.append(digest)
+    if (range.subtrees.map((subtree) => subtree.root).join('') !== expected)
+      throw new AuditError('log_unlinked', `the hashes of ${path} do not lead to the newest checkpoint`)
+    write(join(out, path), digestsToBytes(hashes))
+    written++
+  }
+  write(join(out, CHECKPOINT), Buffer.from(signed))
+  return { origin, size, written, absent: absent.reverse() }
+}
+
+interface Tile {
+  readonly path: string
+  readonly level: number
+  readonly index: number
+  /** Number of hashes. */
+  readonly width: number
+}
+
+function tilesOf(size: number): Tile[] {
+  const tiles: Tile[] = []
   for (let level = 0, count = size; count > 0; level++, count = Math.floor(count / TILE_HASHES)) {
     for (let index = 0; index * TILE_HASHES < count; index++) {
       const width = Math.min(TILE_HASHES, count - index * TILE_HASHES)
-      const path = tilePath(level, index, width)
-      if (statSync(join(out, path), { throwIfNoEntry: false })?.size === width * HASH_BYTES) continue
-      const hashes = store.known(level * LEVEL_STEP, index * TILE_HASHES, width)
-      if (hashes === undefined) {
-        absent.push(path)
-        continue
-      }
-      requireLinked(store, hashes, { level, index, path })
-      write(join(out, path), digestsToBytes(hashes))
-      written++
+      tiles.push({ path: tilePath(level, index, width), level, index, width })
     }
   }
-  write(join(out, CHECKPOINT), Buffer.from(signed))
-  return { origin, size, written, absent }
+  return tiles
 }
 
 /** The path of a tile; one of fewer hashes than a whole tile is a partial one. */
@@ -69,26 +92,26 @@ function tilePath(level: number, index: number, width: number): string {
   return `tile/${level}/${name}${width === TILE_HASHES ? '' : `.p/${width}`}`
 }
 
-/** A whole tile leads to a hash of the tile above it; the hashes of the partial ones lead to the root of the tree. */
-function requireLinked(
-  store: TreeStore,
-  hashes: readonly Digest[],
-  { level, index, path }: { readonly level: number; readonly index: number; readonly path: string },
-): void {
-  if (hashes.length < TILE_HASHES) return
-  const range = new LeafRange()
-  for (const digest of hashes) range.append(digest)
-  if (store.known((level + 1) * LEVEL_STEP, index, 1)?.[0] === range.root()) return
-  throw new AuditError('log_unlinked', `the hashes of ${path} do not lead to the newest checkpoint`)
+/**
+ * The hashes to which those of the tile lead: for a whole tile the one in the tile above it, for a partial one those at the
+ * edge of the tree. Undefined if the one above is not known.
+ */
+function rootsAbove(store: TreeStore, edge: LeafRange, { level, index, width }: Tile): string | undefined {
+  const above = (level + 1) * LEVEL_STEP
+  if (width === TILE_HASHES) return store.known(above, index, 1)?.[0]
+  return edge.subtrees
+    .filter((subtree) => subtree.level >= level * LEVEL_STEP && subtree.level < above)
+    .map((subtree) => subtree.root)
+    .join('')
 }
 
 /** The published checkpoint is never replaced by one that clients would refuse. */
-function requireContinued(out: string, origin: string, size: number, store: TreeStore): void {
+async function requireContinued(dir: string, out: string, { origin, size }: Head): Promise<void> {
   const path = join(out, CHECKPOINT)
   if (!existsSync(path)) return
   const known = readCheckpoint(readFileSync(path, 'utf8'))
   const isContinued =
-    known?.origin === origin && known.size <= size && store.range(known.size)?.root() === known.root
+    known?.origin === origin && known.size <= size && (await treeEdge(dir, known.size))?.root() === known.root
   if (!isContinued)
     throw new AuditError(
       'log_changed',

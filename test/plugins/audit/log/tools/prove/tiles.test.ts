@@ -111,6 +111,51 @@ describe('publishTiles', () => {
     expect(existsSync(join(out, 'tile/0/000'))).to.equal(true)
   })
 
+  it('leaves out a partial tile of which a hash is not known, and goes on with the next size', async () => {
+    grow(600)
+    for (const [path, at] of [
+      ['tree/0/0', 599],
+      ['tree/8/0', 1],
+    ] as const) {
+      const hashes = readFileSync(join(dir, path))
+      hashes.fill(0, at * 32, (at + 1) * 32)
+      writeFileSync(join(dir, path), hashes)
+    }
+    const { absent, size } = await publishTiles(dir, out)
+    expect(absent).to.deep.equal(['tile/0/001', 'tile/0/002.p/90', 'tile/1/000.p/2'])
+    expect(client.checkpoint.size).to.equal(size)
+    const wanted = client.hash(0, 255, size)
+    grow(5)
+    expect((await publishTiles(dir, out)).absent).to.deep.equal([])
+    expect(client.hash(0, 255, size).equals(wanted)).to.equal(true)
+    expect(client.root(0, log.size).toString('base64')).to.equal(client.checkpoint.root)
+  })
+
+  it('leaves out the edge over a removed day of which the tree has covers only', async () => {
+    grow(200)
+    for (let i = 0; i < 70; i++) log.record('2026-11-22')
+    log.seal()
+    log.remove('2026-11-22')
+    log.record(DAY)
+    log.seal()
+    log.finish()
+    const leaves = readFileSync(join(dir, 'tree/0/0'))
+    leaves.fill(0, 203 * 32, 273 * 32)
+    writeFileSync(join(dir, 'tree/0/0'), leaves)
+    const { absent } = await publishTiles(dir, out)
+    expect(absent).to.deep.equal(['tile/0/000', `tile/0/001.p/${log.size - 256}`])
+    expect(client.hash(1, 0, log.size).length).to.equal(32)
+  })
+
+  it('does not publish a partial tile that does not lead to the checkpoint', async () => {
+    grow(600)
+    const leaves = readFileSync(join(dir, 'tree/0/0'))
+    leaves[599 * 32] = (leaves[599 * 32] ?? 0) ^ 1
+    writeFileSync(join(dir, 'tree/0/0'), leaves)
+    expect(await rejectionOf(publishTiles(dir, out))).to.include({ code: 'log_unlinked' })
+    expect(existsSync(out)).to.equal(false)
+  })
+
   it('never replaces the checkpoint by a smaller one, or by that of another log', async () => {
     grow(10)
     await publishTiles(dir, out)

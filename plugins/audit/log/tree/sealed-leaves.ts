@@ -9,10 +9,10 @@ import { coverFile, dailyLog } from '../format/paths.js'
 import { type PlacedRange, placeRanges } from '../format/seal-ranges.js'
 import { alignedSubtrees, LeafRange } from '../merkle/leaf-range.js'
 import { DIGEST_BYTES, digestFromBytes } from '../merkle/tree-hash.js'
-import { journalLines } from '../tree/journal-file.js'
-import type { TreeStore, TreeWriter } from '../tree/tree-store.js'
 import { inconsistentLog } from './inconsistent-log.js'
+import { journalLines } from './journal-file.js'
 import { hashLines } from './read-lines.js'
+import type { TreeStore, TreeWriter } from './tree-store.js'
 
 interface LogFiles {
   readonly dir: string
