@@ -1,5 +1,6 @@
 // Presigned URLs for any S3-compatible store (AWS Signature Version 4), and its listing. The signature of a PUT covers
 // its key, type, length and checksum, and the condition that the object does not exist yet.
+
 import {
   GetObjectCommand,
   HeadObjectCommand,
@@ -8,6 +9,7 @@ import {
   S3Client,
 } from '@aws-sdk/client-s3'
 import { getSignedUrl } from '@aws-sdk/s3-request-presigner'
+import { defined } from '@svc/core/json'
 
 export interface LogStoreOptions {
   readonly bucket: string
@@ -83,7 +85,7 @@ export class Store {
       ContentLength: contentLength,
       // RFC 9110 §13.1.2: only if the object does not exist, so that no upload overwrites another.
       IfNoneMatch: '*',
-      ...(checksumSha256 === undefined ? {} : { ChecksumSHA256: checksumSha256 }),
+      ...defined({ ChecksumSHA256: checksumSha256 }),
     })
     const checksumHeader = 'x-amz-checksum-sha256'
     const url = await getSignedUrl(this.#client, command, {

@@ -1,4 +1,5 @@
 // Records reads and refusals on the admin listener, with the client. The escalations record the votes that count.
+
 import {
   type Clock,
   type ErrorCode,
@@ -8,6 +9,7 @@ import {
   resolveOptional,
   services,
 } from '@svc/core'
+import { defined } from '@svc/core/json'
 import type { DependencyContainer } from 'tsyringe'
 import type { Operation } from './operation.js'
 
@@ -80,7 +82,7 @@ function eventOf({ operation, id, path, traceId, client, refused }: AdminRequest
     ],
     ...(client?.kind === 'user' ? { principal: client.identity, tenant: client.identity.tenant } : {}),
     ...(operation.idOf === 'escalation' && id !== undefined ? { escalationId: id } : {}),
-    ...(refused === undefined ? {} : { error: refused }),
+    ...defined({ error: refused }),
   }
 }
 

@@ -1,5 +1,7 @@
 // The operations on blocks of the admin listener. Each step takes effect first, and then gets a record and a notice.
+
 import { callerNameOf, type GatewayEvent, type Notices, Refusal, type Reviewer, withinLimit } from '@svc/core'
+import { defined } from '@svc/core/json'
 import { compilePattern, foldName, PatternError } from '@svc/core/match'
 import { z } from 'zod'
 import { type Block, blockKinds, blockSchema } from '../blocks/block.js'
@@ -137,7 +139,7 @@ export function blockOperations(gateway: () => BlockingGateway, findUnmatched: F
             () => undefined,
           ),
         ])
-        return { ...result, ...(warning === undefined ? {} : { warning }) }
+        return { ...result, ...defined({ warning }) }
       },
     }),
     operation({

@@ -1,6 +1,8 @@
 // The operations of the admin API: each is one route, with the schemas from which its OpenAPI document is made.
+
 import type { IncomingHttpHeaders } from 'node:http'
 import { type Denied, type ErrorCode, Refusal, type Reviewer } from '@svc/core'
+import { defined } from '@svc/core/json'
 import { z } from 'zod'
 import { idForm } from '../http/request-errors.js'
 import type { BufferedResponse } from '../http/response.js'
@@ -87,8 +89,7 @@ export function operation<Body, Query>(given: Operation<Body, Query>): Operation
   const { body, query, run, ...rest } = given
   return {
     ...rest,
-    ...(body === undefined ? {} : { body }),
-    ...(query === undefined ? {} : { query }),
+    ...defined({ body, query }),
     async run(request) {
       const values = {
         query: parsed(query ?? noQuery, request.query, 'the query') as Query,

@@ -1,6 +1,6 @@
 // `svc ap2`: inspects mandates, and issues some for development.
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
-import { isJsonObject, parseJson, visibleInLine } from '@svc/core/json'
+import { defined, isJsonObject, parseJson, visibleInLine } from '@svc/core/json'
 import {
   bindingFromExample,
   generateLocalKey,
@@ -79,8 +79,7 @@ async function inspect(file: string, options: InspectCommandOptions, io: CliIo):
   const inspection = await inspectMandates(text, {
     clock: { now: () => at ?? Date.now(), monotonic: () => performance.now() },
     skewSec: 0,
-    ...(audience === undefined ? {} : { audiences: audience }),
-    ...(issuer === undefined ? {} : { issuers: issuer }),
+    ...defined({ audiences: audience, issuers: issuer }),
   })
   if (inspection.error !== undefined) io.exit(FAILED)
   const shown = options.json === true ? `${JSON.stringify(inspection, null, 2)}\n` : describe(inspection)

@@ -1,4 +1,5 @@
 // `svc audit fetch`: restores an uploaded log, from a control plane or from its bucket.
+import { defined } from '@svc/core/json'
 import { AuditError } from '@svc/plugin-audit/log'
 import { controlPlaneSource, fetchLog, type ObjectSource, readInput, readKeys } from '@svc/plugin-audit/tools'
 import { loadControlPlane } from './control-plane.js'
@@ -37,7 +38,7 @@ export async function fetchUploaded(
     const { log: logId, keys, quiet } = options
     const progress = progressDisplay(io, 'audit fetch', quiet)
     const report = await fetchLog(source, dir, {
-      ...(logId === undefined ? {} : { logId }),
+      ...defined({ logId }),
       ...(keys === undefined ? {} : { keys: await readKeys(keys) }),
       onProgress: progress.show,
     })

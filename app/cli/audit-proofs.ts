@@ -1,5 +1,5 @@
 // `svc audit prove`, `check-proof`, `consistency`, `tiles` and `vkey`: for a reader without a copy of the log.
-import { visibleInLine } from '@svc/core/json'
+import { defined, visibleInLine } from '@svc/core/json'
 import { AuditError } from '@svc/plugin-audit/log'
 import {
   checkConsistency,
@@ -35,7 +35,7 @@ export async function prove(dir: string, options: ProveArguments, io: CliIo): Pr
 
 function idsOf({ traceId, spanId }: LogFilter) {
   if (traceId === undefined) throw new AuditError('bad_config', 'give --trace-id, or --all with a filter')
-  return { traceId, ...(spanId === undefined ? {} : { spanId }) }
+  return { traceId, ...defined({ spanId }) }
 }
 
 export interface CheckProofArguments {

@@ -1,6 +1,6 @@
 // `svc audit show`: records in the format that a person or another system reads.
 
-import { visibleInLine } from '@svc/core/json'
+import { defined, visibleInLine } from '@svc/core/json'
 import type { SignedEnvelope } from '@svc/plugin-audit/log'
 import {
   followLog,
@@ -157,7 +157,7 @@ function lineOf(format: Format, shown: ShownRecord): string {
   const { record, failure, leaf } = shown
   if (format === 'table') return growingRow(row(shown))
   const marks = {
-    ...(leaf === undefined ? {} : { leaf }),
+    ...defined({ leaf }),
     ...(leaf === undefined && failure === undefined ? {} : { verified: failure === undefined }),
   }
   if (record === undefined) return `${JSON.stringify({ ...marks, failure })}\n`

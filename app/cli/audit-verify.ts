@@ -1,5 +1,5 @@
 // `svc audit verify`: the report for a person.
-import { messageOf, visibleInLine } from '@svc/core/json'
+import { defined, messageOf, visibleInLine } from '@svc/core/json'
 import { AuditError } from '@svc/plugin-audit/log'
 import {
   type ReviewerPasskey,
@@ -42,7 +42,7 @@ export async function verify(dir: string, options: VerifyArguments, io: CliIo): 
   const report = await verifyLog(dir, {
     ...rest,
     ...(keys === undefined ? {} : { keys: await readKeys(keys) }),
-    ...(witnesses === undefined ? {} : { witnesses }),
+    ...defined({ witnesses }),
     ...(passkeys === undefined ? {} : await reviewersIn(passkeys)),
     onFailure(failure) {
       if (json) return

@@ -1,5 +1,5 @@
 // `svc escalations`: lists escalations and votes on them, over the API of the admin listener.
-import { sha256Hex, visibleInLine } from '@svc/core/json'
+import { defined, sha256Hex, visibleInLine } from '@svc/core/json'
 import { Command, Option } from 'commander'
 import { z } from 'zod'
 import { type AdminClient, AdminError } from './admin-client.js'
@@ -136,8 +136,7 @@ async function vote(
   if (others.length > 0) return voteOnSeveral(choice, ids, flags, io, env)
   const body = {
     vote: choice,
-    ...(comment === undefined ? {} : { comment }),
-    ...(inputSha256 === undefined ? {} : { input_sha256: inputSha256 }),
+    ...defined({ comment, input_sha256: inputSha256 }),
   }
   const client = await adminClientOf(flags, env)
   await print(caseIn(await client.ask(`${pathOf(id)}/votes`, body)), flags, io)
@@ -156,7 +155,7 @@ async function voteOnSeveral(
   const shown = new Map<string, Case>()
   for (const id of ids) shown.set(id, caseIn(await client.ask(pathOf(id))).shown)
   const escalations = [...shown].map(([id, { input_sha256 }]) => ({ id, input_sha256 }))
-  const body = { vote: choice, escalations, ...(comment === undefined ? {} : { comment }) }
+  const body = { vote: choice, escalations, ...defined({ comment }) }
   const response = await client.ask('api/escalations/votes', body)
   const { results } = parseAdminResponse(resultsSchema, response)
   if (flags.json === true) await io.out(`${JSON.stringify(response)}\n`)
@@ -183,8 +182,7 @@ async function list(flags: ListFlags, io: CliIo, env: Environment): Promise<void
   const { status = review === undefined && passkeys === undefined ? 'pending' : 'all' } = flags
   const query = new URLSearchParams({
     ...(status === 'all' ? {} : { status }),
-    ...(review === undefined ? {} : { review }),
-    ...(tenant === undefined ? {} : { tenant }),
+    ...defined({ review, tenant }),
     ...(passkeys === undefined ? {} : { enrolments: 'true' }),
   })
   const client = await adminClientOf(flags, env)

@@ -1,5 +1,7 @@
 // `svc gateway --workers`: the supervisor, which keeps the ports and starts the workers.
+
 import { CORE_VERSION } from '@svc/core'
+import { defined } from '@svc/core/json'
 import { asWorker, GatewayBuilder } from '../gateway/builder.js'
 import { listenAdmin } from '../gateway/listen-admin.js'
 import type { GatewaySettings } from '../gateway/options.js'
@@ -53,10 +55,10 @@ export async function startWorkers(
       settings: {
         options,
         count,
-        ports: { calls, ...(adminPort === undefined ? {} : { admin: adminPort }) },
+        ports: { calls, ...defined({ admin: adminPort }) },
         isPreset,
         isWatching: flags.watch === true,
-        output: { ...(quiet && { quiet }), ...(logLevel === undefined ? {} : { logLevel }) },
+        output: { ...(quiet && { quiet }), ...defined({ logLevel }) },
       },
       clock: { monotonic: () => performance.now() },
       logger,

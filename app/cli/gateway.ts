@@ -1,7 +1,9 @@
 // `svc gateway`: the gateway as a process. SIGTERM and SIGINT drain, SIGHUP reloads the policy.
+
 import { resolve } from 'node:path'
 import type { Logger } from '@svc/core'
 import { ALL_SERVERS_PATH } from '@svc/core/http'
+import { defined } from '@svc/core/json'
 import { formatNameSegment } from '@svc/core/match'
 import { Command, Option } from 'commander'
 import type { GatewayBuilder } from '../gateway/builder.js'
@@ -75,7 +77,7 @@ async function run(flags: GatewayFlags, command: Command, io: CliIo): Promise<vo
   }
   const settings = {
     ...policy,
-    ...(flags.port === undefined ? {} : { port: flags.port }),
+    ...defined({ port: flags.port }),
     ...(flags.dir === undefined ? {} : { sec0Dir: resolve(flags.dir) }),
   }
   try {

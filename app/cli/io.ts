@@ -1,6 +1,6 @@
 // Output of commands, passed in so that tests can read it. All output of a command goes through it and contains nothing
 // that controls a terminal.
-import { visible, visibleInLine } from '@svc/core/json'
+import { defined, visible, visibleInLine } from '@svc/core/json'
 
 const styles = { bold: [1, 22], dim: [2, 22], red: [31, 39], green: [32, 39], yellow: [33, 39] } as const
 
@@ -51,7 +51,7 @@ export function ioOf({ stdout, stderr, exit }: Streams): CliIo {
     out: (text, isFile) => stdout.write(isFile === true && stdout.isTTY !== true ? text : visible(text)),
     err: (text) => stderr.write(visible(text)),
     exit,
-    ...(stdout.columns === undefined ? {} : { columns: stdout.columns }),
+    ...defined({ columns: stdout.columns }),
     ...(stdout.isTTY === true ? { outLine: lineWriter(stdout) } : {}),
     ...(stderr.isTTY === true ? { errLine: lineWriter(stderr) } : {}),
     ...(stderr.isTTY === true

@@ -1,4 +1,5 @@
 // `svc policy replay`: what a new policy would have decided about recorded calls.
+import { defined } from '@svc/core/json'
 import { describeDiagnostic } from '@svc/core/policy'
 import { Command, Option } from 'commander'
 import type { Policy } from '../policy/config.js'
@@ -133,7 +134,7 @@ async function replay(file: string, options: ReplayOptions, io: CliIo, env: Envi
 }
 
 function filterOf({ from, to }: LogOptions) {
-  return { ...(from === undefined ? {} : { since: from }), ...(to === undefined ? {} : { until: to }) }
+  return { ...defined({ since: from, until: to }) }
 }
 
 interface PolicySource {

@@ -1,5 +1,7 @@
 // The operation that returns the state of the gateway, as the header of each page shows it.
+
 import { policyTokens, resolve, resolveOptional, services, tokens } from '@svc/core'
+import { defined } from '@svc/core/json'
 import { z } from 'zod'
 import { type OperationRequest, operation } from '../admin/operation.js'
 import { escalationsOf } from '../escalations/operations.js'
@@ -53,7 +55,7 @@ export async function gatewayStatus(
     policy_sha256: policySha256,
     log: {
       state: writable ? (warning === undefined ? 'ok' : 'warning') : 'not_writable',
-      ...(reason === undefined ? {} : { reason }),
+      ...defined({ reason }),
     },
     pending: waiting?.found.length ?? 0,
     pending_more: waiting?.next !== undefined,

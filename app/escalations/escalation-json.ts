@@ -1,5 +1,5 @@
 // Escalations as JSON: for reviewers with the schemas of the admin API, and in part for callers.
-import { sha256Hex } from '@svc/core/json'
+import { defined, sha256Hex } from '@svc/core/json'
 import type { Enrolment, Escalation, ReviewStatus } from '@svc/plugin-enforcement'
 import { z } from 'zod'
 
@@ -166,22 +166,19 @@ export function reviewerView(escalation: ShownEscalation, tokenVotes: boolean): 
     tool,
     reference,
     principal,
-    ...(principalKind === undefined ? {} : { principal_kind: principalKind }),
-    ...(agent === undefined ? {} : { agent }),
+    ...defined({ principal_kind: principalKind, agent }),
     reason,
-    ...(detail === undefined ? {} : { detail }),
-    ...(args === undefined ? {} : { args }),
+    ...defined({ detail, args }),
     ...(isTruncated === true ? { args_truncated: true } : {}),
-    ...(values === undefined ? {} : { values }),
+    ...defined({ values }),
     ...(args === undefined || isTruncated === true ? {} : { input_sha256: sha256Hex(args) }),
     severity,
     strategy,
     timeout_action: timeoutAction,
     ...(escalation.quorum === undefined ? {} : { quorum: quorumView(escalation.quorum) }),
-    ...(approvalSetId === undefined ? {} : { approval_set_id: approvalSetId }),
+    ...defined({ approval_set_id: approvalSetId }),
     ...(requiresPasskey === undefined ? {} : { requires: 'passkey' }),
-    ...(secondSetId === undefined ? {} : { second_set_id: secondSetId }),
-    ...(emergency === undefined ? {} : { emergency }),
+    ...defined({ second_set_id: secondSetId, emergency }),
     ...(enrolment === undefined ? {} : { enrolment: enrolmentView(enrolment) }),
     ...(tokenVotes ? { approval_note: tokenNote } : {}),
     votes: votes.map(({ at, ...vote }) => ({ ...vote, at: instant(at) })),
@@ -244,7 +241,7 @@ function outcome({ createdAt, expiresAt, decidedAt, decidedBy, isUsed }: ShownEs
     created_at: instant(createdAt),
     expires_at: instant(expiresAt),
     ...(decidedAt === undefined ? {} : { decided_at: instant(decidedAt) }),
-    ...(decidedBy === undefined ? {} : { decided_by: decidedBy }),
+    ...defined({ decided_by: decidedBy }),
     used: isUsed,
   }
 }

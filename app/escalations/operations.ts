@@ -1,5 +1,7 @@
 // The operations of the admin API on escalations.
+
 import { denied, isRefusal, type Refusal, resolveOptional } from '@svc/core'
+import { defined } from '@svc/core/json'
 import { escalationService, type GivenVote } from '@svc/plugin-enforcement'
 import { z } from 'zod'
 import { type Operation, type OperationRequest, operation, PlainResponse } from '../admin/operation.js'
@@ -259,10 +261,9 @@ function voteOf(body: z.output<typeof voteSchema>): GivenVote {
             authenticatorData: passkey.authenticator_data,
             clientDataJson: passkey.client_data_json,
             signature: passkey.signature,
-            ...(passkey.batch === undefined ? {} : { batch: passkey.batch }),
+            ...defined({ batch: passkey.batch }),
           },
         }),
-    ...(comment === undefined ? {} : { comment }),
-    ...(inputSha256 === undefined ? {} : { inputSha256 }),
+    ...defined({ comment, inputSha256 }),
   }
 }

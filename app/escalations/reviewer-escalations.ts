@@ -1,4 +1,5 @@
 // Escalations that a reviewer of the admin API may list, read and vote on.
+
 import {
   type Denied,
   denied,
@@ -9,6 +10,7 @@ import {
   Refusal,
   type Reviewer,
 } from '@svc/core'
+import { defined } from '@svc/core/json'
 import {
   type EnrolmentChallenge,
   type EnrolmentService,
@@ -98,15 +100,14 @@ export class ReviewerEscalations {
       this.#service.page({
         first,
         ...(status === undefined ? {} : status === 'undecided' ? { isUndecided: true } : { status }),
-        ...(review === undefined ? {} : { review }),
+        ...defined({ review }),
         ...(enrolments === undefined ? {} : { isEnrolment: true }),
-        ...(tenant === undefined ? {} : { tenant }),
-        ...(voters === undefined ? {} : { voters }),
+        ...defined({ tenant, voters }),
         limit: limit + 1,
         maxRead,
-        ...(readUpTo === undefined ? {} : { readUpTo }),
+        ...defined({ readUpTo }),
         ...(after === undefined || readUpTo !== undefined ? {} : { after }),
-        ...(maxAgeMs === undefined ? {} : { maxAgeMs }),
+        ...defined({ maxAgeMs }),
       }),
     )
     const found = page.found.slice(0, limit)

@@ -1,5 +1,7 @@
 // A candidate policy beside the one in force, as the judge runs it: no store of the gateway, no runtime, no token, no notice.
+
 import { type Call, type CallRequest, clientForms, type Identity, judgedOnly, trustedCaller } from '@svc/core'
+import { defined } from '@svc/core/json'
 import { CallControl } from '@svc/core/pipeline'
 import type { Policy } from '../policy/config.js'
 import type { PolicyPlace } from '../policy/facts.js'
@@ -19,7 +21,7 @@ export async function openCandidate(policy: Policy, place: PolicyPlace): Promise
       if (possible.length > 0) return undefined
       if (outcome.kind === 'failed') throw new Error(outcome.message, { cause: outcome.cause })
       const [reason] = reasons
-      return { decision, ...(reason === undefined ? {} : { reason }) }
+      return { decision, ...defined({ reason }) }
     },
     close: () => judge[Symbol.asyncDispose](),
   }

@@ -1,4 +1,5 @@
 // startGatewayServer: a listening gateway, and its life cycle: start, reload, close.
+
 import { join } from 'node:path'
 import {
   type MaybePromise,
@@ -9,6 +10,7 @@ import {
   services,
   tokens,
 } from '@svc/core'
+import { defined } from '@svc/core/json'
 import type { DependencyContainer } from 'tsyringe'
 import type { Admin } from '../admin/admin.js'
 import type { Blocks } from '../blocks/blocks.js'
@@ -156,7 +158,7 @@ export class Gateway implements GatewayHandle {
         warnings: () => [blocking, admin, servers].flatMap((part) => part?.warnings() ?? []),
       })
       const listening = await this.#listener.listen()
-      return { ...listening, ...(adminUrl === undefined ? {} : { adminUrl }) }
+      return { ...listening, ...defined({ adminUrl }) }
     } catch (error) {
       await this.#release()
       throw error

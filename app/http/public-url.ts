@@ -3,7 +3,7 @@
 
 import type { IncomingHttpHeaders } from 'node:http'
 import { BlockList, isIP } from 'node:net'
-import { isUrl } from '@svc/core/json'
+import { defined, isUrl } from '@svc/core/json'
 import { z } from 'zod'
 
 /** The scheme and host that a client used, if a proxy says so. */
@@ -48,8 +48,7 @@ class TrustedProxies {
     const proto = lastValue(headers['x-forwarded-proto'])?.toLowerCase()
     const host = lastValue(headers['x-forwarded-host'])
     const named: Forwarded = {
-      ...(proto === undefined ? {} : { proto }),
-      ...(host === undefined ? {} : { host }),
+      ...defined({ proto, host }),
     }
     const { forwarded } = headers
     if (forwarded === undefined) return named
@@ -68,7 +67,7 @@ class TrustedProxies {
     while (at > 0 && this.has(addressOf(elements[at]?.get('for')))) at--
     const proto = elements[at]?.get('proto')?.toLowerCase()
     const host = elements[at]?.get('host')
-    return { ...(proto === undefined ? {} : { proto }), ...(host === undefined ? {} : { host }) }
+    return { ...defined({ proto, host }) }
   }
 }
 

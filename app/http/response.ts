@@ -1,4 +1,5 @@
 // Makes refusals into HTTP responses, and writes a whole response.
+
 import type { OutgoingHttpHeader, ServerResponse } from 'node:http'
 import {
   type Call,
@@ -9,6 +10,7 @@ import {
   type Sent,
   statusOf,
 } from '@svc/core'
+import { defined } from '@svc/core/json'
 import { traceparentOf } from '../upstream/send.js'
 
 /** A response that is written at once. */
@@ -38,13 +40,11 @@ export function errorObject(
   return {
     error: outcome.code,
     message: outcome.message,
-    ...(denial?.level === undefined ? {} : { denial_level: denial.level }),
-    ...(denial?.type === undefined ? {} : { denial_type: denial.type }),
-    ...(denial?.reason === undefined ? {} : { denial_reason: denial.reason }),
+    ...defined({ denial_level: denial?.level, denial_type: denial?.type, denial_reason: denial?.reason }),
     ...(escalation === undefined
       ? {}
       : { escalation_id: escalation.id, escalation_status: escalation.status }),
-    ...(upstreamStatus === undefined ? {} : { upstream_status: upstreamStatus }),
+    ...defined({ upstream_status: upstreamStatus }),
     sent: sentInJson(sent),
     trace_id: trace.traceId,
   }
@@ -69,7 +69,7 @@ export function refusalResponse(outcome: Denied | Failed, call: ErrorSubject): B
     status: statusOf(outcome.code),
     headers: {
       'content-type': 'application/json',
-      ...(retryAfter === undefined ? {} : { 'retry-after': retryAfter }),
+      ...defined({ 'retry-after': retryAfter }),
       ...outcome.headers,
     },
     // The newline makes it readable in terminals.

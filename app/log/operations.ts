@@ -1,7 +1,7 @@
 // The operations of the admin API on the audit log. A thread of its own reads the files, so that no call waits for it; it and
 // the tools of the log are loaded when somebody asks.
 import { type Appender, isRefusal, Refusal, resolve, resolveOptional, services, tokens } from '@svc/core'
-import { messageOf } from '@svc/core/json'
+import { defined, messageOf } from '@svc/core/json'
 import type { LogFilter } from '@svc/plugin-audit/tools'
 import { type Operation, type OperationRequest, operation, PlainResponse } from '../admin/operation.js'
 import { gatewayImplementation } from '../mcp/protocol.js'
@@ -43,7 +43,7 @@ export const logOperations: readonly Operation[] = [
     response: recordsSchema,
     async run(request) {
       const { before, limit, ...filter } = request.query
-      const options = { limit, ...(before === undefined ? {} : { before }) }
+      const options = { limit, ...defined({ before }) }
       const read = await browser()
       return asked(() => read.call('records', dirOf(request), filterOf(filter, request), options))
     },
@@ -216,7 +216,7 @@ function writingOf(
 ): Pick<LogJson, 'writing' | 'upload'> {
   const { writable = true, warning, pendingBytes = 0, upload } = status ?? {}
   return {
-    writing: { writable, pending_bytes: pendingBytes, ...(warning === undefined ? {} : { warning }) },
+    writing: { writable, pending_bytes: pendingBytes, ...defined({ warning }) },
     ...(upload === undefined
       ? {}
       : {

@@ -1,5 +1,7 @@
 // Checks the host's keys of a policy: key files that cannot be read, and an address without TLS.
+
 import type { ConfigConflict, PolicyHost } from '@svc/core'
+import { defined } from '@svc/core/json'
 import { isKeyReference } from '@svc/core/policy'
 import { KeyReader } from '@svc/core/secret'
 import { isLocalAddress } from '../http/allowed-hosts.js'
@@ -107,8 +109,6 @@ function tlsKeys(path: readonly string[], tls: TlsConfig | undefined): HostKey[]
   if (tls === undefined) return []
   const { key, cert, clientCa, dirs } = tls
   return Object.entries({ key, cert, clientCa }).flatMap(([name, ref]) =>
-    ref === undefined
-      ? []
-      : [{ path: [...path, name], ref, ...(dirs === undefined ? {} : { directories: dirs }) }],
+    ref === undefined ? [] : [{ path: [...path, name], ref, ...defined({ directories: dirs }) }],
   )
 }

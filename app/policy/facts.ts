@@ -1,9 +1,11 @@
 // Reads from a policy what plugins need of the host's part, the base of relative paths, and the settings that a reload
 // changes.
+
 import { resolve } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import type { PluginContext, PolicyHost } from '@svc/core'
 import { isLoopbackHost } from '@svc/core/http'
+import { defined } from '@svc/core/json'
 import { isLocalAddress } from '../http/allowed-hosts.js'
 import { stdioTargetsOf } from '../stdio/targets/config.js'
 import type { HostConfig } from './config.js'
@@ -18,9 +20,7 @@ export function policyHost(
   const serversWithoutHeaders = [...stdioTargetsOf(targets).values()].map(({ server }) => server)
   const known = {
     tenant,
-    ...(vars === undefined ? {} : { vars }),
-    ...(place === undefined ? {} : { place }),
-    ...(callers === undefined ? {} : { callers }),
+    ...defined({ vars, place, callers }),
     ...(servers.length === 0 ? {} : { servers, serversWithoutHeaders }),
   }
   if (admin === undefined) return known
@@ -31,7 +31,7 @@ export function policyHost(
     ]),
   )
   const passkeys = admin.passkeys.map(({ user, id, public_key: publicKey }) => ({
-    ...(user === undefined ? {} : { user }),
+    ...defined({ user }),
     id,
     publicKey,
   }))
@@ -53,7 +53,7 @@ export function policyPlace(
   baseDir: string,
   env?: PluginContext['env'],
 ): PolicyPlace {
-  return { baseDir, stateDir: resolve(baseDir, sec0Dir), secrets, ...(env === undefined ? {} : { env }) }
+  return { baseDir, stateDir: resolve(baseDir, sec0Dir), secrets, ...defined({ env }) }
 }
 
 /** Settings that a reload changes. */

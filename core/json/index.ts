@@ -8,6 +8,7 @@ export {
   canonicalizeAround,
   type WrittenMember,
 } from './canonical.js'
+export { defined } from './defined.js'
 export { CanonicalJsonError } from './errors.js'
 export { readDigest, resultDigest, sha256Base64url, sha256Hex } from './hash.js'
 export { type JsonInputCode, JsonInputError } from './input-error.js'

@@ -1,5 +1,7 @@
 // The JSON Schema (draft 2020-12) of a whole policy file, for validation and completion in editors.
+
 import { z } from 'zod'
+import { defined } from '../json/defined.js'
 import type { Plugin } from '../plugin/plugin.js'
 import type { JsonSchema } from './describe-schema.js'
 import { spellingsOf } from './spelling.js'
@@ -22,7 +24,7 @@ export function policySchema(
   }
   const { $schema, ...rest } = inBothSpellings(whole)
   return {
-    ...($schema === undefined ? {} : { $schema }),
+    ...defined({ $schema }),
     title: 'svc policy',
     description: 'The policy of a gateway.',
     ...rest,
@@ -54,8 +56,7 @@ function inBothSpellings(schema: JsonSchema): JsonSchema {
   ) {
     const { description, default: defaultValue, ...strict } = rest
     return {
-      ...(description === undefined ? {} : { description }),
-      ...(defaultValue === undefined ? {} : { default: defaultValue }),
+      ...defined({ description, default: defaultValue }),
       anyOf: [strict, fromEnvironment],
     }
   }

@@ -1,6 +1,8 @@
 // The policy's `plugins`: the plugin that each entry names, and whether its version satisfies the range.
+
 import semver from 'semver'
 import { CORE_VERSION } from '../call/contract.js'
+import { defined } from '../json/defined.js'
 import type { Plugin } from '../plugin/plugin.js'
 import { mistakeAt, type Origin } from './diagnostic.js'
 import { childOf, type Env, itemsOf, type Located, textOf } from './node.js'
@@ -26,7 +28,7 @@ export function readUses(plugins: Located, env: Env): UseEntry[] {
         origin,
         path,
         versionOrigin: version.origin,
-        ...(range === undefined ? {} : { version: range }),
+        ...defined({ version: range }),
       },
     ]
   })

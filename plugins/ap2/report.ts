@@ -1,5 +1,7 @@
 // The fields of the record and the headers of the upstream about verified mandates.
+
 import type { Call, MandateReport } from '@svc/core'
+import { defined } from '@svc/core/json'
 import type { HeaderNames } from './presented.js'
 import type { VerifiedMandate } from './verify/verifier.js'
 
@@ -22,10 +24,10 @@ export function verifiedReport(
     mandates: mandates.map(({ kind, shape, id, digest, issuer, subject, expiresAt }) => ({
       kind,
       shape,
-      ...(id === undefined ? {} : { id }),
+      ...defined({ id }),
       digest,
       issuer,
-      ...(subject === undefined ? {} : { subject }),
+      ...defined({ subject }),
       expires: new Date(expiresAt).toISOString(),
     })),
     ...(intents.length === 0 ? {} : { unsigned_intents: intents }),

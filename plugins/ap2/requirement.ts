@@ -1,4 +1,5 @@
 // Decides which calls need a mandate, and the effect of findings about it.
+
 import {
   type Call,
   type CallRequest,
@@ -8,6 +9,7 @@ import {
   type SideEffectKnowledge,
   sideEffects,
 } from '@svc/core'
+import { defined } from '@svc/core/json'
 import {
   compilePatternMap,
   compilePatternSet,
@@ -100,7 +102,7 @@ export class MandateRequirement {
     const checkoutHash = verified.find(({ terms }) => terms.checkoutHash !== undefined)?.terms.checkoutHash
     return {
       ...(isBound && checkoutHash !== undefined ? { checkout_hash: checkoutHash } : {}),
-      ...(openCheckoutHash === undefined ? {} : { open_checkout_hash: openCheckoutHash }),
+      ...defined({ open_checkout_hash: openCheckoutHash }),
     }
   }
 

@@ -1,6 +1,8 @@
 // Reads the caller's identity from the claims of a verified token. A claim of the wrong type is refused and not
 // interpreted, because a wrong interpretation could grant another caller's permissions.
+
 import { type Identity, isRefusal } from '@svc/core'
+import { defined } from '@svc/core/json'
 import type { OidcConfig } from './config.js'
 import { CacheableRefusal, quote } from './refusals.js'
 
@@ -34,15 +36,11 @@ export function identityOf(claims: TokenClaims, names: ClaimNames): Identity {
   return Object.freeze({
     tenant,
     authenticated: true,
-    ...(user === undefined ? {} : { user }),
-    ...(userId === undefined ? {} : { userId }),
-    ...(clientId === undefined ? {} : { clientId }),
+    ...defined({ user, userId, clientId }),
     ...(typeof issuer === 'string' ? { issuer } : {}),
-    ...(subject === undefined ? {} : { subject }),
-    ...(client === undefined ? {} : { client }),
+    ...defined({ subject, client }),
     roles: Object.freeze(rolesOf(claims, names.rolesClaim)),
-    ...(nodeId === undefined ? {} : { nodeId }),
-    ...(unit === undefined ? {} : { unit }),
+    ...defined({ nodeId, unit }),
   })
 }
 

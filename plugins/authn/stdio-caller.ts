@@ -1,5 +1,7 @@
 // The caller over stdio: the program that started the gateway process, which sends no token.
+
 import { type TrustedCaller, token } from '@svc/core'
+import { defined } from '@svc/core/json'
 import { z } from 'zod'
 
 /** Bound if the client of the gateway is the program that started it, and nothing else can send it calls. */
@@ -33,7 +35,7 @@ export function stdioCallerOf(
       tenant: tenant ?? ownTenant,
       authenticated: true,
       roles,
-      ...(user === undefined ? {} : { user }),
+      ...defined({ user }),
       ...(scopes.length === 0 ? {} : { scopes }),
       ...(client === undefined ? {} : { client, ...(user === undefined ? { clientId: client } : {}) }),
     },

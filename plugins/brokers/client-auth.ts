@@ -1,6 +1,8 @@
 // How the gateway authenticates to the token endpoint: a secret (RFC 6749 §2.3.1) or a signed assertion
 // (RFC 7523 §2.2).
+
 import { createPrivateKey, type KeyObject, randomUUID } from 'node:crypto'
+import { defined } from '@svc/core/json'
 import type { BrokerInput } from './broker.js'
 import { BrokerError } from './broker-error.js'
 import type { BrokerConfig } from './config.js'
@@ -57,7 +59,7 @@ function assertionAuth({ config, keys, clock }: Pick<BrokerInput, 'config' | 'ke
     const now = Math.floor(clock.now() / 1000)
     const { SignJWT } = await import('jose/jwt/sign')
     const assertion = await new SignJWT({})
-      .setProtectedHeader({ alg, typ: 'JWT', ...(kid === undefined ? {} : { kid }) })
+      .setProtectedHeader({ alg, typ: 'JWT', ...defined({ kid }) })
       .setIssuer(clientId)
       .setSubject(clientId)
       .setAudience(audience)

@@ -12,7 +12,7 @@ import {
   type RecordEvent,
   repeatableInput,
 } from '@svc/core'
-import { sha256Hex, visibleInLine } from '@svc/core/json'
+import { defined, sha256Hex, visibleInLine } from '@svc/core/json'
 import { describeFindings } from './escalation/refusals.js'
 
 /** Characters of the input that a form shows. */
@@ -48,7 +48,7 @@ export async function confirm(
         reason,
         stage,
         effect: 'confirm',
-        ...(detail === undefined ? {} : { detail }),
+        ...defined({ detail }),
       })),
       inputSha256: sha256Hex(canonicalInput(request)),
       facts: { shown_sha256: sha256 },

@@ -1,4 +1,5 @@
 // The lists and limits that one level of the policy gives: a plan, a tenant, or a principal of a tenant.
+import { defined } from '@svc/core/json'
 import {
   compilePatternMap,
   compilePatternSet,
@@ -26,10 +27,7 @@ export interface ToolLimits {
 export function parseLimits({ calls_per_day, rate_per_sec, burst }: ToolLimitConfig): ToolLimits {
   return {
     day: calls_per_day === undefined ? undefined : { callsPerDay: calls_per_day },
-    rate:
-      rate_per_sec === undefined
-        ? undefined
-        : { ratePerSec: rate_per_sec, ...(burst === undefined ? {} : { burst }) },
+    rate: rate_per_sec === undefined ? undefined : { ratePerSec: rate_per_sec, ...defined({ burst }) },
   }
 }
 

@@ -1,5 +1,7 @@
 // Limits that let pass what was observed, times a headroom.
+
 import type { Limit } from '@svc/core'
+import { defined } from '@svc/core/json'
 import type { ToolLimitConfig } from './config.js'
 
 const MINUTE_MS = 60_000
@@ -53,7 +55,7 @@ export function limitsFrom(
     calls_per_day: isDayTighter ? day : daily,
     ...(isRateTighter
       ? { rate_per_sec: rate, burst }
-      : { rate_per_sec: known, ...(rated?.burst === undefined ? {} : { burst: rated.burst }) }),
+      : { rate_per_sec: known, ...defined({ burst: rated?.burst }) }),
   }
 }
 

@@ -1,4 +1,5 @@
 // The `rules` section: conditions on calls, in the Common Expression Language.
+
 import { createRequire } from 'node:module'
 import {
   callLabels,
@@ -10,6 +11,7 @@ import {
   services,
   sideEffects,
 } from '@svc/core'
+import { defined } from '@svc/core/json'
 import { mayEscalate, type RulesConfig, rulesSchema } from './config.js'
 
 /** Required and not imported, as policies are checked synchronously; by its name, which a bundle finds too. */
@@ -43,9 +45,7 @@ export const rulesPlugin = definePlugin({
     owned(policyTokens.ruleEscalations, (rules: RulesConfig) => {
       const escalating = rules.flatMap((rule, index) => {
         const { approval_set_id: setId } = rule
-        return mayEscalate(rule)
-          ? [{ path: ['rules', index], ...(setId === undefined ? {} : { setId }) }]
-          : []
+        return mayEscalate(rule) ? [{ path: ['rules', index], ...defined({ setId }) }] : []
       })
       return escalating.length === 0 ? undefined : escalating
     }),

@@ -1,6 +1,6 @@
 // A compiled rule, and its judgement of a call.
 import { type Finding, isUnrecorded, type RequiredApproval } from '@svc/core'
-import { canonicalize, sha256Hex } from '@svc/core/json'
+import { canonicalize, defined, sha256Hex } from '@svc/core/json'
 import { compilePatternSet, type PatternSet } from '@svc/core/match'
 import type { RuleConfig } from './config.js'
 import {
@@ -63,7 +63,7 @@ export function compilePolicyRule(config: RuleConfig, vars: Readonly<Record<stri
     // A denial puts its details into a sentence.
     message: message?.replace(/\.$/, '') ?? `the rule ${name} does not allow it`,
     approval: {
-      ...(setId === undefined ? {} : { setId }),
+      ...defined({ setId }),
       digest: sha256Hex(canonicalize(config)),
       reads: [...(expression?.reads ?? []), ...kept].map(({ names }) => names),
     },

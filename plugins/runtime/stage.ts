@@ -1,4 +1,5 @@
 // Has each call evaluated, passes the decision on to the enforcement stage, and fulfils its obligations.
+
 import {
   type Call,
   type DecisionEvaluator,
@@ -16,6 +17,7 @@ import {
   type StageHealth,
   Unrecorded,
 } from '@svc/core'
+import { defined } from '@svc/core/json'
 import { type ResponseRewriter, rewriteOutcome } from '@svc/core/response'
 import { EvaluationError } from './evaluation/error.js'
 import { type GuardedEvaluator, principalOf } from './evaluation/guarded-evaluator.js'
@@ -128,8 +130,7 @@ function setJudgement(
   if (action === 'allow' || action === 'escalate') addRedactionFinding(call, obligations.redactions)
   call.set(externalDecision, {
     action: needsApproval ? 'escalate' : action,
-    ...(reason === undefined ? {} : { reason }),
-    ...(reasons === undefined ? {} : { reasons }),
+    ...defined({ reason, reasons }),
     considered,
     notes,
   })

@@ -1,5 +1,7 @@
 // Schema of `side_effects.human_escalation`: who decides on escalated calls, and how.
+
 import { defaultEscalation, type EscalationRule } from '@svc/core'
+import { defined } from '@svc/core/json'
 import { z } from 'zod'
 
 const roles = z.array(z.string().min(1))
@@ -134,7 +136,7 @@ export function escalationRule(section: Section | undefined): EscalationRule | u
     minRejections: rule.min_rejections,
     requiredRoles: rule.required_roles,
     vetoRoles: rule.veto_roles,
-    ...(rule.approval_set_id === undefined ? {} : { approvalSetId: rule.approval_set_id }),
+    ...defined({ approvalSetId: rule.approval_set_id }),
     showsArguments: rule.show_arguments,
     ...(rule.remind_after_sec === undefined ? {} : { remindAfterMs: rule.remind_after_sec * 1000 }),
     ...(second === undefined
@@ -144,6 +146,6 @@ export function escalationRule(section: Section | undefined): EscalationRule | u
     ...(emergency === undefined
       ? {}
       : { emergency: { roles: emergency.roles, maxOpenReviews: emergency.max_open_reviews } }),
-    ...(rule.severity === undefined ? {} : { severity: rule.severity }),
+    ...defined({ severity: rule.severity }),
   }
 }

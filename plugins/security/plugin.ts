@@ -15,7 +15,7 @@ import {
   sideEffects,
   tokens,
 } from '@svc/core'
-import { sha256Hex } from '@svc/core/json'
+import { defined, sha256Hex } from '@svc/core/json'
 import { unknownServers } from '@svc/core/policy'
 import { type SecurityConfig, securitySchema } from './config.js'
 import { contentRules } from './content-rules.js'
@@ -88,7 +88,7 @@ function sideEffectRule(
   const knowledge = {
     ...(tools === undefined ? {} : { policy: sideEffectPolicy(tools) }),
     ...(annotations === undefined ? {} : { annotations: annotations.among(targets) }),
-    ...(unknown === undefined ? {} : { unknown }),
+    ...defined({ unknown }),
   }
   return new SideEffectRule(knowledge, require_idempotency_key === true)
 }

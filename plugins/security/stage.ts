@@ -1,5 +1,6 @@
 // Reports violations of the section's rules as findings, and limits the size and duration of calls: of whole responses
 // before they are sent, of streamed ones during the stream.
+
 import {
   after,
   type Call,
@@ -19,6 +20,7 @@ import {
   type Stage,
   sideEffects,
 } from '@svc/core'
+import { defined } from '@svc/core/json'
 import { type ContentRule, checkContent } from './content-rules.js'
 import { CallTimer, DurationLimit, type Timer } from './duration-limit.js'
 import { finding, lateFinding } from './findings.js'
@@ -165,7 +167,7 @@ function limitResponseSize(call: Call, kind: RequestKind, response: Completed, m
 
 function limitStream(call: Call, kind: RequestKind, body: ResponseStream, maxBytes: number): ResponseStream {
   return {
-    ...(body.drainWhenAbandoned === undefined ? {} : { drainWhenAbandoned: body.drainWhenAbandoned }),
+    ...defined({ drainWhenAbandoned: body.drainWhenAbandoned }),
     [Symbol.asyncIterator]: () => limited(call, kind, body, maxBytes),
   }
 }

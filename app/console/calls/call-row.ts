@@ -1,4 +1,5 @@
 // A record of the log as one row: what the console shows of a call.
+import { defined } from '@svc/core/json'
 import { callerIn, callerNameIn } from '@svc/plugin-audit/log'
 import { z } from 'zod'
 
@@ -115,13 +116,12 @@ export function callRowOf(record: ReadRecord, id: string): CallRow {
     decision: record.policy.decision,
     ...(findings.some(({ effect }) => effect === 'would_deny') ? { would_deny: true } : {}),
     status: record.status,
-    ...(sent === undefined ? {} : { sent }),
-    ...(error === undefined ? {} : { error }),
+    ...defined({ sent, error }),
     reasons: [...new Set(findings.map(({ reason }) => cut(reason)))].slice(0, MAX_REASONS),
     latency_ms: record.latency_ms,
     trace_id: record.trace_id,
     span_id: record.span_id,
-    ...(escalation === undefined ? {} : { escalation_id: escalation }),
+    ...defined({ escalation_id: escalation }),
     ...(Object.keys(kept).length === 0 ? {} : { kept }),
   }
 }

@@ -1,5 +1,7 @@
 // The operations of the admin API on the calls of the log, as the console shows them.
+
 import { policyTokens, Refusal, resolveOptional, services, sideEffectsOf } from '@svc/core'
+import { defined } from '@svc/core/json'
 import { escalationService } from '@svc/plugin-enforcement'
 import { z } from 'zod'
 import { type Operation, type OperationRequest, operation } from '../../admin/operation.js'
@@ -112,9 +114,11 @@ export const callOperations = (url: () => Promise<string>, serversOf: ReadServer
       )
       const { agentReason, severityReason } = whole?.opening ?? {}
       const stated = {
-        ...(standing?.voteRefusal === undefined ? {} : { vote_refusal: standing.voteRefusal }),
-        ...(agentReason === undefined ? {} : { agent_reason: agentReason }),
-        ...(severityReason === undefined ? {} : { severity_reason: severityReason }),
+        ...defined({
+          vote_refusal: standing?.voteRefusal,
+          agent_reason: agentReason,
+          severity_reason: severityReason,
+        }),
       }
       const dir = logDirectoryOf(request.policy)
       if (dir === undefined || whole === undefined) return { ...stated, caller_calls: [], tool_calls: [] }
@@ -134,7 +138,7 @@ export const callOperations = (url: () => Promise<string>, serversOf: ReadServer
         ...(place === undefined ? {} : { rule: { ...place, lines: [...place.lines] } }),
         caller_calls: [...byCaller],
         tool_calls: [...byTool],
-        ...(outcome === undefined ? {} : { outcome }),
+        ...defined({ outcome }),
       }
     },
   }),

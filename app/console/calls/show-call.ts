@@ -1,5 +1,7 @@
 // The operation that returns one call, with all that the gateway knows of it.
+
 import { Refusal } from '@svc/core'
+import { defined } from '@svc/core/json'
 import { z } from 'zod'
 import { type Operation, type OperationRequest, operation } from '../../admin/operation.js'
 import { blockSchema } from '../../blocks/block.js'
@@ -75,9 +77,7 @@ export function showCall(facts: Pick<ProcessFacts, 'recentCall'>): Operation {
         ...(recent === undefined
           ? {}
           : { stages: recent.waits.map(({ stage, from, to }) => ({ stage, from_ms: from, to_ms: to })) }),
-        ...(recent?.told === undefined ? {} : { told: recent.told }),
-        ...(definition === undefined ? {} : { definition }),
-        ...(block === undefined ? {} : { block }),
+        ...defined({ told: recent?.told, definition, block }),
         siblings: await findCalls(dir, isSibling, MAX_SIBLINGS, traceId),
       }
     },

@@ -1,6 +1,7 @@
 // Holds calls that wait for a person: the client of a session is asked on the stream of its call, and the gateway repeats the
 // call once it is decided. Each repetition is a call of its own, judged anew under the policy in force: what has changed since
 // the first is not sent.
+
 import { setMaxListeners } from 'node:events'
 import { setTimeout as delay } from 'node:timers/promises'
 import {
@@ -14,6 +15,7 @@ import {
 } from '@svc/core'
 import { eventOf } from '@svc/core/http'
 import type { JsonObject } from '@svc/core/json'
+import { defined } from '@svc/core/json'
 import type { CallControl } from '@svc/core/pipeline'
 import { escalationService } from '@svc/plugin-enforcement'
 import { type ClientExchange, writeOutcome } from '../../http/client-exchange.js'
@@ -200,7 +202,7 @@ export class HeldCalls {
         elicitation.kind === 'approval'
           ? this.#approval(client, elicitation.escalationId, replying, until)
           : replying.then((reply) => ({
-              ...(escalationId === undefined ? {} : { escalationId }),
+              ...defined({ escalationId }),
               confirmation: {
                 sha256: elicitation.sha256,
                 action: reply === undefined ? ('none' as const) : confirmationOf(reply['result']),

@@ -3,7 +3,7 @@
 import { constants, createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto'
 import { createSecureContext, type SecureContextOptions, type TlsOptions } from 'node:tls'
 import type { Clock, Logger } from '@svc/core'
-import { messageOf } from '@svc/core/json'
+import { defined, messageOf } from '@svc/core/json'
 import { keyRefSchema } from '@svc/core/policy'
 import type { KeyReader } from '@svc/core/secret'
 import { z } from 'zod'
@@ -184,7 +184,7 @@ function materialOf({ key, cert, clientCa }: PemTexts, minVersion: 'TLSv1.2' | '
   const context: SecureContextOptions = {
     key,
     cert,
-    ...(clientCa === undefined ? {} : { ca: clientCa }),
+    ...defined({ ca: clientCa }),
     minVersion,
     // Renegotiation costs the server more than the client, which could repeat it without end.
     secureOptions: constants.SSL_OP_NO_RENEGOTIATION,

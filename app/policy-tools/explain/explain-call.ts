@@ -13,7 +13,7 @@ import {
   type TrustedCaller,
   trustedCaller,
 } from '@svc/core'
-import { parseJson } from '@svc/core/json'
+import { defined, parseJson } from '@svc/core/json'
 import { parseToolSegment } from '@svc/core/match'
 import type { CallControl } from '@svc/core/pipeline'
 import type { BlockSource } from '../../blocks/stage.js'
@@ -110,7 +110,7 @@ function verdictOf(
       : `${stage}: ${missing.join(', ')} is not known`,
   )
   if (because.length === 0) return refusal ?? { decision: 'allow' }
-  return { decision: 'unknown', because, ...(refusal === undefined ? {} : { otherwise: refusal }) }
+  return { decision: 'unknown', because, ...defined({ otherwise: refusal }) }
 }
 
 /** The rule is the detail of the finding, else the last note of the stage that ended the call. */
@@ -185,7 +185,7 @@ function callFor(requested: ExplainedCall, policy: Policy): CallControl {
   const token = !knowsUsers && caller.identity.authenticated ? { authorization: 'Bearer e30.e30.e30' } : {}
   const call = unsentCall(request, {
     showsForms: true,
-    headers: { 'x-tenant': tenant, ...token, ...(key === undefined ? {} : { 'idempotency-key': key }) },
+    headers: { 'x-tenant': tenant, ...token, ...defined({ 'idempotency-key': key }) },
   })
   if (knowsUsers) call.set(trustedCaller, caller)
   return call

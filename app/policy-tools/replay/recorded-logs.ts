@@ -1,4 +1,5 @@
 // The logs whose calls are judged: verified first, then read, with the policies that were kept beside them.
+import { defined } from '@svc/core/json'
 import type { SignedEnvelope } from '@svc/plugin-audit/log'
 import {
   type LogFilter,
@@ -30,10 +31,9 @@ export async function verifyLogs(
   const witnesses = witnessKeys === undefined ? undefined : await readWitnessKeys(witnessKeys)
   const options = {
     ...(keys === undefined ? {} : { keys: await readKeys(keys) }),
-    ...(head === undefined ? {} : { against: head }),
+    ...defined({ against: head }),
     ...(witnesses === undefined ? {} : { witnesses: { keys: witnesses, quorum: witnesses.length } }),
-    ...(fast === undefined ? {} : { fast }),
-    ...(onProgress === undefined ? {} : { onProgress }),
+    ...defined({ fast, onProgress }),
   }
   const reports: VerifyReport[] = []
   for (const dir of dirs) reports.push(await verifyLog(dir, options))

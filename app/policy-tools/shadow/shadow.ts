@@ -1,4 +1,5 @@
 // A candidate policy beside the one in force: judges calls after their responses, and counts where it decides otherwise.
+
 import {
   type Call,
   type CallRequest,
@@ -11,6 +12,7 @@ import {
   type Outcome,
   verdict,
 } from '@svc/core'
+import { defined } from '@svc/core/json'
 import { Differences, type ShadowDecision, type ShadowReport, type ShadowResult } from './differences.js'
 
 /** Judges with nothing outside the process. */
@@ -151,7 +153,7 @@ export class Shadow {
     if (outcome.kind !== 'denied' || endedBy === undefined || later.has(endedBy)) return { decision: 'allow' }
     const { type, reason } = outcome.denial ?? {}
     if (type === undefined || !stages.has(type)) return undefined
-    return { decision: 'deny', ...(reason === undefined ? {} : { reason }) }
+    return { decision: 'deny', ...defined({ reason }) }
   }
 }
 

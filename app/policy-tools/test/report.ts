@@ -1,5 +1,5 @@
 // The report of `svc policy test`: for people, as JSON, and as JUnit XML.
-import { visibleInLine } from '@svc/core/json'
+import { defined, visibleInLine } from '@svc/core/json'
 import type { StageNote } from '../judge/stages.js'
 import type { CaseResult, Judged } from './run-case.js'
 import type { FileResult, PlacedEntry, PolicyTests } from './run-tests.js'
@@ -119,7 +119,7 @@ function jsonOf(file: string, { test, last, difference }: CaseResult): object {
   const { expect, reason } = call
   return {
     ...{ name, file, line: call.line ?? line, ok: false, call: number },
-    expected: { decision: expect, ...(reason === undefined ? {} : { reason }) },
+    expected: { decision: expect, ...defined({ reason }) },
     ...judged,
   }
 }

@@ -1,5 +1,5 @@
 // Derives a binding from the arguments of an example call, by the values of the purchase that they are for.
-import { isJsonObject, type JsonValue } from '@svc/core/json'
+import { defined, isJsonObject, type JsonValue } from '@svc/core/json'
 import { minorUnitsOf } from '../verify/money.js'
 import type { Purchase } from './mandates.js'
 
@@ -18,7 +18,7 @@ export function bindingFromExample(purchase: Purchase, args: JsonValue): Example
     ...(minor !== undefined || major === undefined ? { total: minor } : { total: major, totalUnit: 'major' }),
     currency: find(args, isText(currency)) ?? { is: currency },
     merchant: find(args, isText(merchant.id)) ?? { is: merchant.id },
-    ...(lines === undefined ? {} : { items: lines }),
+    ...defined({ items: lines }),
     instrument: find(args, isText(instrument.id)) ?? { is: instrument.id },
   }
 }

@@ -1,6 +1,8 @@
 // Issues mandates of every shape for one purchase, with local keys: for development and tests.
+
 import { randomUUID } from 'node:crypto'
 import type { JsonObject } from '@svc/core/json'
+import { defined } from '@svc/core/json'
 import { canonicalDigest, digestOf } from '../mandate/jwt.js'
 import { majorUnitsOf } from '../verify/money.js'
 import { issueHop, type LocalKey, signToken } from './local-key.js'
@@ -64,7 +66,7 @@ async function closedHop(
     header: { typ: 'kb+sd-jwt' },
     claims: { iat: issuedAt, aud: audience, nonce: randomUUID(), sd_hash: digestOf(open) },
     mandate,
-    ...(disclosed === undefined ? {} : { disclosed }),
+    ...defined({ disclosed }),
   })
   return `${open}~${hop}`
 }

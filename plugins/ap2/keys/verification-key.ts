@@ -1,6 +1,6 @@
 // Public keys of issuers, as DID documents and key sets name them, and signatures by them. jose does all cryptography.
 import { createPublicKey } from 'node:crypto'
-import { isJsonObject } from '@svc/core/json'
+import { defined, isJsonObject } from '@svc/core/json'
 import { compactVerify } from 'jose/jws/compact/verify'
 import { importJWK } from 'jose/key/import'
 import type { Jwt } from '../mandate/jwt.js'
@@ -86,7 +86,7 @@ export function decodeMultikey(text: string): PublicJwk {
   const key = Buffer.concat([Buffer.from(codec.der, 'hex'), bytes.subarray(2)])
   const { kty, crv, x, y } = createPublicKey({ key, format: 'der', type: 'spki' }).export({ format: 'jwk' })
   if (kty === undefined || crv === undefined || x === undefined) throw new Error('the key cannot be exported')
-  return { kty, crv, x, ...(y === undefined ? {} : { y }) }
+  return { kty, crv, x, ...defined({ y }) }
 }
 
 /**

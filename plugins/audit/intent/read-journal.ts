@@ -1,7 +1,7 @@
 // Reads the journal of a dead process as far as it is signed. Only signed lengths decide how much is read at once.
 
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { parseJsonObject, sha256Hex } from '@svc/core/json'
+import { defined, parseJsonObject, sha256Hex } from '@svc/core/json'
 import { SignerKeyError } from '../log/format/errors.js'
 import type { SignatureVerifier } from '../log/format/verifier.js'
 import { verifierFromLine } from '../log/keys/public-key.js'
@@ -33,7 +33,7 @@ const SLICE = 64
 export async function readJournal(segment: Segment, trust: IntentTrust): Promise<JournalContent> {
   const open = new Map<number, Intent>()
   const refused = await readInto(open, segment, trust)
-  return { open: [...open.values()], ...(refused === undefined ? {} : { refused }) }
+  return { open: [...open.values()], ...defined({ refused }) }
 }
 
 async function readInto(

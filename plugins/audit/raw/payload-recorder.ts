@@ -15,6 +15,7 @@ import {
   redactor,
   type Settlement,
 } from '@svc/core'
+import { defined } from '@svc/core/json'
 import { redactPii } from '@svc/core/pii'
 import type { RawPayloadRecord } from '../log/format/envelope.js'
 
@@ -151,7 +152,7 @@ class StreamedPayload {
 
 function observeStream(body: ResponseStream, payload: StreamedPayload): ResponseStream {
   return {
-    ...(body.drainWhenAbandoned === undefined ? {} : { drainWhenAbandoned: body.drainWhenAbandoned }),
+    ...defined({ drainWhenAbandoned: body.drainWhenAbandoned }),
     async *[Symbol.asyncIterator]() {
       for await (const chunk of body) {
         payload.add(chunk)

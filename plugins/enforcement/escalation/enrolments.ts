@@ -9,7 +9,7 @@ import {
   personKeyOf,
   type Reviewer,
 } from '@svc/core'
-import { canonicalize, messageOf, sha256Hex } from '@svc/core/json'
+import { canonicalize, defined, messageOf, sha256Hex } from '@svc/core/json'
 import {
   algorithms,
   enrolmentChallengeOf,
@@ -212,7 +212,7 @@ export class Enrolments implements EnrolmentService {
         minRejections,
         requiredRoles,
         vetoRoles,
-        ...(approvalSetId === undefined ? {} : { approvalSetId }),
+        ...defined({ approvalSetId }),
         requiresPasskey: true,
       },
       status: 'pending',

@@ -8,7 +8,7 @@ import {
   Refusal,
   servedDefinition,
 } from '@svc/core'
-import { canonicalize, sha256Hex } from '@svc/core/json'
+import { canonicalize, defined, sha256Hex } from '@svc/core/json'
 
 /** Maximum length of an id, or of the reason for an emergency, in characters. */
 const MAX_TEXT = 200
@@ -79,7 +79,7 @@ export function fingerprintOf(
     ...(kind === 'tool' ? {} : { method }),
     principal: principalKeyOf(caller),
     server,
-    ...(setId === undefined ? {} : { set: setId }),
+    ...defined({ set: setId }),
     tool: reference,
   })
   return sha256Hex(`{"args":${input},${rest.slice(1)}`)

@@ -1,5 +1,7 @@
 // Writes each step of an escalation to the audit log, counts it, and sends notices.
+
 import type { GatewayEvent, Identity, Meter, Notice, Notices, RecordEvent, Reviewer } from '@svc/core'
+import { defined } from '@svc/core/json'
 import type { VoteError } from './service.js'
 import type { ProvenVote } from './stored-escalation.js'
 import { type StoredEscalation, type StoredVote, statementOf } from './stored-escalation.js'
@@ -60,12 +62,12 @@ export class EscalationEvents {
       ...(error === undefined ? {} : { error: error.code }),
       facts: {
         vote: vote.vote,
-        ...(vote.comment === undefined ? {} : { comment: vote.comment }),
+        ...defined({ comment: vote.comment }),
         reviewer: vote.reviewer,
         // If the vote came too late, the record before has its assertion.
         proof: error === undefined ? vote.proof : 'late',
         fingerprint: value.fingerprint,
-        ...(passkey === undefined ? {} : { passkey }),
+        ...defined({ passkey }),
       },
     })
   }
@@ -152,7 +154,7 @@ export class EscalationEvents {
 
   #notify(type: Notice['type'], value: StoredEscalation, more: Notice['data'] = {}): void {
     const url = this.#pageOf(value.id)
-    this.#notices?.send({ type, data: { ...factsOf(value), ...more, ...(url === undefined ? {} : { url }) } })
+    this.#notices?.send({ type, data: { ...factsOf(value), ...more, ...defined({ url }) } })
   }
 
   #write(
@@ -183,7 +185,7 @@ function factsOf({ id, tenant, reference, severity, reasons, traceId, expiresAt,
     tool: reference,
     severity,
     reasons: [...reasons],
-    ...(rule.approvalSetId === undefined ? {} : { approval_set_id: rule.approvalSetId }),
+    ...defined({ approval_set_id: rule.approvalSetId }),
     trace_id: traceId,
     expires_at: new Date(expiresAt).toISOString(),
   }

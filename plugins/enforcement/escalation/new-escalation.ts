@@ -11,7 +11,7 @@ import {
   sideEffects,
   sideEffectsOf,
 } from '@svc/core'
-import { sha256Hex } from '@svc/core/json'
+import { defined, sha256Hex } from '@svc/core/json'
 import type { EscalatedCall } from './escalated-call.js'
 import { hashesOfNames } from './person.js'
 import type { NewEscalation } from './repository.js'
@@ -74,7 +74,7 @@ export function newEscalation(
       severityReason: severity === undefined ? effectsOf(call, request) : 'set by the policy',
     },
     severity: severity ?? (sideEffectsOf(request, call.get(sideEffects)) === 'harmless' ? 'medium' : 'high'),
-    rule: { ...kept, ...(setId === undefined ? {} : { approvalSetId: setId }) },
+    rule: { ...kept, ...defined({ approvalSetId: setId }) },
     status: 'pending',
     votes: [],
     traceId: call.trace.traceId,

@@ -1,4 +1,5 @@
 // An escalation as callers and reviewers may see it.
+import { defined } from '@svc/core/json'
 import type { Escalation } from './service.js'
 import type { StoredEscalation } from './stored-escalation.js'
 
@@ -14,37 +15,32 @@ export function publicView(value: StoredEscalation): Escalation {
     tool,
     reference,
     principal,
-    ...(value.principalKind === undefined ? {} : { principalKind: value.principalKind }),
-    ...(value.agent === undefined ? {} : { agent: value.agent }),
+    ...defined({ principalKind: value.principalKind, agent: value.agent }),
     reason: reasons[0] ?? '',
-    ...(detail === undefined ? {} : { detail }),
-    ...(value.opening === undefined ? {} : { opening: value.opening }),
-    ...(args === undefined ? {} : { args }),
-    ...(value.values === undefined ? {} : { values: value.values }),
+    ...defined({ detail, opening: value.opening, args, values: value.values }),
     ...(value.wholeSha256 === undefined ? {} : { isTruncated: true }),
     severity,
     strategy: rule.strategy,
     timeoutAction: rule.timeoutAction,
     ...(rule.strategy === 'human_quorum' ? { quorum: quorumOf(rule) } : {}),
-    ...(rule.approvalSetId === undefined ? {} : { approvalSetId: rule.approvalSetId }),
-    ...(rule.requiresPasskey === undefined ? {} : { requiresPasskey: rule.requiresPasskey }),
+    ...defined({ approvalSetId: rule.approvalSetId, requiresPasskey: rule.requiresPasskey }),
     ...secondSet(value),
     status,
-    ...(decidedBy === undefined ? {} : { decidedBy }),
+    ...defined({ decidedBy }),
     ...(value.emergency === undefined
       ? {}
       : { emergency: { reason: value.emergency.reason, review: value.emergency.review } }),
     ...publicEnrolment(value),
     votes: votes.map(({ person, comment, ...vote }) => ({
       ...vote,
-      ...(comment === undefined ? {} : { comment }),
+      ...defined({ comment }),
     })),
     isUsed: use !== undefined,
-    ...(use?.at === undefined ? {} : { usedAt: use.at }),
+    ...defined({ usedAt: use?.at }),
     traceId,
     createdAt,
     expiresAt,
-    ...(decidedAt === undefined ? {} : { decidedAt }),
+    ...defined({ decidedAt }),
   }
 }
 
@@ -58,7 +54,7 @@ export function votersView(value: StoredEscalation) {
   const { tenant, rule } = value
   return {
     tenant,
-    ...(rule.approvalSetId === undefined ? {} : { approvalSetId: rule.approvalSetId }),
+    ...defined({ approvalSetId: rule.approvalSetId }),
     ...secondSet(value),
   }
 }
@@ -71,7 +67,7 @@ function publicEnrolment(value: StoredEscalation): Pick<Escalation, 'enrolment'>
   if (enrolment === undefined) return {}
   const { revokedAt, ...rest } = enrolment
   const code = inputSha256.slice(0, CODE_DIGITS).replace(/.{4}(?=.)/g, '$& ')
-  return { enrolment: { ...rest, code, ...(revokedAt === undefined ? {} : { revokedAt }) } }
+  return { enrolment: { ...rest, code, ...defined({ revokedAt }) } }
 }
 
 function quorumOf({ minApprovals, minRejections, requiredRoles, vetoRoles }: StoredEscalation['rule']) {

@@ -1,5 +1,5 @@
 // An escalation as the store keeps it, and how votes and time decide it: pure functions of the escalation, the vote and the time.
-import { messageOf } from '@svc/core/json'
+import { defined, messageOf } from '@svc/core/json'
 import { z } from 'zod'
 import type { EscalationEntry } from '../store/entries.js'
 import { VoteError } from './service.js'
@@ -248,7 +248,7 @@ export function statementOf(
   approvalSetId: string | undefined,
 ) {
   return {
-    ...(approvalSetId === undefined ? {} : { approval_set_id: approvalSetId }),
+    ...defined({ approval_set_id: approvalSetId }),
     credential_id: credentialId,
     public_key: publicKey,
     reviewer,

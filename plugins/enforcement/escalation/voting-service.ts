@@ -13,7 +13,7 @@ import {
   type Reviewer,
   resolveOptional,
 } from '@svc/core'
-import { sha256Hex } from '@svc/core/json'
+import { defined, sha256Hex } from '@svc/core/json'
 import { KeptReads } from '@svc/core/store'
 import type { EscalationEvents } from './events.js'
 import type { Passkeys } from './passkeys.js'
@@ -153,7 +153,7 @@ export class VotingService implements EscalationService {
     const refusal = voteRefusal(value, client, container)
     return {
       isCaller: names.some((name) => value.caller.includes(name)),
-      ...(refusal === undefined ? {} : { voteRefusal: refusal }),
+      ...defined({ voteRefusal: refusal }),
     }
   }
 

@@ -1,6 +1,6 @@
 // Definitions that wait, for the people who accept them: all of a server are one review, and what is accepted is what was read.
 import { type DefinitionKind, type Ids, Refusal, type Reviewer, token } from '@svc/core'
-import { sha256Hex } from '@svc/core/json'
+import { defined, sha256Hex } from '@svc/core/json'
 import type { DefinitionParts } from './filter.js'
 import { withEntries } from './known-document.js'
 import { Pins } from './pins.js'
@@ -107,7 +107,7 @@ export class StoredReviews implements DefinitionReviews {
       waiting.map(async ([sha256, { kind, name, at }], index): Promise<WaitingDefinition> => {
         const text = texts[index]
         const pinned = await this.#textsOf(server, pins.of(kind, name))
-        return { kind, name, sha256, at, ...(text === undefined ? {} : { text }), pinned }
+        return { kind, name, sha256, at, ...defined({ text }), pinned }
       }),
     )
     const hashes = waiting.map(([sha256]) => sha256).sort()

@@ -1,7 +1,7 @@
 // The definitions that each caller was served by each server, and those that were withheld since: the pages of its lists,
 // newest last. Pages are kept by their hash, because many callers get the same.
 import { after, type Clock, type MaybePromise } from '@svc/core'
-import { canonicalize, sha256Hex } from '@svc/core/json'
+import { canonicalize, defined, sha256Hex } from '@svc/core/json'
 import { BoundedMap, retried, type SharedMap } from '@svc/core/store'
 import type { OpenMaps } from '../shared/store.js'
 import { Turns } from '../shared/turns.js'
@@ -153,7 +153,7 @@ export class ServedDefinitions {
     const pages = isCutNow ? [] : before.pages.filter((one) => one !== page)
     return {
       pages: [...pages, ...(page === undefined ? [] : [page])].slice(-maxOfCaller),
-      ...(hash === undefined ? {} : { withheld: hash }),
+      ...defined({ withheld: hash }),
       ...(isCutNow || before.isCut === true ? { isCut: true } : {}),
     }
   }

@@ -1,4 +1,5 @@
 // The protection `flows`: data with a label does not go where the policy says it must not.
+
 import {
   callLabels,
   identity,
@@ -8,6 +9,7 @@ import {
   responseChange,
   sideEffects,
 } from '@svc/core'
+import { defined } from '@svc/core/json'
 import { defineProtection } from '../shared/protection.js'
 import { type FlowsConfig, flowsSchema } from './config.js'
 import { FlowsStage, flowReasons } from './stage.js'
@@ -20,7 +22,7 @@ export const flowsProtection = defineProtection({
         ? [
             {
               path: ['protections', 'flows'],
-              ...(flows.approval_set_id === undefined ? {} : { setId: flows.approval_set_id }),
+              ...defined({ setId: flows.approval_set_id }),
             },
           ]
         : undefined,

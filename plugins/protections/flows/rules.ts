@@ -1,6 +1,6 @@
 // The compiled section: which labels a call's response has, and which flows it would complete.
 import { type Call, type CallRequest, isSideEffecting, type RequiredApproval, sideEffects } from '@svc/core'
-import { canonicalize, isJsonObject, sha256Hex } from '@svc/core/json'
+import { canonicalize, defined, isJsonObject, sha256Hex } from '@svc/core/json'
 import { compilePatternSet, type PatternSet } from '@svc/core/match'
 import { type FlowsConfig, type labelDetectors, SIDE_EFFECTING } from './config.js'
 import { hasFreeText } from './free-text.js'
@@ -40,7 +40,7 @@ export class FlowRules {
       from,
       to,
       approval: {
-        ...(setId === undefined ? {} : { setId }),
+        ...defined({ setId }),
         digest: sha256Hex(canonicalize({ from, to, labels, sinks })),
       },
     }))

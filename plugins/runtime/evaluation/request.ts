@@ -13,7 +13,7 @@ import {
   redactor,
   sideEffects,
 } from '@svc/core'
-import { type JsonObject, sha256Hex } from '@svc/core/json'
+import { defined, type JsonObject, sha256Hex } from '@svc/core/json'
 
 export interface RequestOptions {
   /** The policy's `enforcement` rule. */
@@ -78,7 +78,7 @@ function redactedFinding(
   return {
     reason,
     stage,
-    ...(level === undefined ? {} : { level }),
+    ...defined({ level }),
     ...(detail === undefined ? {} : { detail: redacts?.text(detail) ?? detail }),
   }
 }

@@ -1,6 +1,7 @@
 // The request and response bodies of the runtime protocol. docs/runtime.openapi.yaml documents them; a test compares both.
 import type { Evaluation, EvaluationRequest, Obligation } from '@svc/core'
 import {
+  defined,
   isJsonObject,
   JsonInputError,
   type JsonObject,
@@ -45,8 +46,7 @@ export function wireRequest(request: EvaluationRequest, protocolVersion: string)
       tenant,
       server,
       tool,
-      ...(nodeId === undefined ? {} : { nodeId }),
-      ...(runId === undefined ? {} : { runId }),
+      ...defined({ nodeId, runId }),
     },
     enforcement: { mode, strategy: 'deny_on_match', denyOn },
     input: { reasons, riskTags, attributes },
@@ -86,8 +86,7 @@ function parseValid(bytes: Uint8Array, protocolVersion: string): Evaluation {
 function evaluationOf({ action, reason, reasons, obligations }: z.output<typeof decisionSchema>): Evaluation {
   return {
     action,
-    ...(reason === undefined ? {} : { reason }),
-    ...(reasons === undefined ? {} : { reasons }),
+    ...defined({ reason, reasons }),
     ...(obligations === undefined
       ? {}
       : {

@@ -3,7 +3,7 @@
 
 import { join } from 'node:path'
 import type { Meter } from '@svc/core'
-import { messageOf } from '@svc/core/json'
+import { defined, messageOf } from '@svc/core/json'
 import type { LockedDirectory } from '../files/directory-lock.js'
 import { syncPath } from '../files/file-system.js'
 import { isBy, judgeCosignature } from '../format/cosignature.js'
@@ -88,14 +88,13 @@ export class Cosigning {
   get status(): CosigningStatus {
     const witnesses = this.#members.map(({ client, size, error }) => ({
       name: client.key.name,
-      ...(size === undefined ? {} : { size }),
-      ...(error === undefined ? {} : { error }),
+      ...defined({ size, error }),
     }))
     return {
       quorum: this.#parts.quorum,
-      ...(this.#size === undefined ? {} : { size: this.#size }),
+      ...defined({ size: this.#size }),
       witnesses,
-      ...(this.#warning === undefined ? {} : { warning: this.#warning }),
+      ...defined({ warning: this.#warning }),
     }
   }
 

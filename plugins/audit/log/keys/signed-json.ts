@@ -2,7 +2,7 @@
 // signature of their canonical JSON without it.
 
 import type { Signer } from '@svc/core'
-import { canonicalize, toBase64 } from '@svc/core/json'
+import { canonicalize, defined, toBase64 } from '@svc/core/json'
 import { AuditError, signerFailure } from '../format/errors.js'
 import { SIGNATURE_BYTES } from '../format/key-sizes.js'
 import { type SignatureVerifier, signatureIn } from '../format/verifier.js'
@@ -38,7 +38,7 @@ export function withTimeLimit(signer: Signer, ms: number): Signer {
   const { keyId, publicKey } = signer
   return {
     keyId,
-    ...(publicKey === undefined ? {} : { publicKey }),
+    ...defined({ publicKey }),
     sign: (message) => signer.sign(message),
     verify: (message, sig) => signer.verify(message, sig),
     signAsync,

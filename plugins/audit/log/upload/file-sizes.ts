@@ -3,6 +3,7 @@
 import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Signer } from '@svc/core'
+import { defined } from '@svc/core/json'
 import { nodeFileSystem } from '../files/file-system.js'
 import type { Head } from '../format/checkpoint.js'
 import { isVerified, type Note } from '../format/note.js'
@@ -103,10 +104,7 @@ export function stateKey(log: UploadedLog, signer: Signer): StateKey {
   return {
     async sign(state) {
       const { logId } = await log.open()
-      return signJson(
-        { ...state, key_id: signer.keyId, ...(logId === undefined ? {} : { log_id: logId }) },
-        signer,
-      )
+      return signJson({ ...state, key_id: signer.keyId, ...defined({ log_id: logId }) }, signer)
     },
     async isSigned(state) {
       const keys = await log.trustedKeys()

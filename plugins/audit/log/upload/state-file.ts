@@ -3,7 +3,7 @@
 
 import { readFileSync, renameSync } from 'node:fs'
 import { join } from 'node:path'
-import { isJsonObject, type JsonObject, messageOf, parseJsonObject } from '@svc/core/json'
+import { defined, isJsonObject, type JsonObject, messageOf, parseJsonObject } from '@svc/core/json'
 import { nodeFileSystem, replaceFile } from '../files/file-system.js'
 import { systemCode } from '../format/errors.js'
 import { UploadError } from './error.js'
@@ -161,7 +161,7 @@ export class UploadState {
         // Another document that the log's key has signed must not pass for this one.
         file: FILE,
         files: Object.fromEntries([...this.#files].map(([path, progress]) => [path, { ...progress }])),
-        ...(this.#listedBy === undefined ? {} : { listed_by: this.#listedBy }),
+        ...defined({ listed_by: this.#listedBy }),
       }
       const signed = await this.#parts.key.sign(state)
       replaceFile(nodeFileSystem, this.path, Buffer.from(`${JSON.stringify(signed, null, 1)}\n`))

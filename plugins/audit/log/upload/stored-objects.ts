@@ -1,6 +1,6 @@
 // The control plane's listing of the objects in its store.
 
-import { isJsonObject } from '@svc/core/json'
+import { defined, isJsonObject } from '@svc/core/json'
 import type { ControlPlane } from './control-plane.js'
 import { UploadError } from './error.js'
 
@@ -27,7 +27,7 @@ export async function* storedObjects(
   onListed: () => void = () => undefined,
 ): AsyncGenerator<StoredObject> {
   for (let after: string | undefined; ; ) {
-    const page = { ...query, ...(after === undefined ? {} : { after }) }
+    const page = { ...query, ...defined({ after }) }
     const { objects, next } = await ask(PATH, page, signal)
     if (!Array.isArray(objects) || !objects.every(isStoredObject)) {
       throw new UploadError('upload_failed', `${PATH} responded without a list of objects`)

@@ -1,6 +1,7 @@
 // The upload's status, counters and gauges.
 
 import type { Clock, Meter } from '@svc/core'
+import { defined } from '@svc/core/json'
 import type { UploadError } from './error.js'
 
 export interface UploadStatus {
@@ -119,11 +120,10 @@ export class UploadMetrics {
       uploadedBytes: this.#uploadedBytes,
       objects: this.#objects,
       pendingBytes: this.#pendingBytes,
-      ...(this.#pendingSince === undefined ? {} : { pendingSince: this.#pendingSince }),
+      ...defined({ pendingSince: this.#pendingSince }),
       isBehind: this.#delayMs() > this.#maxDelayMs,
       failures: this.#failures,
-      ...(this.#lastUploadAt === undefined ? {} : { lastUploadAt: this.#lastUploadAt }),
-      ...(error === undefined ? {} : { error }),
+      ...defined({ lastUploadAt: this.#lastUploadAt, error }),
     }
   }
 

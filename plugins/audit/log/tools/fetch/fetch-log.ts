@@ -3,6 +3,7 @@
 
 import { existsSync, mkdirSync, readdirSync, rmSync, truncateSync } from 'node:fs'
 import { join } from 'node:path'
+import { defined } from '@svc/core/json'
 import { nodeFileSystem } from '../../files/file-system.js'
 import type { Head } from '../../format/checkpoint.js'
 import { digestToBase64 } from '../../format/digest.js'
@@ -87,7 +88,7 @@ export async function fetchLog(
     return new DailyJudge({ day, logId: id, sealed }, keys)
   })
   const head = newest && endAt(dir, newest)
-  return { ...restored.totals, ...(head === undefined ? {} : { head }) }
+  return { ...restored.totals, ...defined({ head }) }
 }
 
 interface ChosenJournal {

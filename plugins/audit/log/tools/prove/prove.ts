@@ -1,6 +1,7 @@
 // Creates inclusion proofs of records from the files of the tree, without reading the log's other records again.
 
 import { join } from 'node:path'
+import { defined } from '@svc/core/json'
 import { dailyFiles } from '../../files/daily-files.js'
 import { nodeFileSystem } from '../../files/file-system.js'
 import { lineBlocksOf } from '../../files/lines.js'
@@ -44,7 +45,7 @@ export interface Match extends LinePosition {
  * not match its checkpoint; `read_failed`.
  */
 export async function proveRecord(dir: string, { traceId, spanId }: RecordIds): Promise<string> {
-  const matches = await find(dir, { traceId, ...(spanId === undefined ? {} : { spanId }) })
+  const matches = await find(dir, { traceId, ...defined({ spanId }) })
   const [first] = matches
   const sought = `trace id ${traceId}${spanId === undefined ? '' : ` and span id ${spanId}`}`
   if (first === undefined) throw new AuditError('not_found', `no record has the ${sought}`)

@@ -1,5 +1,6 @@
 // The records of one trace, of one log or of several, as a tree: a call is below the call that caused it.
 
+import { defined } from '@svc/core/json'
 import type { SignedEnvelope } from '../../format/envelope.js'
 import type { FailureKind } from '../verify/report.js'
 import { type ReadOptions, readLog } from './read-log.js'
@@ -53,13 +54,13 @@ async function* nodesOf(
 ): AsyncGenerator<BuiltNode> {
   let unverified: FailureKind | undefined
   const options: ReadOptions = {
-    ...(onBadLine === undefined ? {} : { onBadLine }),
+    ...defined({ onBadLine }),
     onUnverified: ({ kind }) => {
       unverified = kind
     },
   }
   for await (const record of readLog(dir, { traces }, options)) {
-    yield { record, dir, ...(unverified === undefined ? {} : { unverified }), children: [] }
+    yield { record, dir, ...defined({ unverified }), children: [] }
     unverified = undefined
   }
 }

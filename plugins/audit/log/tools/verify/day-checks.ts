@@ -1,6 +1,7 @@
 // Checks of each day beside the tree: single records, sequence numbers, what changed, the unsealed end, removal.
 
 import { join } from 'node:path'
+import { defined } from '@svc/core/json'
 import { countLines } from '../../files/lines.js'
 import { daysBetween } from '../../format/day.js'
 import type { Digest } from '../../format/digest.js'
@@ -164,7 +165,7 @@ class Day {
       from: end,
       to,
       judged,
-      ...(leaf !== undefined && { leaf }),
+      ...defined({ leaf }),
     }
     for await (const chunk of scanLines(pool, region)) {
       this.#takeLines(lines, chunk, false)
