@@ -20,13 +20,13 @@ const statuses = {
   STORE_UNAVAILABLE: 503,
 } as const
 
-interface ServerParts {
+interface ServerDependencies {
   readonly keys: Pick<KeyRing, 'grantOf'>
   readonly store: Pick<Store, 'presign' | 'presignDownload' | 'list'>
   readonly logger: Logger
 }
 
-type Action = (body: unknown, grant: KeyGrant, store: ServerParts['store']) => Promise<object>
+type Action = (body: unknown, grant: KeyGrant, store: ServerDependencies['store']) => Promise<object>
 
 /** The actions by path. Each rejects with `RefusedRequest`. */
 const actions: Readonly<Record<string, Action>> = {
@@ -49,22 +49,22 @@ const actions: Readonly<Record<string, Action>> = {
 export type ControlPlaneHandle = ListeningServer
 
 export function startServer(
-  parts: ServerParts,
+  dependencies: ServerDependencies,
   address: { host: string; port: number },
 ): Promise<ControlPlaneHandle> {
   return listen(async (request) => {
     const traceId = randomBytes(16).toString('hex')
     try {
-      return await respondTo(parts, request, traceId)
+      return await respondTo(dependencies, request, traceId)
     } catch (error) {
-      parts.logger.error({ trace_id: traceId, err: error }, 'a request failed')
+      dependencies.logger.error({ trace_id: traceId, err: error }, 'a request failed')
       return refuse('INTERNAL', 'The request could not be handled.', traceId)
     }
   }, address)
 }
 
 async function respondTo(
-  { keys, store, logger }: ServerParts,
+  { keys, store, logger }: ServerDependencies,
   { path, method, authorization, body }: Request,
   traceId: string,
 ): Promise<JsonResponse> {

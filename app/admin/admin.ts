@@ -10,7 +10,7 @@ import type { ActivePolicy } from '../policy/active-policy.js'
 import type { AdminConfig } from '../policy/admin-config.js'
 import { type GatewayMetrics, gatewayMetrics } from '../telemetry/metrics/gateway-metrics.js'
 import { adminMetrics } from '../telemetry/metrics/metric-table.js'
-import { AdminHandler, type AdminHandlerParts } from './handler.js'
+import { AdminHandler, type AdminHandlerOptions } from './handler.js'
 import { openApiOperation } from './openapi.js'
 import { type Operation, operation, PlainResponse } from './operation.js'
 import type { AdminConsole } from './session.js'
@@ -31,7 +31,7 @@ interface WatchedGateway {
   /** The policy in force at this moment. */
   activePolicy(): ActivePolicy
   draining(): boolean
-  blockOf: AdminHandlerParts['blockOf']
+  blockOf: AdminHandlerOptions['blockOf']
   /** The operations of the API, without those that each listener adds. */
   readonly operations: readonly Operation[]
   /** Loads the web pages. */
@@ -45,7 +45,7 @@ interface WatchedGateway {
 export class Admin {
   #config: AdminConfig
   #container: DependencyContainer
-  #parts: AdminHandlerParts
+  #options: AdminHandlerOptions
   #keyReader: WatchedGateway['keyReader']
   #server: HttpServer | undefined
   #handler: AdminHandler | undefined
@@ -60,7 +60,7 @@ export class Admin {
     const text = () => watched.metrics?.() ?? metrics.text()
     const metricsText = { contentType: metrics.contentType, text }
     const operations = allOperations(watched.operations, { metrics: metricsText, console: watched.console })
-    this.#parts = {
+    this.#options = {
       activePolicy: () => watched.activePolicy(),
       draining: () => watched.draining(),
       blockOf: (identity) => watched.blockOf(identity),
@@ -76,9 +76,9 @@ export class Admin {
   /** Resolves to its URL. Rejects if the address is in use or not of this machine, or the certificate is not valid. */
   async listen(): Promise<string> {
     this.#certificates = await this.#openCertificates()
-    const { activePolicy, logger } = this.#parts
+    const { activePolicy, logger } = this.#options
     const { host, port } = this.#config
-    const handler = new AdminHandler(this.#parts)
+    const handler = new AdminHandler(this.#options)
     this.#handler = handler
     // The hosts that count after a reload has removed the admin section.
     const initialHosts = new AllowedHosts(this.#config)
@@ -102,7 +102,7 @@ export class Admin {
       return await Certificates.open(tls, {
         reader: this.#keyReader(tls.dirs),
         clock: resolve(this.#container, tokens.Clock),
-        logger: this.#parts.logger,
+        logger: this.#options.logger,
       })
     } catch (cause) {
       throw new Error(`admin.${messageOf(cause)}`, { cause })

@@ -28,7 +28,7 @@ const bearer = /^bearer +([A-Za-z0-9\-._~+/]+=*) *$/i
 /** Undefined if the request has no session of the console. */
 type FindSession = (message: IncomingMessage, exchange: AdminExchange) => Promise<RequestSession | undefined>
 
-export interface IdentifyParts {
+export interface IdentifyDependencies {
   readonly findSession: FindSession
   readonly guesses: TokenGuesses
 }
@@ -46,7 +46,7 @@ interface Identified {
  */
 export async function clientOf(
   { message, operation: { by }, exchange, known }: Identified,
-  { findSession, guesses }: IdentifyParts,
+  { findSession, guesses }: IdentifyDependencies,
 ): Promise<Reviewer> {
   const { authorization, cookie } = message.headers
   if (authorization !== undefined && by !== 'cookie') return clientOfToken(message, exchange, guesses)

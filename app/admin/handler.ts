@@ -34,7 +34,7 @@ import {
 import type { AdminConsole } from './session.js'
 import { TokenGuesses } from './token-guesses.js'
 
-export interface AdminHandlerParts {
+export interface AdminHandlerOptions {
   readonly clock: Clock
   readonly ids: Ids
   readonly logger: Logger
@@ -56,26 +56,26 @@ const BELIEVED_MS = 2_000
 const accessErrors: ReadonlySet<ErrorCode> = new Set(['UNAUTHENTICATED', 'TOOL_NOT_ALLOWED', 'RATE_LIMITED'])
 
 export class AdminHandler {
-  #parts: AdminHandlerParts
+  #options: AdminHandlerOptions
   #records: AccessRecords
   #streams = new EventStreams()
   #guesses: TokenGuesses
 
-  constructor(parts: AdminHandlerParts) {
-    this.#parts = parts
-    this.#records = new AccessRecords(parts.clock)
-    this.#guesses = new TokenGuesses(parts)
+  constructor(options: AdminHandlerOptions) {
+    this.#options = options
+    this.#records = new AccessRecords(options.clock)
+    this.#guesses = new TokenGuesses(options)
   }
 
   async handle(message: IncomingMessage, response: ServerResponse): Promise<void> {
-    const traceId = this.#parts.ids.traceId()
+    const traceId = this.#options.ids.traceId()
     const result = await this.#settled(traceId, () => this.#response(message, traceId))
     if (result instanceof AdminEventStream) {
       await this.#streams.write(response, result)
       return
     }
     // The unread rest of a body would be parsed as the next request.
-    const closes = !message.complete || this.#parts.draining()
+    const closes = !message.complete || this.#options.draining()
     const headers = { ...fixedHeaders, ...result.headers, ...(closes ? { connection: 'close' } : {}) }
     writeWhole(response, { ...result, headers })
   }
@@ -94,7 +94,7 @@ export class AdminHandler {
       const result = await respond()
       return 'kind' in result ? refusalResponse(result, noCall(traceId)) : result
     } catch (error) {
-      return errorResponse(error, { traceId, logger: this.#parts.logger, realm: 'svc-admin' })
+      return errorResponse(error, { traceId, logger: this.#options.logger, realm: 'svc-admin' })
     }
   }
 
@@ -108,14 +108,14 @@ export class AdminHandler {
     // A body may end long after its beginning: the policy and the client count that are valid then.
     const isChange = found !== undefined && found.operation.method !== 'GET'
     const unread = isChange ? await bodyRefusal(message) : undefined
-    const activePolicy = this.#parts.activePolicy()
+    const activePolicy = this.#options.activePolicy()
     // A reload must not stop the stages while this request uses them.
     return activePolicy.hold(async () => {
       const { authorizer } = activePolicy
       if (authorizer === undefined) throw noAdmin()
       const exchange = { traceId, policy: activePolicy, authorizer }
       if (found === undefined) {
-        const console = await this.#parts.console()
+        const console = await this.#options.console()
         return console.respond(message, {
           ...exchange,
           readJson: () => readJson(message),
@@ -125,7 +125,7 @@ export class AdminHandler {
         })
       }
       const findSession = async (one: IncomingMessage, now: AdminExchange) =>
-        (await this.#parts.console()).sessionOf(one, now)
+        (await this.#options.console()).sessionOf(one, now)
       const parts = { findSession, guesses: this.#guesses }
       const identify: Identify = (now, known) =>
         clientOf({ message, operation: found.operation, exchange: now, known }, parts)
@@ -146,7 +146,7 @@ export class AdminHandler {
 
   /** @throws {Refusal} */
   #find(method: string, url: string): FoundRequest {
-    const { operations } = this.#parts
+    const { operations } = this.#options
     const found = findOperation(operations, method, url)
     if (found !== undefined) return { ...found, url }
     const known = [
@@ -184,9 +184,9 @@ export class AdminHandler {
         )
       const request = { client, access, authorizer, policy, headers, id, query, body, recordRefusal }
       const again = this.#again(operation, request, (now) => identify({ traceId, ...now }), record)
-      const begun = this.#parts.clock.monotonic()
+      const begun = this.#options.clock.monotonic()
       result = await operation.run({ ...request, again })
-      const isLong = this.#parts.clock.monotonic() - begun > BELIEVED_MS
+      const isLong = this.#options.clock.monotonic() - begun > BELIEVED_MS
       // A change has its effect already, and its proof counts once.
       if (isLong && !isOpen && operation.method === 'GET') await again(async () => undefined)
     } catch (error) {
@@ -210,7 +210,7 @@ export class AdminHandler {
     record: (refused: ErrorCode, now: ActivePolicy) => Promise<void>,
   ): OperationRequest['again'] {
     const again: OperationRequest['again'] = (use) => {
-      const policy = this.#parts.activePolicy()
+      const policy = this.#options.activePolicy()
       return policy.hold(async () => {
         const { authorizer } = policy
         if (authorizer === undefined) throw noAdmin()
@@ -230,7 +230,7 @@ export class AdminHandler {
 
   /** @throws {Refusal} `TOOL_NOT_ALLOWED` */
   #accessOf(client: Reviewer, level: AccessLevel, authorizer: AdminAuthorizer): AdminAccess {
-    const block = client.kind === 'user' ? this.#parts.blockOf(client.identity) : undefined
+    const block = client.kind === 'user' ? this.#options.blockOf(client.identity) : undefined
     if (block !== undefined) throw new Refusal('TOOL_NOT_ALLOWED', block)
     const access = authorizer.accessOf(client)
     checkAccess(level, access)

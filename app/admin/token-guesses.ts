@@ -28,7 +28,7 @@ interface Window {
   running: number
 }
 
-interface GuessesParts {
+interface GuessesOptions {
   readonly clock: Pick<Clock, 'monotonic'>
   readonly logger: Pick<Logger, 'warn'>
   readonly meter: Pick<Meter, 'count'>
@@ -47,19 +47,19 @@ export interface TokenAttempt {
 }
 
 export class TokenGuesses {
-  readonly #parts: GuessesParts
+  readonly #options: GuessesOptions
   readonly #maxNetworks: number
   /** The windows by their network, in the order of their ends. */
   readonly #windows = new Map<string, Window>()
 
-  constructor(parts: GuessesParts, maxNetworks = MAX_NETWORKS) {
-    this.#parts = parts
+  constructor(options: GuessesOptions, maxNetworks = MAX_NETWORKS) {
+    this.#options = options
     this.#maxNetworks = maxNetworks
   }
 
   /** Resolves in the turn of the attempt. Never rejects. */
   async begin(address: string): Promise<TokenAttempt> {
-    const { clock, meter, pause = delay } = this.#parts
+    const { clock, meter, pause = delay } = this.#options
     const now = clock.monotonic()
     const window = this.#windowOf(networkOf(address), now)
     const turn = Math.max(window.turn, now - AT_ONCE * TURN_MS) + TURN_MS
@@ -84,7 +84,7 @@ export class TokenGuesses {
   }
 
   #count(window: Window): void {
-    const { logger, meter } = this.#parts
+    const { logger, meter } = this.#options
     meter.count('svc_admin_wrong_tokens_total')
     window.wrong++
     if (window.wrong === AT_ONCE) {

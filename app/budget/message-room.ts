@@ -4,7 +4,7 @@ import type { Abortable, MaybePromise } from '@svc/core'
 import type { BudgetUser } from './budget.js'
 import { responseBudget, smallBytes } from './process-budgets.js'
 
-export interface MessageRoomParts {
+export interface MessageRoomOptions {
   readonly user: BudgetUser
   /** The size of the message, or the largest that it may have. */
   readonly maxBytes: number
@@ -14,19 +14,19 @@ export interface MessageRoomParts {
 }
 
 export class MessageRoom {
-  #parts: MessageRoomParts
+  #options: MessageRoomOptions
   #release: (() => void) | undefined
   #timer: NodeJS.Timeout | undefined
   #isClosed = false
 
-  constructor(parts: MessageRoomParts) {
-    this.#parts = parts
+  constructor(options: MessageRoomOptions) {
+    this.#options = options
   }
 
   /** Takes room once `bytes` of the message are in memory. Rejects with the reason of the signal. */
   grow(bytes: number): MaybePromise<void> {
     if (bytes <= smallBytes || this.#release !== undefined || this.#isClosed) return undefined
-    const { user, maxBytes, signal, unfinished } = this.#parts
+    const { user, maxBytes, signal, unfinished } = this.#options
     return responseBudget.take(user, maxBytes, signal).then((release) => {
       if (this.#isClosed) return release()
       this.#release = release

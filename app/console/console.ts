@@ -18,7 +18,7 @@ import { type AuthorityOf, endedBounds, type Session, Sessions } from './session
 import { beginSchema, CALLBACK_PATH, ConsoleSignIn, finishSchema } from './sign-in.js'
 import { themeOf } from './theme.js'
 
-interface ConsoleParts {
+interface ConsoleOptions {
   /** 32 bytes. */
   readonly key: Buffer
   readonly clock: Pick<Clock, 'now' | 'monotonic'>
@@ -37,7 +37,7 @@ export class Console implements AdminConsole {
   #assets: Assets
   #pages: Promise<Pages> | undefined
 
-  constructor({ key, clock, ended, used }: ConsoleParts) {
+  constructor({ key, clock, ended, used }: ConsoleOptions) {
     this.#clock = clock
     this.#sessions = new Sessions(key, clock, ended, new Proofs(clock, used))
     const { sealing, cookieName } = this.#sessions

@@ -10,7 +10,7 @@ import { targetOf } from '../upstream/target.js'
 import type { ProcessFacts } from './process-facts.js'
 import type { PolicyInForce } from './server-tools.js'
 
-interface GatewayParts {
+interface GatewayDependencies {
   inForce(): PolicyInForce
   /** The URL at which callers reach the gateway. */
   url(): Promise<string>
@@ -38,7 +38,7 @@ const serversSchema = z.object({
 
 export type ServersJson = z.output<typeof serversSchema>
 
-export function serversOperation(gateway: GatewayParts): Operation {
+export function serversOperation(gateway: GatewayDependencies): Operation {
   return operation({
     method: 'GET',
     path: '/api/servers',
@@ -82,7 +82,7 @@ const clientsSchema = z.object({
 
 export type ClientsJson = z.output<typeof clientsSchema>
 
-export function clientsOperation(gateway: GatewayParts): Operation {
+export function clientsOperation(gateway: GatewayDependencies): Operation {
   return operation({
     method: 'GET',
     path: '/api/clients',

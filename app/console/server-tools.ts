@@ -37,7 +37,7 @@ export interface KnownServer extends NamedTools {
 
 type Versions = Map<string, string>
 
-interface ServerToolsParts {
+interface ServerToolsOptions {
   readonly clock: Pick<Clock, 'monotonic'>
   inForce(): PolicyInForce
   /** Undefined if the command does not run, or does not list its tools. */
@@ -50,15 +50,15 @@ interface Listed {
 }
 
 export class ServerTools {
-  readonly #parts: ServerToolsParts
+  readonly #options: ServerToolsOptions
   /** Addresses over HTTP that may be no MCP server, and whether they were when they were asked, once. */
   readonly #speakMcp = new Map<string, boolean>()
   readonly #lists = new Map<string, { readonly at: number; readonly tools: Promise<Versions | undefined> }>()
   #known: readonly KnownServer[] = []
   readonly #named = new WeakMap<Policy, ReadonlyMap<string, readonly string[]>>()
 
-  constructor(parts: ServerToolsParts) {
-    this.#parts = parts
+  constructor(options: ServerToolsOptions) {
+    this.#options = options
   }
 
   /** The tools that were known when somebody asked last, in the form of a comparison of policies. */
@@ -68,7 +68,7 @@ export class ServerTools {
 
   /** Never rejects for a server that cannot be asked. */
   async of(routes: ActivityJson['routes']): Promise<KnownServer[]> {
-    const { policy } = this.#parts.inForce()
+    const { policy } = this.#options.inForce()
     const named = this.#named.get(policy) ?? namedTools(policy)
     this.#named.set(policy, named)
     const targets = Object.entries(addressesOf(policy.host.targets))
@@ -105,9 +105,9 @@ export class ServerTools {
 
   async #listOf(server: string, address: string): Promise<Versions | undefined> {
     const known = this.#lists.get(address)
-    if (known !== undefined && this.#parts.clock.monotonic() - known.at < LISTED_MS) return known.tools
+    if (known !== undefined && this.#options.clock.monotonic() - known.at < LISTED_MS) return known.tools
     const tools = this.#ask(server, address)
-    this.#lists.set(address, { at: this.#parts.clock.monotonic(), tools })
+    this.#lists.set(address, { at: this.#options.clock.monotonic(), tools })
     const found = await tools
     // A command that starts meanwhile is asked at the next read.
     if (found === undefined && isCommand(address)) this.#lists.delete(address)
@@ -116,7 +116,7 @@ export class ServerTools {
 
   async #ask(server: string, address: string): Promise<Versions | undefined> {
     const found = isCommand(address)
-      ? await this.#parts.listCommand(server, address)
+      ? await this.#options.listCommand(server, address)
       : await (await import('../doctor/listed-tools.js')).listHttpTools(server, address)
     return found && new Map(found.names.map((name) => [name, found.version]))
   }

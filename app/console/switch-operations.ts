@@ -23,7 +23,7 @@ const DAY_MS = 86_400_000
 /** Previews that wait while another runs. */
 const MAX_WAITING = 4
 
-export interface SwitchParts {
+export interface SwitchDependencies {
   inForce(): PolicyInForce
   blocking(): BlockingGateway
   /** The policy in force, loaded once more. */
@@ -82,7 +82,7 @@ const previewSchema = z.object({
 export type SwitchPreviewJson = z.output<typeof previewSchema>
 export type SwitchedJson = z.output<typeof changedSchema>
 
-export function switchOperations(parts: SwitchParts): Operation[] {
+export function switchOperations(dependencies: SwitchDependencies): Operation[] {
   // Previews run one after the other, because each takes time from calls.
   let last: Promise<unknown> = Promise.resolve()
   let unfinished = 0
@@ -100,7 +100,7 @@ export function switchOperations(parts: SwitchParts): Operation[] {
         if (unfinished > MAX_WAITING)
           throw new Refusal('RATE_LIMITED', `${MAX_WAITING} previews wait already; try again soon.`)
         unfinished++
-        const preview = last.then(() => previewOf(parts, request)).finally(() => unfinished--)
+        const preview = last.then(() => previewOf(dependencies, request)).finally(() => unfinished--)
         last = Promise.allSettled([preview])
         return preview
       },
@@ -115,7 +115,7 @@ export function switchOperations(parts: SwitchParts): Operation[] {
       body: switchSchema,
       response: changedSchema,
       async run({ client, body: { server, tool, for_sec: forSec, reason, policy_sha256: seen } }) {
-        const { policy } = parts.inForce()
+        const { policy } = dependencies.inForce()
         if (policy.host.admin?.console.edit !== true)
           throw new Refusal(
             'TOOL_NOT_ALLOWED',
@@ -132,8 +132,10 @@ export function switchOperations(parts: SwitchParts): Operation[] {
           reason,
           by: operatorName(client),
         } as const
-        const changed = parts.blocking().blocks.set(given, forSec === undefined ? undefined : forSec * 1000)
-        return finishedStep('set', changed, parts.blocking().journal, client)
+        const changed = dependencies
+          .blocking()
+          .blocks.set(given, forSec === undefined ? undefined : forSec * 1000)
+        return finishedStep('set', changed, dependencies.blocking().journal, client)
       },
     }),
   ]
@@ -154,10 +156,13 @@ function patternOf(server: string, tool: string): string {
 
 type PreviewRequest = OperationRequest<unknown, z.output<typeof previewQuery>>
 
-async function previewOf(parts: SwitchParts, request: PreviewRequest): Promise<SwitchPreviewJson> {
+async function previewOf(
+  dependencies: SwitchDependencies,
+  request: PreviewRequest,
+): Promise<SwitchPreviewJson> {
   const { server, tool, lift } = request.query
-  const { policy } = parts.inForce()
-  const current = parts.blocking().blocks.list.blocks
+  const { policy } = dependencies.inForce()
+  const current = dependencies.blocking().blocks.list.blocks
   if (lift === undefined && (server === undefined || tool === undefined))
     throw new Refusal('BAD_REQUEST', 'Name a tool (?server=&tool=), or a block (?lift=ID).')
   const changed =
@@ -169,8 +174,8 @@ async function previewOf(parts: SwitchParts, request: PreviewRequest): Promise<S
   const [before, after] = lift === undefined ? [others, [...others, changed]] : [[...others, changed], others]
   return {
     policy_sha256: policy.sha256,
-    access: await accessChanges(parts, request, before, after),
-    replay: await replayOf(parts, request.policy, changed, after),
+    access: await accessChanges(dependencies, request, before, after),
+    replay: await replayOf(dependencies, request.policy, changed, after),
   }
 }
 
@@ -180,7 +185,7 @@ function candidate(server: string, tool: string): Block {
 }
 
 async function accessChanges(
-  { inForce, serversOf }: SwitchParts,
+  { inForce, serversOf }: SwitchDependencies,
   request: PreviewRequest,
   before: readonly Block[],
   after: readonly Block[],
@@ -203,7 +208,7 @@ async function accessChanges(
 }
 
 async function replayOf(
-  { inForce, load, loadText }: SwitchParts,
+  { inForce, load, loadText }: SwitchDependencies,
   active: OperationRequest['policy'],
   changed: Block,
   after: readonly Block[],

@@ -15,7 +15,7 @@ import type { Policies } from './policies.js'
 /** Longest wait for handlers after their connections were closed. */
 const closeMs = 1_000
 
-export interface CallListenerParts {
+export interface CallListenerOptions {
   readonly builder: GatewayBuilder
   readonly policies: Policies
   readonly mcp: McpProxy
@@ -45,8 +45,12 @@ export const noListener: Listener = {
 }
 
 /** `warnings` are those of the listener itself. */
-export function createRouter(host: HostConfig, parts: CallListenerParts, warnings: () => string[]): Router {
-  const { builder, policies, mcp, upstream } = parts
+export function createRouter(
+  host: HostConfig,
+  options: CallListenerOptions,
+  warnings: () => string[],
+): Router {
+  const { builder, policies, mcp, upstream } = options
   const { bindings, logger } = builder
   const { server, tenant } = host
   const clock = resolve(bindings, tokens.Clock)
@@ -66,13 +70,13 @@ export function createRouter(host: HostConfig, parts: CallListenerParts, warning
     tenantStreamLimit: new TenantCallLimit(server.maxStreamsPerTenant, 'streams open'),
     tenantConnections: new TenantConnections(server.maxConnectionsPerTenant),
     policies,
-    warnings: () => [...warnings(), ...parts.warnings()],
+    warnings: () => [...warnings(), ...options.warnings()],
   })
 }
 
 /** Rejects if a certificate is not valid. Does not listen yet. */
-export async function openCallListener(host: HostConfig, parts: CallListenerParts): Promise<Listener> {
-  const { builder, policies, reusePort } = parts
+export async function openCallListener(host: HostConfig, options: CallListenerOptions): Promise<Listener> {
+  const { builder, policies, reusePort } = options
   const { server, port } = host
   const { bindings, logger } = builder
   const clock = resolve(bindings, tokens.Clock)
@@ -85,7 +89,7 @@ export async function openCallListener(host: HostConfig, parts: CallListenerPart
     }).catch((cause: unknown) => {
       throw new Error(`server.${messageOf(cause)}`, { cause })
     }))
-  const router = createRouter(host, parts, () => certificates?.warnings() ?? [])
+  const router = createRouter(host, options, () => certificates?.warnings() ?? [])
   const http = new HttpServer({ ...server, port }, router.handle.bind(router), logger, {
     allowsHost: router.allowsHost.bind(router),
     isProxy: (address) => policies.current.publicUrl.isProxy(address),

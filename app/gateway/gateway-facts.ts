@@ -11,13 +11,13 @@ export interface GatewayFacts extends ProcessFacts {
   shadow(): ShadowStatus | undefined
 }
 
-interface RunningParts {
+interface RunningGateway {
   readonly policies: Policies
   readonly servers: TargetServers
 }
 
 /** `running` is called when a fact is asked for. */
-export function gatewayFacts(running: () => RunningParts): GatewayFacts {
+export function gatewayFacts(running: () => RunningGateway): GatewayFacts {
   const container = () => running().policies.current.container
   return {
     recentCall: (spanId) => resolveOptional(container(), gatewayMetrics)?.stages.recent.find(spanId),

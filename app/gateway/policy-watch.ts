@@ -12,7 +12,7 @@ const SETTLED_MS = 500
 /** One that cannot be parsed may be half written; it is loaded, and refused, after this time. */
 const BROKEN_MS = 5_000
 
-export interface PolicyWatchParts {
+export interface PolicyWatchOptions {
   readonly file: string
   readonly clock: Pick<Clock, 'monotonic'>
   readonly logger: Logger
@@ -26,21 +26,21 @@ export interface PolicyWatchParts {
 export const causeOfWatch = { by: 'a change of the file' }
 
 /** Watches until the timer is cleared. */
-export function watchPolicy(parts: PolicyWatchParts): NodeJS.Timeout {
-  const watch = new PolicyWatch(parts)
+export function watchPolicy(options: PolicyWatchOptions): NodeJS.Timeout {
+  const watch = new PolicyWatch(options)
   return setInterval(() => void watch.look(), WATCH_MS).unref()
 }
 
 export class PolicyWatch {
-  #parts: PolicyWatchParts
+  #options: PolicyWatchOptions
   #state = ''
   #next: { readonly text: string; readonly since: number } | undefined
   #refused: string | undefined
   #isUnreadable = false
   #looking = false
 
-  constructor(parts: PolicyWatchParts) {
-    this.#parts = parts
+  constructor(options: PolicyWatchOptions) {
+    this.#options = options
   }
 
   /** Looks at the file, and loads a new content that has settled. Never rejects. */
@@ -52,7 +52,7 @@ export class PolicyWatch {
       const text = this.#settled()
       if (text === undefined) return
       this.#refused = text
-      await this.#parts.load(text)
+      await this.#options.load(text)
       this.#refused = undefined
     } catch {
       // The refusal is reported where it is decided, and is not tried again.
@@ -65,7 +65,7 @@ export class PolicyWatch {
   #settled(): string | undefined {
     const isPending = this.#next !== undefined
     const text = this.#read(isPending)
-    const { clock, current } = this.#parts
+    const { clock, current } = this.#options
     if (text === undefined || text === current() || text === this.#refused) {
       // An unchanged file is not read, unless what it had is pending.
       if (text !== undefined || isPending) this.#next = undefined
@@ -83,7 +83,7 @@ export class PolicyWatch {
 
   /** The content, if it may have changed or `again` is true. */
   #read(again: boolean): string | undefined {
-    const { file, logger } = this.#parts
+    const { file, logger } = this.#options
     try {
       const { dev, ino, size, mtimeNs, ctimeNs } = statSync(file, { bigint: true })
       this.#isUnreadable = false

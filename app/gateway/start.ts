@@ -22,7 +22,7 @@ import type { TargetServers } from '../stdio/targets/servers.js'
 import { gatewayMetrics } from '../telemetry/metrics/gateway-metrics.js'
 import { GatewayState } from '../telemetry/metrics/gateway-state.js'
 import { GatewayBuilder } from './builder.js'
-import { type CallListenerParts, type Listener, openCallListener } from './call-listener.js'
+import { type CallListenerOptions, type Listener, openCallListener } from './call-listener.js'
 import { type GatewayBlocks, gatewayBlocks } from './gateway-blocks.js'
 import { gatewayFacts } from './gateway-facts.js'
 import type { GatewayHandle, Listening } from './gateway-handle.js'
@@ -50,9 +50,9 @@ export function startGatewayServer(options: GatewaySettings): GatewayHandle {
 }
 
 /** Opens the source of requests. */
-type OpenListener = (host: HostConfig, parts: CallListenerParts) => Promise<Listener>
+type OpenListener = (host: HostConfig, options: CallListenerOptions) => Promise<Listener>
 
-interface GatewayParts {
+interface GatewayDependencies {
   readonly openListener?: OpenListener
   /** If another process has the port of the admin listener, this gateway starts without one. */
   readonly sharesAdmin?: boolean
@@ -65,7 +65,7 @@ export class Gateway implements GatewayHandle {
   #builder: GatewayBuilder
   #host: HostConfig | undefined
   #policies: Policies | undefined
-  #parts: GatewayParts
+  #dependencies: GatewayDependencies
   #listener: Listener | undefined
   #admin: Admin | undefined
   #metrics: GatewayState | undefined
@@ -79,9 +79,9 @@ export class Gateway implements GatewayHandle {
   #closing: Promise<void> | undefined
   #watching: NodeJS.Timeout | undefined
 
-  constructor(builder: GatewayBuilder, parts: GatewayParts = {}) {
+  constructor(builder: GatewayBuilder, dependencies: GatewayDependencies = {}) {
     this.#builder = builder
-    this.#parts = parts
+    this.#dependencies = dependencies
     const clock = resolve(builder.bindings, tokens.Clock)
     this.#state = new SharedState(
       () =>
@@ -109,7 +109,7 @@ export class Gateway implements GatewayHandle {
 
   /** The store that the processes of this host share if the policy has none that all gateways share. */
   get #hostStore(): OpenKeyValueStore | undefined {
-    if (this.#parts.link === undefined) return undefined
+    if (this.#dependencies.link === undefined) return undefined
     const directory = join(this.#builder.stateDir(requireStarted(this.#host)), 'workers')
     return async () => {
       const { LmdbKeyValueStore } = await import('@svc/core/lmdb')
@@ -145,12 +145,12 @@ export class Gateway implements GatewayHandle {
       await policies.activate(policy)
       this.#blocks = blocking.blocks
       await blocking.blocks.start()
-      const { sharesAdmin: isShared = false, openListener = openCallListener } = this.#parts
+      const { sharesAdmin: isShared = false, openListener = openCallListener } = this.#dependencies
       const { logger } = this.#builder
       const adminUrl = await listenAdmin(async () => admin?.listen(), { isShared, logger })
       if (adminUrl !== undefined) this.#builder.approvalPages.listening(Number(new URL(adminUrl).port))
       this.#listener = await openListener(host, {
-        reusePort: this.#parts.link !== undefined,
+        reusePort: this.#dependencies.link !== undefined,
         builder: this.#builder,
         policies,
         mcp,
@@ -178,7 +178,7 @@ export class Gateway implements GatewayHandle {
 
   /** Its code is loaded if the policy has such a listener. */
   async #createAdmin(host: HostConfig, blocking: GatewayBlocks): Promise<Admin | undefined> {
-    const { link } = this.#parts
+    const { link } = this.#dependencies
     if (host.admin === undefined || link?.hasAdmin === false) return undefined
     const { createAdmin } = await import('./create-admin.js')
     return createAdmin(host, host.admin, {

@@ -38,7 +38,7 @@ interface ServerLimits {
   readonly keepAliveTimeoutMs: number
 }
 
-export interface ServerParts extends HostRule {
+export interface ServerDependencies extends HostRule {
   /** Whether other processes may listen on the port too; the system spreads connections over them. */
   readonly reusePort?: boolean
   /** Absent: plain HTTP. The server watches and closes them. */
@@ -59,7 +59,7 @@ const checkIntervalMs = 1_000
 export class HttpServer {
   #server: Server | TlsServer
   #limits: Required<ServerLimits>
-  #parts: ServerParts
+  #dependencies: ServerDependencies
   #handler: Handler
   #logger: Logger
   #inFlight = new InFlight<ServerResponse>()
@@ -67,9 +67,9 @@ export class HttpServer {
   #checkTimer: NodeJS.Timeout | undefined
   #onResponse: (this: ServerResponse) => void
 
-  constructor(limits: ServerLimits, handler: Handler, logger: Logger, parts: ServerParts = {}) {
+  constructor(limits: ServerLimits, handler: Handler, logger: Logger, dependencies: ServerDependencies = {}) {
     this.#limits = { ...defaultLimits, ...limits }
-    this.#parts = parts
+    this.#dependencies = dependencies
     this.#handler = handler
     this.#logger = logger
     const connections = new Connections(this.#limits)
@@ -78,7 +78,7 @@ export class HttpServer {
       connections.end(this.req.socket)
     }
     const options = serverOptions(this.#limits)
-    const tls = parts.certificates?.serverOptions
+    const tls = dependencies.certificates?.serverOptions
     this.#server =
       tls === undefined
         ? createServer(options)
@@ -92,13 +92,13 @@ export class HttpServer {
 
   #listenToServer(connected: 'connection' | 'secureConnection'): void {
     const server = this.#server as Server
-    const { isProxy = () => false } = this.#parts
+    const { isProxy = () => false } = this.#dependencies
     const byAddress = new AddressConnections(new UseLimit(this.#limits.maxConnectionsPerAddress), isProxy)
     server.on('connection', (socket: Socket) => {
       if (!byAddress.admit(socket)) this.#closeConnection(socket, 'its address has too many connections')
     })
     // Node has closed it, as there are `maxConnections`.
-    server.on('drop', () => this.#parts.meter?.count('svc_http_connections_closed_total'))
+    server.on('drop', () => this.#dependencies.meter?.count('svc_http_connections_closed_total'))
     server.on(connected, (socket: Socket) => socket.once('close', () => this.#connections.delete(socket)))
     server.on('request', this.#serve)
     // An expectation other than `100-continue` is refused like any other invalid header.
@@ -143,9 +143,9 @@ export class HttpServer {
     }
     response.on('close', this.#onResponse)
     if (place === 'last') response.setHeader('connection', 'close')
-    const refusal = refuseRequest(message, this.#limits.maxHeaders, this.#parts)
+    const refusal = refuseRequest(message, this.#limits.maxHeaders, this.#dependencies)
     if (refusal !== undefined) {
-      this.#parts.meter?.count('svc_http_refusals_total')
+      this.#dependencies.meter?.count('svc_http_refusals_total')
       // Requests that follow on the connection are as unsafe, and may have been parsed already.
       this.#connections.seal(socket)
       response.setHeader('connection', 'close')
@@ -175,13 +175,13 @@ export class HttpServer {
       socket.destroy()
       return
     }
-    this.#parts.meter?.count('svc_http_refusals_total')
+    this.#dependencies.meter?.count('svc_http_refusals_total')
     socket.write(malformedResponse(message))
     endSoon(socket)
   }
 
   #closeConnection(socket: Socket, reason: string): void {
-    this.#parts.meter?.count('svc_http_connections_closed_total')
+    this.#dependencies.meter?.count('svc_http_connections_closed_total')
     this.#logger.debug({ reason }, 'connection closed')
     socket.destroy()
   }
@@ -193,7 +193,7 @@ export class HttpServer {
 
   /** Rejects if the address is in use or not of this machine, with the `code` of the system's error. */
   async listen(): Promise<{ port: number; url: string }> {
-    const { certificates, reusePort = false } = this.#parts
+    const { certificates, reusePort = false } = this.#dependencies
     const port = await listenOn(this.#server, { ...this.#limits, reusePort })
     certificates?.watch((context) => (this.#server as TlsServer).setSecureContext(context))
     this.#checkTimer = setInterval(() => this.#closeSlow(), checkIntervalMs).unref()
@@ -217,7 +217,7 @@ export class HttpServer {
    * `withinMs`.
    */
   async close(withinMs: number, drainMs = 0): Promise<void> {
-    this.#parts.certificates?.close()
+    this.#dependencies.certificates?.close()
     this.stopListening()
     if (drainMs > 0) await this.#inFlight.idle(drainMs)
     clearInterval(this.#checkTimer)

@@ -4,7 +4,12 @@ import { denied, type Plugin, resolve, tokens } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import type { DependencyContainer } from 'tsyringe'
 import { GatewayBuilder, withoutListener } from '../gateway/builder.js'
-import { type CallListenerParts, createRouter, type Listener, noListener } from '../gateway/call-listener.js'
+import {
+  type CallListenerOptions,
+  createRouter,
+  type Listener,
+  noListener,
+} from '../gateway/call-listener.js'
 import type { Listening } from '../gateway/gateway-handle.js'
 import type { GatewaySettings, OptionsRequiring, RequiredSection } from '../gateway/options.js'
 import { Gateway } from '../gateway/start.js'
@@ -97,7 +102,7 @@ class MountedListener {
     this.#builder = builder
   }
 
-  open(host: HostConfig, parts: CallListenerParts): Listener {
+  open(host: HostConfig, parts: CallListenerOptions): Listener {
     const router = createRouter(host, parts, () => [])
     const rule = { allowsHost: (name: string) => parts.policies.current.hosts.has(name) }
     this.#serve = async (request, response) => {

@@ -3,7 +3,7 @@ import { after, attempt, type Clock, type MaybePromise } from '@svc/core'
 import { readEvent, type SseEvent, SseSplitter, withKnownFields } from '@svc/core/http'
 import { isJsonObject, MAX_COST } from '@svc/core/json'
 import { countRetry } from '@svc/core/pipeline'
-import { MessageRoom, type MessageRoomParts } from '../budget/message-room.js'
+import { MessageRoom, type MessageRoomOptions } from '../budget/message-room.js'
 import { lineBudget, lineCost, lineWindowMs } from '../budget/process-budgets.js'
 import { PROTOCOL_VERSION_HEADER } from '../http/header-names.js'
 import { EVENT_STREAM_TYPE, JSON_TYPE, mediaType } from '../http/media-type.js'
@@ -138,7 +138,7 @@ function roomFor(
   request: McpRequest,
   { host }: URL,
   maxBytes: number,
-  unfinished?: MessageRoomParts['unfinished'],
+  unfinished?: MessageRoomOptions['unfinished'],
 ): MessageRoom {
   const user = { owner: budgetUserOf(request)?.owner ?? '', member: host }
   return new MessageRoom({

@@ -34,7 +34,7 @@ const abortedMs = 5_000
 const maxNamed = 20
 
 /** The parts for operators; empty if there are none. */
-interface AdminParts {
+interface CallListeners {
   readonly authorizer?: AdminAuthorizer | undefined
   readonly calls?: CallMetrics | undefined
   /** Gets every call and its outcome once the response is written. */
@@ -75,7 +75,7 @@ export class ActivePolicy {
   /** The credential for the gateway's own requests to a server. */
   readonly ownCredential: (server: string) => Promise<Credential | undefined>
   readonly #metrics: CallMetrics | undefined
-  readonly #ended: AdminParts['ended']
+  readonly #ended: CallListeners['ended']
   readonly #targets: ReadonlyMap<string, Target>
   readonly #configured: HostConfig['targets']
   #calls = new InFlight<CallControl>()
@@ -85,7 +85,7 @@ export class ActivePolicy {
   constructor(
     { pipeline, container }: { readonly pipeline: Pipeline; readonly container: DependencyContainer },
     { targets, server, federation }: Pick<HostConfig, 'targets' | 'server' | 'federation'>,
-    { authorizer, calls, ended }: AdminParts = {},
+    { authorizer, calls, ended }: CallListeners = {},
   ) {
     this.#ended = ended
     this.pipeline = pipeline

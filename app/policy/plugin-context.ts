@@ -7,9 +7,9 @@ import { addressesOf } from '../stdio/targets/config.js'
 import type { HostConfig } from './config.js'
 
 /** The parts that do not follow from the policy. Its relative paths start from `baseDir`. */
-type ContextParts = Pick<PluginContext, 'container' | 'resources' | 'baseDir' | 'env' | 'warn'>
+type PlacedContext = Pick<PluginContext, 'container' | 'resources' | 'baseDir' | 'env' | 'warn'>
 
-export function pluginContext(policy: EffectivePolicy<HostConfig>, parts: ContextParts): PluginContext {
+export function pluginContext(policy: EffectivePolicy<HostConfig>, context: PlacedContext): PluginContext {
   const { host, sha256, texts } = policy
   const { publicUrl } = host.server
   return {
@@ -19,8 +19,8 @@ export function pluginContext(policy: EffectivePolicy<HostConfig>, parts: Contex
     ...(publicUrl === undefined ? {} : { publicUrl: canonicalBase(publicUrl) }),
     policySha256: sha256,
     policyTexts: texts,
-    stateDir: resolve(parts.baseDir, host.sec0Dir),
+    stateDir: resolve(context.baseDir, host.sec0Dir),
     secrets: host.secrets,
-    ...parts,
+    ...context,
   }
 }

@@ -27,7 +27,7 @@ import type { ActivePolicy, PoliciesInForce, ServedCall } from '../policy/active
 import { callerKey, dispatcher } from '../upstream/send.js'
 import type { CallEndpoint } from './endpoints.js'
 
-export interface CallHandlerParts {
+export interface CallHandlerOptions {
   readonly clock: Clock
   readonly ids: Ids
   readonly logger: Logger
@@ -62,10 +62,10 @@ type Respond = (
 ) => MaybePromise<void>
 
 export class CallHandler {
-  #parts: CallHandlerParts
+  #options: CallHandlerOptions
 
-  constructor(parts: CallHandlerParts) {
-    this.#parts = parts
+  constructor(options: CallHandlerOptions) {
+    this.#options = options
   }
 
   /** Writes the response of a call, into the stream of its client if that has begun. */
@@ -73,7 +73,7 @@ export class CallHandler {
     const { http } = exchange
     const write = () => {
       // A body that nobody reads, or an open connection during a drain, must not keep the connection in use.
-      const closes = http?.complete === false || this.#parts.policies.isDraining
+      const closes = http?.complete === false || this.#options.policies.isDraining
       if (closes && !exchange.isBegun) exchange.setHeader('connection', 'close')
       return endpoint.response !== undefined && exchange.isBegun
         ? writeAttempt(exchange, call, outcome, { encode: endpoint.encode, response: endpoint.response })
@@ -89,14 +89,14 @@ export class CallHandler {
     policy: ActivePolicy,
     respond = this.write,
   ): Promise<void> {
-    return policy.serve(new HandledCall(this.#parts, exchange, endpoint, policy, respond))
+    return policy.serve(new HandledCall(this.#options, exchange, endpoint, policy, respond))
   }
 }
 
 /** A request while it is handled as a call. Releases what the call has taken at its end. */
 class HandledCall implements ServedCall {
   readonly call: CallControl
-  #parts: CallHandlerParts
+  #options: CallHandlerOptions
   #exchange: ClientExchange
   #endpoint: CallEndpoint
   #policy: ActivePolicy
@@ -109,13 +109,13 @@ class HandledCall implements ServedCall {
   #hasEnded = false
 
   constructor(
-    parts: CallHandlerParts,
+    options: CallHandlerOptions,
     exchange: ClientExchange,
     endpoint: CallEndpoint,
     policy: ActivePolicy,
     respond: Respond,
   ) {
-    this.#parts = parts
+    this.#options = options
     this.#exchange = exchange
     this.#endpoint = endpoint
     this.#policy = policy
@@ -128,9 +128,9 @@ class HandledCall implements ServedCall {
       protocol,
       headers,
       agent,
-      trace: traceOf(headers, parts.ids),
+      trace: traceOf(headers, options.ids),
       target,
-      receivedAt: parts.clock.now(),
+      receivedAt: options.clock.now(),
       read: this.#read,
     })
     if (http !== undefined) this.call.set(publicBaseUrl, () => policy.publicUrl.of(http))
@@ -149,12 +149,12 @@ class HandledCall implements ServedCall {
 
   /** Reads the request within the limits of its tenant. Throws or rejects with `Refusal`. */
   readonly #read = (call: CallControl): MaybePromise<CallRequest> => {
-    const { policies, tenantCallLimit, tenantStreamLimit, tenantConnections, maxBodyBytes } = this.#parts
+    const { policies, tenantCallLimit, tenantStreamLimit, tenantConnections, maxBodyBytes } = this.#options
     if (policies.isDraining) throw new Refusal('DRAINING', 'The gateway is shutting down.')
     if (this.#refusal !== undefined) throw this.#refusal
     const { headers } = this.#endpoint
     if (headers.origin !== undefined) this.#policy.origins.check(headers)
-    const tenant = call.get(identity)?.tenant ?? this.#parts.tenant
+    const tenant = call.get(identity)?.tenant ?? this.#options.tenant
     const { http } = this.#exchange
     if (http !== undefined && !tenantConnections.has(http.socket, tenant)) this.#admit(http.socket, tenant)
     this.#take(this.#endpoint.isStream === true ? tenantStreamLimit : tenantCallLimit, tenant)
@@ -174,7 +174,7 @@ class HandledCall implements ServedCall {
       // Only the body says that it opens a stream.
       if (request.method !== LISTEN_METHOD) return request
       this.#release()
-      this.#take(this.#parts.tenantStreamLimit, this.#tenant)
+      this.#take(this.#options.tenantStreamLimit, this.#tenant)
       return request
     })
   }
@@ -184,7 +184,7 @@ class HandledCall implements ServedCall {
     const { remoteAddress } = socket
     // A connection that has closed already has no address, and that of a proxy is of many clients.
     if (remoteAddress === undefined || this.#policy.publicUrl.isProxy(remoteAddress)) return
-    if (this.#parts.tenantConnections.admit(socket, tenant)) return
+    if (this.#options.tenantConnections.admit(socket, tenant)) return
     // One of several calls for one request may come after the head of its response.
     if (!this.#exchange.isBegun) this.#exchange.setHeader('connection', 'close')
     throw new Refusal('RATE_LIMITED', 'The tenant has as many connections as it may have.')
@@ -218,7 +218,7 @@ class HandledCall implements ServedCall {
 
   /** The record has every call; the log has the failures that an operator must repair. */
   #logFailure({ cause, code }: Failed): void {
-    const { logger, limitedLogger } = this.#parts
+    const { logger, limitedLogger } = this.#options
     const fields = { ...errorFields(this.call, cause), code }
     if (expectedFailures.has(code)) logger.debug(fields, 'call ended without a response')
     else (this.call.get(identity) === undefined ? limitedLogger : logger).error(fields, 'call failed')

@@ -66,7 +66,7 @@ export interface RepeatableEndpoint extends MessageEndpoint {
   again(elicited: ElicitationResponse, policy: ActivePolicy): RepeatableEndpoint
 }
 
-export interface CallEndpointsParts {
+export interface CallEndpointsOptions {
   readonly maxBodyBytes: number
   readonly mcp: McpProxy
   readonly upstream: UpstreamDispatcher
@@ -99,7 +99,7 @@ class ServerEndpoint implements RepeatableEndpoint {
   readonly headers: IncomingHttpHeaders
   readonly target: CallTarget
   readonly isStream: boolean
-  readonly #parts: CallEndpointsParts
+  readonly #options: CallEndpointsOptions
   readonly #request: EndpointRequest
   readonly #exchange: McpExchange
   readonly #body: () => MaybePromise<RequestBody | null>
@@ -107,7 +107,7 @@ class ServerEndpoint implements RepeatableEndpoint {
   #sent: RequestBody | null = null
 
   constructor(
-    parts: CallEndpointsParts,
+    options: CallEndpointsOptions,
     request: EndpointRequest,
     policy: ActivePolicy,
     body: () => MaybePromise<RequestBody | null>,
@@ -127,7 +127,7 @@ class ServerEndpoint implements RepeatableEndpoint {
     this.headers = headers
     this.target = callTargetOf({ server, tool: method, version: UNVERSIONED })
     this.isStream = method === 'GET'
-    this.#parts = parts
+    this.#options = options
     this.#request = request
     this.#body = body
     this.#exchange = openExchange({
@@ -140,7 +140,7 @@ class ServerEndpoint implements RepeatableEndpoint {
       isHeaderless,
       isHandshakeOnly,
       inputFor,
-      modes: parts.maxHoldMs === 0 ? noModes : modes,
+      modes: options.maxHoldMs === 0 ? noModes : modes,
       elicited,
       upstream: () => policy.target(server).url,
       credential: () => policy.ownCredential(server),
@@ -150,20 +150,20 @@ class ServerEndpoint implements RepeatableEndpoint {
 
   async read(call: CallControl): Promise<CallRequest> {
     this.#sent = await this.#body()
-    return this.#parts.mcp.read(call, this.#exchange, this.#sent)
+    return this.#options.mcp.read(call, this.#exchange, this.#sent)
   }
 
   dispatch(call: CallControl): MaybePromise<Outcome> {
     this.#request.onJudged?.(call)
     call.set(upstreamTarget, { url: this.#exchange.upstream(), isMcp: true })
-    return this.#parts.mcp.dispatch(call)
+    return this.#options.mcp.dispatch(call)
   }
 
   readonly encode: CallEndpoint['encode'] = (outcome, call) =>
-    this.#parts.mcp.encodeRefusal(this.#exchange, outcome, call)
+    this.#options.mcp.encodeRefusal(this.#exchange, outcome, call)
 
   readonly response: MessageEndpoint['response'] = (outcome, call) =>
-    this.#parts.mcp.readOutcome(this.#exchange, outcome, call)
+    this.#options.mcp.readOutcome(this.#exchange, outcome, call)
 
   prepare(call: Call): void {
     const { used, onCall } = this.#request
@@ -177,15 +177,15 @@ class ServerEndpoint implements RepeatableEndpoint {
   }
 
   again(elicited: ElicitationResponse, policy: ActivePolicy): RepeatableEndpoint {
-    return new ServerEndpoint(this.#parts, { ...this.#request, elicited }, policy, () => this.#sent)
+    return new ServerEndpoint(this.#options, { ...this.#request, elicited }, policy, () => this.#sent)
   }
 }
 
 export class CallEndpoints {
-  #parts: CallEndpointsParts
+  #options: CallEndpointsOptions
 
-  constructor(parts: CallEndpointsParts) {
-    this.#parts = parts
+  constructor(options: CallEndpointsOptions) {
+    this.#options = options
   }
 
   /** A client's request to one server. */
@@ -194,7 +194,7 @@ export class CallEndpoints {
     { server, method }: Pick<ServerRequest, 'server' | 'method'>,
     policy: ActivePolicy,
   ): RepeatableEndpoint {
-    const { maxBodyBytes, isHandshakeOnly } = this.#parts
+    const { maxBodyBytes, isHandshakeOnly } = this.#options
     const request = {
       server,
       method,
@@ -205,7 +205,7 @@ export class CallEndpoints {
     }
     const body = (): MaybePromise<RequestBody | null> =>
       method === 'POST' ? client.body(maxBodyBytes) : null
-    return new ServerEndpoint(this.#parts, request, policy, body)
+    return new ServerEndpoint(this.#options, request, policy, body)
   }
 
   /** A request to one server, which is part of a request to one or more. */
@@ -213,12 +213,12 @@ export class CallEndpoints {
     const { message: value, modes = noModes } = request
     const text = JSON.stringify(value)
     const body = value === null ? null : { value, text, bytes: Buffer.byteLength(text) }
-    return new ServerEndpoint(this.#parts, { ...request, modes, isHeaderless: true }, policy, () => body)
+    return new ServerEndpoint(this.#options, { ...request, modes, isHeaderless: true }, policy, () => body)
   }
 
   /** The endpoint of a request to several servers that reaches none of them: it is recorded with its refusal. */
   refused(exchange: McpExchange, refusal: Refusal, used: RequestedResource): CallEndpoint {
-    const { mcp } = this.#parts
+    const { mcp } = this.#options
     const { message, method, headers } = exchange
     const mcpMethod = message === undefined || message.type === 'response' ? null : message.method
     return {

@@ -31,7 +31,7 @@ export interface ToolName {
   readonly version: string
 }
 
-interface ToolEndpointParts {
+interface ToolEndpointOptions {
   readonly maxBodyBytes: number
   readonly mcp: McpProxy
   readonly upstream: UpstreamDispatcher
@@ -46,14 +46,14 @@ export class ToolEndpoint {
   #message: IncomingMessage
   #name: ToolName | undefined
   #policy: ActivePolicy
-  #parts: ToolEndpointParts
+  #options: ToolEndpointOptions
 
   /** `name` is that of the path. */
   constructor(
     message: IncomingMessage,
     name: ToolName | undefined,
     policy: ActivePolicy,
-    parts: ToolEndpointParts,
+    options: ToolEndpointOptions,
   ) {
     this.protocol = name === undefined ? 'a2a' : 'invoke'
     this.target = name === undefined ? unknownTarget : callTargetOf(name)
@@ -61,7 +61,7 @@ export class ToolEndpoint {
     this.#message = message
     this.#name = name
     this.#policy = policy
-    this.#parts = parts
+    this.#options = options
   }
 
   /** Throws or rejects with `Refusal`. */
@@ -70,7 +70,7 @@ export class ToolEndpoint {
     // A call of a server that is not configured is refused before its body is read.
     if (named !== undefined) this.#policy.target(named.server)
     const idempotencyKey = idempotencyKeyOf(this.headers)
-    return readBody(this.#message, this.#parts.maxBodyBytes).then((bytes) => {
+    return readBody(this.#message, this.#options.maxBodyBytes).then((bytes) => {
       const body = jsonObjectIn(bytes)
       if (named !== undefined) return this.#request(call, named, body, bytes.byteLength, idempotencyKey)
       const { name, args } = a2aCallIn(body)
@@ -90,7 +90,7 @@ export class ToolEndpoint {
     const { server } = name
     const { url, isMcp } = this.#policy.target(server)
     if (!isMcp) return requestOf(name, args, bytes, idempotencyKey, true)
-    const { mcp } = this.#parts
+    const { mcp } = this.#options
     return after(
       mcp.versionOf(url, () => this.#policy.ownCredential(server)),
       (version) => {
@@ -109,7 +109,7 @@ export class ToolEndpoint {
   }
 
   #send(call: CallControl, request: CallRequest): MaybePromise<Outcome> {
-    const { mcp, upstream } = this.#parts
+    const { mcp, upstream } = this.#options
     const target = this.#policy.target(request.server)
     call.set(upstreamTarget, target)
     if (target.isMcp) return mcp.dispatchTool(call, target.url)

@@ -12,12 +12,17 @@ import { type BufferedResponse, writeRefusal, writeWhole } from '../http/respons
 import type { ElicitationResponse } from '../mcp/exchange.js'
 import { gatewayImplementation } from '../mcp/protocol.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
-import { CallHandler, type CallHandlerParts } from './call-handler.js'
-import { CallEndpoints, type CallEndpointsParts, type RepeatableEndpoint, refusedPath } from './endpoints.js'
+import { CallHandler, type CallHandlerOptions } from './call-handler.js'
+import {
+  CallEndpoints,
+  type CallEndpointsOptions,
+  type RepeatableEndpoint,
+  refusedPath,
+} from './endpoints.js'
 import { ToolEndpoint } from './invoke.js'
 import { alive, readiness, resourceMetadata, respondToEscalationPoll } from './plain-requests.js'
 
-interface RouterParts extends CallHandlerParts, CallEndpointsParts {
+interface RouterOptions extends CallHandlerOptions, CallEndpointsOptions {
   /** Silence of a stream after which its client gets a comment, in milliseconds. */
   readonly keepAliveMs: number
   /** Warnings for the operator about the server itself. */
@@ -31,32 +36,32 @@ export type McpRoute = Pick<Extract<Route, { kind: 'mcp' }>, 'name' | 'method'>
 type PlainRoute = Exclude<Route, { kind: 'invoke' | 'a2a' | 'mcp' | 'bad' | 'method' }>
 
 export class Router {
-  #parts: RouterParts
+  #options: RouterOptions
   #endpoints: CallEndpoints
   #calls: CallHandler
   #heldCalls: HeldCalls
   #federation: Promise<Federation> | undefined
 
-  constructor(parts: RouterParts) {
-    this.#parts = parts
-    this.#endpoints = new CallEndpoints(parts)
+  constructor(options: RouterOptions) {
+    this.#options = options
+    this.#endpoints = new CallEndpoints(options)
     this.#heldCalls = new HeldCalls({
-      rounds: parts.mcp.rounds,
-      requests: parts.mcp.requests,
-      maxHoldMs: parts.maxHoldMs,
-      keepAliveMs: parts.keepAliveMs,
-      policies: parts.policies,
+      rounds: options.mcp.rounds,
+      requests: options.mcp.requests,
+      maxHoldMs: options.maxHoldMs,
+      keepAliveMs: options.keepAliveMs,
+      policies: options.policies,
     })
-    this.#calls = new CallHandler(parts)
+    this.#calls = new CallHandler(options)
   }
 
   /** Whether the policy in force lets a Host header name this gateway. */
   allowsHost(name: string): boolean {
-    return this.#parts.policies.current.hosts.has(name)
+    return this.#options.policies.current.hosts.has(name)
   }
 
   handle(message: IncomingMessage, response: ServerResponse): MaybePromise<void> {
-    const { current: policy, isDraining } = this.#parts.policies
+    const { current: policy, isDraining } = this.#options.policies
     // An open connection would delay the drain.
     if (isDraining) response.setHeader('connection', 'close')
     const path = requestPath(message)
@@ -69,9 +74,9 @@ export class Router {
     const exchange = new HttpClientExchange(message, response)
     switch (route.kind) {
       case 'invoke':
-        return this.#calls.run(exchange, new ToolEndpoint(message, route, policy, this.#parts), policy)
+        return this.#calls.run(exchange, new ToolEndpoint(message, route, policy, this.#options), policy)
       case 'a2a':
-        return this.#calls.run(exchange, new ToolEndpoint(message, undefined, policy, this.#parts), policy)
+        return this.#calls.run(exchange, new ToolEndpoint(message, undefined, policy, this.#options), policy)
       case 'mcp':
         return this.mcp(exchange, route, policy)
       case 'bad':
@@ -79,7 +84,7 @@ export class Router {
       case 'method': {
         const headers = { allow: route.allow }
         const refusal = denied('METHOD_NOT_ALLOWED', `This path has ${route.allow}.`, { headers })
-        return writeRefusal(response, refusal, this.#parts.ids.traceId())
+        return writeRefusal(response, refusal, this.#options.ids.traceId())
       }
       default:
         return this.#response(message, response, route, policy)
@@ -90,7 +95,7 @@ export class Router {
   mcp(
     exchange: ClientExchange,
     { name, method }: McpRoute,
-    policy = this.#parts.policies.current,
+    policy = this.#options.policies.current,
   ): Promise<void> {
     const used = name === undefined ? policy.allServers : policy.group(name)
     if (used === undefined) {
@@ -99,10 +104,10 @@ export class Router {
     }
     const calls: ServerCalls = {
       heldCalls: this.#heldCalls,
-      clientRequests: this.#parts.mcp.requests,
+      clientRequests: this.#options.mcp.requests,
       run: (request, response) => {
         // A call that waited for a person is repeated under the policy in force.
-        const current = request.elicited === undefined ? policy : this.#parts.policies.current
+        const current = request.elicited === undefined ? policy : this.#options.policies.current
         const endpoint = this.#endpoints.server(request, current)
         return this.#calls.run(exchange, endpoint, current, (call, outcome) =>
           response(call, outcome, endpoint),
@@ -125,7 +130,7 @@ export class Router {
 
   /** Runs a call of one server, and holds it while the person at its client is asked. */
   #handleHeld(exchange: ClientExchange, first: RepeatableEndpoint, policy: ActivePolicy): Promise<void> {
-    const { mcp, policies } = this.#parts
+    const { mcp, policies } = this.#options
     const run = async (elicited?: ElicitationResponse): Promise<Attempt | undefined> => {
       const current = elicited === undefined ? policy : policies.current
       const endpoint = elicited === undefined ? first : first.again(elicited, current)
@@ -144,9 +149,9 @@ export class Router {
     this.#federation ??= import('../federation/federation.js').then(
       (loaded) =>
         new loaded.Federation({
-          ...this.#parts,
+          ...this.#options,
           serverInfo: gatewayImplementation,
-          state: this.#parts.mcp.state,
+          state: this.#options.mcp.state,
           endServerSession: (link) => this.#endServerSession(link),
         }),
     )
@@ -155,9 +160,9 @@ export class Router {
 
   /** Rejects with `Refusal` for a server that the policy no longer has, or as the dispatcher does. */
   async #endServerSession(link: ServerLink): Promise<void> {
-    const policy = this.#parts.policies.current
+    const policy = this.#options.policies.current
     const { url } = policy.target(link.server)
-    await this.#parts.mcp.endSession(url, await policy.ownCredential(link.server), link)
+    await this.#options.mcp.endSession(url, await policy.ownCredential(link.server), link)
   }
 
   async #response(
@@ -170,7 +175,7 @@ export class Router {
       writeWhole(response, await this.#respondTo(message, route, policy))
     } catch (error) {
       if (!isRefusal(error)) throw error
-      writeRefusal(response, denied(error.code, error.message), this.#parts.ids.traceId())
+      writeRefusal(response, denied(error.code, error.message), this.#options.ids.traceId())
     }
   }
 
@@ -184,13 +189,13 @@ export class Router {
       case 'health':
         return alive
       case 'ready':
-        return readiness(policy.pipeline, this.#parts.policies.isDraining, this.#parts.warnings())
+        return readiness(policy.pipeline, this.#options.policies.isDraining, this.#options.warnings())
       case 'metadata':
         return resourceMetadata(message, route.path, policy)
       case 'escalation':
         return respondToEscalationPoll(message.headers, route.id, policy, {
-          ids: this.#parts.ids,
-          logger: this.#parts.limitedLogger,
+          ids: this.#options.ids,
+          logger: this.#options.limitedLogger,
         })
       case 'none':
         throw unknownPath(policy.knownServers)

@@ -5,11 +5,11 @@ import { BatchLogRecordProcessor, LoggerProvider, type ReadableLogRecord } from 
 import { type Redactor, redactedValue } from '@svc/core'
 import { isJsonObject, parseJsonObject } from '@svc/core/json'
 import type { TraceApi } from './call-spans.js'
-import { CountingExporter, type OpenSignal, type SignalParts } from './losses.js'
+import { CountingExporter, type OpenSignal, type SignalOptions } from './losses.js'
 import { exportLimitMs, numberIn } from './signals.js'
 
 /** Log records over OTLP. */
-export function openLogs({ env, version, resource, losses }: SignalParts): OpenSignal {
+export function openLogs({ env, version, resource, losses }: SignalOptions): OpenSignal {
   const limitMs = exportLimitMs(env, 'logs')
   const exporter = new CountingExporter<ReadableLogRecord[]>(
     new OTLPLogExporter(),

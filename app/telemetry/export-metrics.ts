@@ -13,12 +13,12 @@ import {
   PeriodicExportingMetricReader,
   type ResourceMetrics,
 } from '@opentelemetry/sdk-metrics'
-import { CountingExporter, type OpenSignal, type SignalParts } from './losses.js'
+import { CountingExporter, type OpenSignal, type SignalOptions } from './losses.js'
 import type { GatewayMetrics, MetricFamily } from './metrics/gateway-metrics.js'
 import { exportLimitMs, numberIn } from './signals.js'
 
 /** Metrics over OTLP. */
-export function openMetrics({ env, version, metrics, resource, losses }: SignalParts): OpenSignal {
+export function openMetrics({ env, version, metrics, resource, losses }: SignalOptions): OpenSignal {
   const interval = numberIn(env, ['OTEL_METRIC_EXPORT_INTERVAL'], 60_000)
   // The reader starts the next export after an interval.
   const limitMs = Math.min(exportLimitMs(env, 'metrics'), 0.9 * interval)

@@ -18,12 +18,12 @@ import {
 import { bind, tokens } from '@svc/core'
 import { callObserver } from '@svc/core/pipeline'
 import { CallSpans, maxSpanText, type PresetIds } from './call-spans.js'
-import type { OpenSignal, SignalParts } from './losses.js'
+import type { OpenSignal, SignalOptions } from './losses.js'
 import { CountingExporter, type SignalLosses } from './losses.js'
 import { RandomIds } from './random-ids.js'
 import { exportLimitMs } from './signals.js'
 
-export function openTraces({ env, version, resource, losses }: SignalParts): OpenSignal {
+export function openTraces({ env, version, resource, losses }: SignalOptions): OpenSignal {
   const ids = new Ids()
   const limitMs = exportLimitMs(env, 'traces')
   const exporter = new CountingExporter<ReadableSpan[]>(

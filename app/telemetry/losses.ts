@@ -178,7 +178,7 @@ export interface OpenSignal {
 }
 
 /** The options that the exporters of all signals share. */
-export interface SignalParts {
+export interface SignalOptions {
   readonly env: TelemetryVariables
   readonly version: string
   readonly metrics: GatewayMetrics

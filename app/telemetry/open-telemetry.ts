@@ -6,7 +6,7 @@ import { createRequire } from 'node:module'
 import { bind, type Logger, type Redactor } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import type { DependencyContainer } from 'tsyringe'
-import { diagnosticsTo, type OpenSignal, SignalLosses, type SignalParts } from './losses.js'
+import { diagnosticsTo, type OpenSignal, SignalLosses, type SignalOptions } from './losses.js'
 import { GatewayMetrics, gatewayMetrics } from './metrics/gateway-metrics.js'
 import { collectedCounter } from './metrics/own-metric.js'
 import { numberIn, type Signal, type TelemetryVariables, wantedSignals } from './signals.js'
@@ -23,7 +23,7 @@ export interface Telemetry {
 }
 
 /** Loads the packages of a signal; the modules of this folder that use them are loaded with them. */
-const openers: Readonly<Record<Signal, (parts: SignalParts) => Promise<OpenSignal>>> = {
+const openers: Readonly<Record<Signal, (options: SignalOptions) => Promise<OpenSignal>>> = {
   traces: async (parts) => (await import('./export-traces.js')).openTraces(parts),
   metrics: async (parts) => (await import('./export-metrics.js')).openMetrics(parts),
   logs: async (parts) => (await import('./export-logs.js')).openLogs(parts),
@@ -97,7 +97,7 @@ function resourceOf(
   }: typeof import('@opentelemetry/resources'),
   version: string,
   process: Exporter['process'],
-): SignalParts['resource'] {
+): SignalOptions['resource'] {
   const name = 'service.instance.id'
   const own = resourceFromAttributes({
     'service.name': 'svc-gateway',

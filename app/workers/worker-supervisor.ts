@@ -12,7 +12,7 @@ const stableMs = 10_000
 const minWaitMs = 100
 const maxWaitMs = 5_000
 
-interface WorkerSupervisorParts {
+interface WorkerSupervisorOptions {
   /** The module that a worker runs. */
   readonly module: URL
   readonly settings: Omit<WorkerSettings, 'number'>
@@ -21,7 +21,7 @@ interface WorkerSupervisorParts {
 }
 
 export class WorkerSupervisor {
-  #parts: WorkerSupervisorParts
+  #options: WorkerSupervisorOptions
   #workers: (WorkerProcess | undefined)[]
   /** Ends in a row of workers that were not stable, by the number of the worker. */
   #ends: number[]
@@ -30,9 +30,9 @@ export class WorkerSupervisor {
   #hasStarted = false
   #closing: Promise<boolean> | undefined
 
-  constructor(parts: WorkerSupervisorParts) {
-    const { count } = parts.settings
-    this.#parts = parts
+  constructor(options: WorkerSupervisorOptions) {
+    const { count } = options.settings
+    this.#options = options
     this.#workers = new Array<undefined>(count).fill(undefined)
     this.#ends = new Array<number>(count).fill(0)
   }
@@ -83,7 +83,7 @@ export class WorkerSupervisor {
   }
 
   async #start(number: number): Promise<void> {
-    const { module, settings, logger, clock } = this.#parts
+    const { module, settings, logger, clock } = this.#options
     const worker: WorkerProcess = new WorkerProcess(module, number, {
       metrics: () => this.#metrics.text(),
       reloadOthers: () => this.reload(worker),
@@ -104,7 +104,7 @@ export class WorkerSupervisor {
 
   /** Starts a worker in the place of one that has ended: the first at once, and each that does not last later. */
   #replace({ number, pid }: WorkerProcess, end: WorkerEnd, servedMs: number): void {
-    const { logger } = this.#parts
+    const { logger } = this.#options
     const ends = servedMs >= stableMs ? 1 : (this.#ends[number] ?? 0) + 1
     this.#ends[number] = ends
     const waitMs = ends < 2 ? 0 : Math.min(maxWaitMs, minWaitMs * 2 ** (ends - 2))

@@ -132,7 +132,7 @@ const effects = {
   full: 'each of its findings denies',
 } as const
 
-interface ExplainedParts {
+interface MandateRules {
   readonly requirement: MandateRequirement
   readonly headers: HeaderNames
   readonly keys: IssuerKeys
@@ -142,7 +142,7 @@ interface ExplainedParts {
 export function explainMandates(
   call: Call,
   request: CallRequest,
-  { requirement, headers, keys }: ExplainedParts,
+  { requirement, headers, keys }: MandateRules,
 ): void {
   const reading = requirement.readingOf(request)
   if (reading === undefined) {

@@ -47,7 +47,7 @@ export interface Verification {
   readonly verifier: MandateVerifier
 }
 
-interface Ap2StageParts {
+interface Ap2StageOptions {
   readonly requirement: MandateRequirement
   readonly headers: HeaderNames
   /** Loads the code that reads mandates, which most calls do not have. */
@@ -63,7 +63,7 @@ interface Ap2StageParts {
   /** The tenant of callers without an identity. */
   readonly tenant: string
   /** Absent if denials cause no notices. */
-  readonly notice: NoticeParts | undefined
+  readonly notice: NoticeRecipient | undefined
 }
 
 interface Verified {
@@ -75,31 +75,31 @@ const wasUsed = 'the mandate was used by another call'
 
 export class Ap2Stage implements Stage {
   readonly effects = 'stores'
-  #parts: Ap2StageParts
+  #options: Ap2StageOptions
   #verification: Promise<Verification> | undefined
 
-  constructor(parts: Ap2StageParts) {
-    this.#parts = parts
+  constructor(options: Ap2StageOptions) {
+    this.#options = options
   }
 
   async start(signal: AbortSignal): Promise<void> {
-    const { resource } = this.#parts.store
+    const { resource } = this.#options.store
     await resource?.start(signal)
     // The store's guard logs a failure; a store that does not respond refuses each mandate, too.
     await resource?.running.watch().catch(() => undefined)
   }
 
   async stop(): Promise<void> {
-    await this.#parts.store.resource?.stop()
-    await this.#parts.web.close()
+    await this.#options.store.resource?.stop()
+    await this.#options.web.close()
   }
 
   health(): StageHealth | undefined {
-    return this.#parts.store.resource?.health()
+    return this.#options.store.resource?.health()
   }
 
   async doctor(): Promise<readonly DoctorCheck[]> {
-    const { keys, web } = this.#parts
+    const { keys, web } = this.#options
     try {
       return await Promise.all(keys.allowed.map((issuer) => checkIssuer(keys, issuer)))
     } finally {
@@ -109,7 +109,7 @@ export class Ap2Stage implements Stage {
 
   handle(call: Call, next: Next): MaybePromise<Outcome> {
     const { parsedRequest } = call
-    const { requirement } = this.#parts
+    const { requirement } = this.#options
     const rule = requirement.ruleFor(call)
     if (rule !== undefined) call.addReferenceRule(rule)
     if (parsedRequest !== undefined && !requirement.applies(parsedRequest)) {
@@ -120,8 +120,8 @@ export class Ap2Stage implements Stage {
 
   async #handleTool(call: Call, next: Next): Promise<Outcome> {
     const request = await call.request()
-    const { requirement, notice, meter } = this.#parts
-    if (call.isNoted) explainMandates(call, request, this.#parts)
+    const { requirement, notice, meter } = this.#options
+    if (call.isNoted) explainMandates(call, request, this.#options)
     if (!requirement.applies(request)) return this.#outside(call, request, next)
     if (notice !== undefined) noticeOnDenial(call, this.#callerOf(call).tenant, notice)
     const outside = requirement.outside(request, call.get(sideEffects))
@@ -142,7 +142,7 @@ export class Ap2Stage implements Stage {
 
   /** Undefined if the call has no mandate and needs none. Rejects with `MandateError`. */
   async #verify(call: Call, request: CallRequest): Promise<Verified | undefined> {
-    const { requirement, headers, verification, audiences } = this.#parts
+    const { requirement, headers, verification, audiences } = this.#options
     const values = presentedValues(call.headers, metaOf(request), headers)
     const isRequired = requirement.isRequired(call, request)
     if (values.size === 0) {
@@ -172,7 +172,7 @@ export class Ap2Stage implements Stage {
     { server, name, idempotencyKey }: CallRequest,
     verified: readonly VerifiedMandate[],
   ): Promise<Outcome | undefined> {
-    const { store, clock, requirement } = this.#parts
+    const { store, clock, requirement } = this.#options
     const now = clock.now()
     const isReportOnly = requirement.mode === 'observe'
     const keyed = { caller: this.#callerOf(call), server, name, idempotencyKey: idempotencyKey ?? '' }
@@ -201,7 +201,7 @@ export class Ap2Stage implements Stage {
   }
 
   #replayed(call: Call): Denied | undefined {
-    const { requirement, meter } = this.#parts
+    const { requirement, meter } = this.#options
     const finding = { ...requirement.finding('ap2_replayed', wasUsed), isLate: true } as const
     call.addFinding(finding)
     meter?.count('svc_ap2_findings_total')
@@ -212,7 +212,7 @@ export class Ap2Stage implements Stage {
 
   /** Handles a call that mandates do not apply to. */
   #outside(call: Call, request: CallRequest, next: Next): MaybePromise<Outcome> {
-    const { requirement, notice } = this.#parts
+    const { requirement, notice } = this.#options
     const finding = requirement.outside(request, call.get(sideEffects))
     if (finding !== undefined) {
       if (notice !== undefined) noticeOnDenial(call, this.#callerOf(call).tenant, notice)
@@ -223,7 +223,7 @@ export class Ap2Stage implements Stage {
 
   /** The call goes on without a valid mandate: unverified members of `_meta` are not forwarded, as with headers. */
   #withoutMandates(call: Call, request: CallRequest, next: Next): MaybePromise<Outcome> {
-    const { headers } = this.#parts
+    const { headers } = this.#options
     const meta = metaOf(request)
     if (meta !== undefined && Object.values(headers).some((name) => membersLike(meta, name).length > 0)) {
       call.set(mandates, unverifiedReport(headers))
@@ -232,18 +232,18 @@ export class Ap2Stage implements Stage {
   }
 
   #report(call: Call, reason: MandateReason, detail: string): void {
-    const { requirement, headers } = this.#parts
+    const { requirement, headers } = this.#options
     this.#addFinding(call, requirement.finding(reason, detail))
     call.set(mandates, unverifiedReport(headers, reason))
   }
 
   #addFinding(call: Call, finding: Finding): void {
     call.addFinding(finding)
-    this.#parts.meter?.count('svc_ap2_findings_total')
+    this.#options.meter?.count('svc_ap2_findings_total')
   }
 
   #callerOf(call: Call): Identity {
-    return call.get(identity) ?? { tenant: this.#parts.tenant, authenticated: false, roles: [] }
+    return call.get(identity) ?? { tenant: this.#options.tenant, authenticated: false, roles: [] }
   }
 }
 
@@ -252,13 +252,13 @@ function metaOf({ params }: CallRequest): JsonObject | undefined {
   return isJsonObject(meta) ? meta : undefined
 }
 
-interface NoticeParts {
+interface NoticeRecipient {
   readonly notices: Notices
   readonly url: string | undefined
 }
 
 /** The notice of a call that was denied for its mandates, to `policyWebhookUrl` and the policy's other subscribers. */
-function noticeOnDenial(call: Call, tenant: string, { notices, url }: NoticeParts): void {
+function noticeOnDenial(call: Call, tenant: string, { notices, url }: NoticeRecipient): void {
   call.onSettle(({ outcome }) => {
     if (outcome.kind !== 'denied') return
     const found = call.findings.flatMap(({ stage, reason }) => (stage === 'ap2' ? [reason] : []))

@@ -17,7 +17,7 @@ import { sha256Base64url } from '@svc/core/json'
 import { type ClaimStore, claimStore, type DedupeClaim, type Loss, type StoreResource } from '@svc/core/store'
 import type { VerifiedMandate } from './verify/verifier.js'
 
-interface UseHoldParts {
+interface UseHoldOptions {
   readonly store: ClaimStore
   /** The claims of the single-use tokens. */
   readonly tokens: readonly DedupeClaim[]
@@ -35,18 +35,18 @@ interface UseHoldParts {
 export type Reservation = 'reserved' | 'replayed' | 'other_mandate'
 
 export class UseHold implements Hold {
-  #parts: UseHoldParts
+  #options: UseHoldOptions
   /** The claims that the commit uses. */
   #wanted: readonly DedupeClaim[] = []
   #held = new Set<DedupeClaim>()
 
-  constructor(parts: UseHoldParts) {
-    this.#parts = parts
+  constructor(options: UseHoldOptions) {
+    this.#options = options
   }
 
   /** Rejects when the store cannot be asked. Without a reservation the commit uses nothing. */
   async reserve(): Promise<Reservation> {
-    const { store, tokens, key } = this.#parts
+    const { store, tokens, key } = this.#options
     if (key !== undefined) {
       const { state } = await store.claim(key)
       if (state === 'reused') return 'other_mandate'
@@ -68,7 +68,7 @@ export class UseHold implements Hold {
   }
 
   async commit(): Promise<Denied | undefined> {
-    const { store, replayed, isReportOnly } = this.#parts
+    const { store, replayed, isReportOnly } = this.#options
     try {
       for (const claim of this.#wanted) {
         // Reserved again, as a reservation lapses in a long wait for a person.
@@ -93,7 +93,7 @@ export class UseHold implements Hold {
   }
 
   async #claim(claim: DedupeClaim): Promise<boolean> {
-    const { store, isOlderThan } = this.#parts
+    const { store, isOlderThan } = this.#options
     const result = await store.claim(claim)
     if (result.state !== 'claimed') return false
     this.#held.add(claim)
@@ -105,7 +105,7 @@ export class UseHold implements Hold {
 
   /** A claim that cannot be ended now expires: as unknown, which counts as used, or as free if nothing was sent. */
   async #end(end: (store: ClaimStore, claim: DedupeClaim) => Promise<void>): Promise<void> {
-    const ended = [...this.#held].map((claim) => end(this.#parts.store, claim))
+    const ended = [...this.#held].map((claim) => end(this.#options.store, claim))
     this.#held.clear()
     await Promise.allSettled(ended)
   }

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { generateKeyFile } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import { BlockList } from 'svc-sdk/internal/blocks/block'
-import { type SwitchParts, switchOperations } from 'svc-sdk/internal/console/switch-operations'
+import { type SwitchDependencies, switchOperations } from 'svc-sdk/internal/console/switch-operations'
 import { replayBlock } from 'svc-sdk/internal/policy-tools/replay/replay-block'
 import { type AdminRig, adminToken, startAdminRig } from '../app/admin/rig.js'
 import { loadPolicyText } from '../app/policy/generated-policies.js'
@@ -206,7 +206,7 @@ ${extra}`
       inForce() {
         throw new Error('it ran')
       },
-    } as unknown as SwitchParts
+    } as unknown as SwitchDependencies
     const [operation] = switchOperations(parts)
     const ask = async () => {
       const error = await Promise.resolve(operation?.run({ query: {} } as never)).catch((cause) => cause)

@@ -18,7 +18,7 @@ const timeoutMs = 15_000
 
 type Destination = NoticesConfig[number]
 
-interface WebhookNoticesParts {
+interface WebhookNoticesOptions {
   /** The directory of the queue. */
   readonly directory: string
   readonly clock: Clock
@@ -36,7 +36,7 @@ interface PendingNotice extends QueuedNotice {
 }
 
 export class WebhookNotices implements Notices {
-  #parts: WebhookNoticesParts
+  #options: WebhookNoticesOptions
   #queue: NoticeQueue
   #client = new WebhookClient()
   #destinations: readonly Destination[] = []
@@ -46,9 +46,9 @@ export class WebhookNotices implements Notices {
   #closing = new AbortController()
   #isLoaded = false
 
-  constructor(parts: WebhookNoticesParts) {
-    this.#parts = parts
-    this.#queue = new NoticeQueue(parts.directory)
+  constructor(options: WebhookNoticesOptions) {
+    this.#options = options
+    this.#queue = new NoticeQueue(options.directory)
   }
 
   /** Puts the destinations of a policy in force; the first time, delivers what an earlier process left. */
@@ -77,7 +77,7 @@ export class WebhookNotices implements Notices {
         this.#drop('the queue of notices is full', { type, url: each })
         continue
       }
-      const at = this.#parts.clock.now()
+      const at = this.#options.clock.now()
       const isText = subscribed.find((one) => one.url === each)?.format === 'text'
       const body = JSON.stringify(
         isText ? { text: noticeText({ type, data }) } : { type, timestamp: new Date(at).toISOString(), data },
@@ -115,7 +115,7 @@ export class WebhookNotices implements Notices {
   /** Runs in the background; an error is logged, as nobody awaits it. */
   #run(work: () => Promise<void>): void {
     const running = work()
-      .catch((err: unknown) => this.#parts.logger.error({ err }, 'the queue of notices does not work'))
+      .catch((err: unknown) => this.#options.logger.error({ err }, 'the queue of notices does not work'))
       .finally(() => this.#running.delete(running))
     this.#running.add(running)
   }
@@ -125,7 +125,7 @@ export class WebhookNotices implements Notices {
     try {
       await this.#queue.add({ id, url, subscribed, at, body })
     } catch (err) {
-      this.#parts.logger.error({ err }, 'a notice cannot be kept on disk')
+      this.#options.logger.error({ err }, 'a notice cannot be kept on disk')
     }
   }
 
@@ -141,23 +141,23 @@ export class WebhookNotices implements Notices {
     if (notice.subscribed && destination === undefined) return this.#end(id)
     const failure = await this.#post(notice, destination)
     if (failure === undefined) {
-      this.#parts.meter.count('svc_notices_delivered_total')
+      this.#options.meter.count('svc_notices_delivered_total')
       return this.#end(id)
     }
     if (this.#closing.signal.aborted) return
-    this.#parts.meter.count('svc_notices_failed_total')
+    this.#options.meter.count('svc_notices_failed_total')
     const { error, status, retryAfterMs: afterMs = 0 } = failure
     if (status === GONE) {
       this.#drop('a webhook is gone', { url, error })
       return this.#end(id)
     }
-    if (this.#parts.clock.now() - at > maxAgeMs) {
+    if (this.#options.clock.now() - at > maxAgeMs) {
       this.#drop('a notice was not delivered in three days', { url, error })
       return this.#end(id)
     }
     if (notice.attempts === 0)
-      this.#parts.logger.warn({ url: originOf(url), error }, 'a notice is delivered later')
-    const delays = this.#parts.retryDelaysMs ?? retryDelaysMs
+      this.#options.logger.warn({ url: originOf(url), error }, 'a notice is delivered later')
+    const delays = this.#options.retryDelaysMs ?? retryDelaysMs
     const delay = delays[Math.min(notice.attempts++, delays.length - 1)] ?? 0
     const waitMs = Math.max(addJitter(delay), Math.min(afterMs, maxAgeMs))
     notice.timer = setTimeout(() => this.#run(() => this.#attempt(notice)), waitMs)
@@ -169,7 +169,7 @@ export class WebhookNotices implements Notices {
     { id, url, body }: PendingNotice,
     destination: Destination | undefined,
   ): Promise<DeliveryFailure | undefined> {
-    const { clock, signer } = this.#parts
+    const { clock, signer } = this.#options
     try {
       const secret = await this.#secretOf(destination)
       const timestamp = Math.floor(clock.now() / 1000)
@@ -208,12 +208,12 @@ export class WebhookNotices implements Notices {
   }
 
   #gauge(): void {
-    this.#parts.meter.gauge?.('svc_notices_pending', this.#pending.size)
+    this.#options.meter.gauge?.('svc_notices_pending', this.#pending.size)
   }
 
   #drop(why: string, { url, ...fields }: { url: string; [field: string]: string }): void {
-    this.#parts.meter.count('svc_notices_dropped_total')
-    this.#parts.logger.error({ url: originOf(url), ...fields }, why)
+    this.#options.meter.count('svc_notices_dropped_total')
+    this.#options.logger.error({ url: originOf(url), ...fields }, why)
   }
 }
 

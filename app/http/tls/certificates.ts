@@ -45,7 +45,7 @@ const dayMs = 86_400_000
 /** Time before a certificate's end at which the warnings begin. */
 const warnBeforeMs = 7 * dayMs
 
-interface CertificateParts {
+interface CertificateOptions {
   readonly reader: Pick<KeyReader, 'read'>
   readonly clock: Pick<Clock, 'now'>
   readonly logger: Logger
@@ -53,7 +53,7 @@ interface CertificateParts {
 
 export class Certificates {
   #config: TlsConfig
-  #parts: CertificateParts
+  #options: CertificateOptions
   #texts: PemTexts
   #material: Material
   #error: string | undefined
@@ -61,16 +61,16 @@ export class Certificates {
   #timer: NodeJS.Timeout | undefined
   #refreshing: Promise<void> = Promise.resolve()
 
-  private constructor(config: TlsConfig, parts: CertificateParts, texts: PemTexts) {
+  private constructor(config: TlsConfig, options: CertificateOptions, texts: PemTexts) {
     this.#config = config
-    this.#parts = parts
+    this.#options = options
     this.#texts = texts
     this.#material = materialOf(texts, config.minVersion)
   }
 
   /** Rejects if a file cannot be read or its content is not valid. */
-  static async open(config: TlsConfig, parts: CertificateParts): Promise<Certificates> {
-    return new Certificates(config, parts, await readTexts(config, parts.reader))
+  static async open(config: TlsConfig, options: CertificateOptions): Promise<Certificates> {
+    return new Certificates(config, options, await readTexts(config, options.reader))
   }
 
   /** Options for the creation of the server. */
@@ -103,14 +103,14 @@ export class Certificates {
 
   async #refresh(): Promise<void> {
     try {
-      const texts = await readTexts(this.#config, this.#parts.reader)
+      const texts = await readTexts(this.#config, this.#options.reader)
       if (!isSame(texts, this.#texts)) this.#update(texts)
       this.#error = undefined
     } catch (error) {
       const reason = messageOf(error)
       if (reason === this.#error) return
       this.#error = reason
-      this.#parts.logger.error({ reason }, 'certificate not updated; the old one stays in use')
+      this.#options.logger.error({ reason }, 'certificate not updated; the old one stays in use')
     }
   }
 
@@ -120,7 +120,7 @@ export class Certificates {
     this.#texts = texts
     this.#material = material
     const expires = new Date(material.expiresAt).toISOString()
-    this.#parts.logger.info({ expires }, 'certificate updated')
+    this.#options.logger.info({ expires }, 'certificate updated')
   }
 
   /** Conditions that an operator must repair. */
@@ -128,7 +128,7 @@ export class Certificates {
     const warnings: string[] = []
     if (this.#error !== undefined) warnings.push(`${this.#error}; the old one stays in use`)
     const { expiresAt } = this.#material
-    const remaining = expiresAt - this.#parts.clock.now()
+    const remaining = expiresAt - this.#options.clock.now()
     if (remaining < warnBeforeMs) {
       const verb = remaining < 0 ? 'has expired' : 'expires'
       warnings.push(`tls.cert: the certificate ${verb} at ${new Date(expiresAt).toISOString()}`)
@@ -139,7 +139,7 @@ export class Certificates {
 
 async function readTexts(
   { key, cert, clientCa }: TlsConfig,
-  reader: CertificateParts['reader'],
+  reader: CertificateOptions['reader'],
 ): Promise<PemTexts> {
   const read = async (name: keyof PemTexts, ref: string): Promise<string> => {
     try {

@@ -159,7 +159,7 @@ const methods = {
   protocol: null,
 } as const
 
-interface PatternParts {
+interface PatternReference {
   readonly server: string
   readonly kind: 'tool' | 'prompt' | 'resource'
   readonly name: string
@@ -167,14 +167,14 @@ interface PatternParts {
 }
 
 /** A pattern without a slash is of the tools of every server. */
-function partsOf(pattern: string): PatternParts {
+function partsOf(pattern: string): PatternReference {
   const text = pattern.replace(/^mcp:\/\//, '')
   const slash = text.indexOf('/')
   const [server, rest] = slash < 0 ? ['*', text] : [text.slice(0, slash), text.slice(slash + 1)]
   const [, kind, path = ''] = /^(?:(prompt|resource)s\/)?(.*)$/s.exec(rest) ?? []
   const at = path.lastIndexOf('@')
   const [name, version] = at > 0 ? [path.slice(0, at), path.slice(at + 1)] : [path, undefined]
-  return { server, kind: (kind ?? 'tool') as PatternParts['kind'], name, version }
+  return { server, kind: (kind ?? 'tool') as PatternReference['kind'], name, version }
 }
 
 /** Names are percent-encoded in patterns; %2A is a star that stands for itself. */

@@ -27,7 +27,7 @@ export interface ShadowCandidate {
   close(): Promise<void>
 }
 
-interface ShadowParts {
+interface ShadowOptions {
   readonly clock: Pick<Clock, 'monotonic'>
   readonly logger: Logger
   /** Part of one core that judging may take. */
@@ -50,7 +50,7 @@ interface Waiting {
 
 export class Shadow {
   readonly #candidate: ShadowCandidate
-  readonly #parts: ShadowParts
+  readonly #options: ShadowOptions
   readonly #sampling: Sampling
   readonly #all = new Differences()
   #unreported = new Differences()
@@ -59,10 +59,10 @@ export class Shadow {
   #timer: NodeJS.Timeout | undefined
   #hasFailed = false
 
-  constructor(candidate: ShadowCandidate, parts: ShadowParts) {
+  constructor(candidate: ShadowCandidate, options: ShadowOptions) {
     this.#candidate = candidate
-    this.#parts = parts
-    this.#sampling = new Sampling(parts.clock, parts.maxShare)
+    this.#options = options
+    this.#sampling = new Sampling(options.clock, options.maxShare)
     this.#timer = setInterval(() => void this.#report(), REPORT_MS).unref()
   }
 
@@ -103,7 +103,7 @@ export class Shadow {
   }
 
   async #judge({ call, caller, request, inForce }: Waiting): Promise<void> {
-    const began = this.#parts.clock.monotonic()
+    const began = this.#options.clock.monotonic()
     try {
       const decision = await this.#candidate.judge(call, caller, request)
       if (decision === undefined) return this.#add('unknown')
@@ -119,15 +119,15 @@ export class Shadow {
     } catch (err) {
       this.#add('failed')
       if (!this.#hasFailed)
-        this.#parts.logger.warn({ err }, 'the shadow policy fails on calls; the one in force does not')
+        this.#options.logger.warn({ err }, 'the shadow policy fails on calls; the one in force does not')
       this.#hasFailed = true
     } finally {
-      this.#sampling.spent(this.#parts.clock.monotonic() - began)
+      this.#sampling.spent(this.#options.clock.monotonic() - began)
     }
   }
 
   #add(result: ShadowResult, difference?: () => Parameters<Differences['add']>[1] & object): void {
-    this.#parts.count(result)
+    this.#options.count(result)
     const found = result === 'different' ? difference?.() : undefined
     for (const one of [this.#all, this.#unreported]) one.add(result, found)
   }
@@ -137,9 +137,9 @@ export class Shadow {
     if (!unreported.hasDifferences) return
     this.#unreported = new Differences()
     try {
-      await this.#parts.report(unreported.report(this.#candidate.sha256))
+      await this.#options.report(unreported.report(this.#candidate.sha256))
     } catch (err) {
-      this.#parts.logger.error({ err }, 'the differences of the shadow policy could not be recorded')
+      this.#options.logger.error({ err }, 'the differences of the shadow policy could not be recorded')
     }
   }
 

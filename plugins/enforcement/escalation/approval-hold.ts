@@ -5,16 +5,16 @@ import type { EscalationEvents } from './events.js'
 import type { EscalationRepository } from './repository.js'
 import type { StoredEscalation } from './stored-escalation.js'
 
-interface ApprovalHoldParts {
+interface ApprovalHoldOptions {
   readonly repository: EscalationRepository
   readonly events: EscalationEvents
   readonly value: StoredEscalation
   readonly caller: Identity
-  readonly refusal: RefusalParts
+  readonly refusal: RefusalReason
 }
 
 /** The contents of a refusal of the call besides its escalation. */
-interface RefusalParts {
+interface RefusalReason {
   /** The reasons for which the call escalates. */
   readonly denial: Denial
   /** Hash of the call's idempotency key. */
@@ -22,18 +22,18 @@ interface RefusalParts {
 }
 
 export class ApprovalHold implements Hold {
-  #parts: ApprovalHoldParts
+  #options: ApprovalHoldOptions
   /** Unique, because no other call has this trace and span. */
   #by: string
   #isUsed = false
 
-  constructor(parts: ApprovalHoldParts, { trace }: Call) {
-    this.#parts = parts
+  constructor(options: ApprovalHoldOptions, { trace }: Call) {
+    this.#options = options
     this.#by = `${trace.traceId}-${trace.spanId}`
   }
 
   async commit(): Promise<Denied | undefined> {
-    const { repository, events, value, caller, refusal } = this.#parts
+    const { repository, events, value, caller, refusal } = this.#options
     const by = this.#by
     // From here on the store may have recorded the use, even if the change fails.
     this.#isUsed = true
@@ -56,14 +56,14 @@ export class ApprovalHold implements Hold {
   }
 
   async release(): Promise<void> {
-    const { events, value, caller } = this.#parts
+    const { events, value, caller } = this.#options
     if (this.#isUsed && (await this.#return())) await events.returned(value, caller)
   }
 
   async #return(): Promise<boolean> {
     this.#isUsed = false
     let isOwn = false
-    await this.#parts.repository.change(this.#parts.value.id, (now) => {
+    await this.#options.repository.change(this.#options.value.id, (now) => {
       isOwn = now.use?.by === this.#by
       if (!isOwn) return now
       const { use: _, ...unused } = now
@@ -74,12 +74,12 @@ export class ApprovalHold implements Hold {
 }
 
 /** The hold of a call that repeats an approved one: dedupe replays its response, or the call is not sent. */
-export function denyingHold(value: StoredEscalation, refusal: RefusalParts): Hold {
+export function denyingHold(value: StoredEscalation, refusal: RefusalReason): Hold {
   return { commit: () => denialOfUsed(value, refusal), release: () => undefined }
 }
 
 /** An idempotency key stays tied to the approval that it has used. */
-export function denialOfUsed({ id, status, use }: StoredEscalation, { denial, key }: RefusalParts): Denied {
+export function denialOfUsed({ id, status, use }: StoredEscalation, { denial, key }: RefusalReason): Denied {
   const isByKey = key !== null && use?.key === key
   const again = isByKey ? 'under another idempotency key' : 'without x-escalation-id'
   return denied(

@@ -38,7 +38,7 @@ const CONFIRM_MS = 24 * 3_600_000
 const registeredAlready = 'This passkey is registered already.'
 const tooManyPasskeys = `You have ${MAX_ENROLLED} passkeys, with those that wait; revoke one first.`
 
-interface EnrolmentParts {
+interface EnrolmentOptions {
   readonly rule: EscalationRule
   readonly repository: EscalationRepository
   readonly events: EscalationEvents
@@ -52,18 +52,18 @@ interface EnrolmentParts {
 }
 
 export class Enrolments implements EnrolmentService {
-  #parts: EnrolmentParts
+  #options: EnrolmentOptions
   #passkeys: Passkeys
 
-  constructor(parts: EnrolmentParts) {
-    this.#parts = parts
-    this.#passkeys = new Passkeys(parts.container, parts.repository)
+  constructor(options: EnrolmentOptions) {
+    this.#options = options
+    this.#passkeys = new Passkeys(options.container, options.repository)
   }
 
   async challenge(reviewer: Reviewer, setId: string | undefined): Promise<EnrolmentChallenge> {
     const identity = this.#personIn(reviewer, setId)
-    const name = this.#parts.nameOf(reviewer)
-    const nonce = nonceOf(this.#parts.repository.now, identity.roles)
+    const name = this.#options.nameOf(reviewer)
+    const nonce = nonceOf(this.#options.repository.now, identity.roles)
     const own = await this.#passkeys.enrolled(({ enrolment }) => enrolment?.reviewer === name)
     return {
       challenge: this.#challengeOf(name, setId, nonce),
@@ -80,9 +80,9 @@ export class Enrolments implements EnrolmentService {
     setId: string | undefined,
     given: PasskeyRegistration,
   ): Promise<Escalation> {
-    const { repository, events } = this.#parts
+    const { repository, events } = this.#options
     const identity = this.#personIn(reviewer, setId)
-    const name = this.#parts.nameOf(reviewer)
+    const name = this.#options.nameOf(reviewer)
     const publicKey = await this.#keyOf(given, name, identity, setId)
     const fingerprint = passkeyFingerprintOf(given.credentialId)
     const latest = (await repository.latest(fingerprint))?.value
@@ -116,10 +116,10 @@ export class Enrolments implements EnrolmentService {
   }
 
   async revoke(id: string, reviewer: Reviewer, ofOthers: boolean): Promise<Escalation> {
-    const { repository, events } = this.#parts
+    const { repository, events } = this.#options
     const { value } = (await repository.find(id)) ?? {}
     if (value?.enrolment === undefined) throw new VoteError('NOT_FOUND', 'There is no such passkey.')
-    const isOwn = reviewer.kind === 'user' && this.#parts.nameOf(reviewer) === value.enrolment.reviewer
+    const isOwn = reviewer.kind === 'user' && this.#options.nameOf(reviewer) === value.enrolment.reviewer
     if (!isOwn && !ofOthers)
       throw new VoteError('NOT_A_REVIEWER', 'A passkey is revoked by its owner, or by an operator.')
     if (value.enrolment.revokedAt !== undefined || value.status === 'rejected')
@@ -137,7 +137,7 @@ export class Enrolments implements EnrolmentService {
 
   /** @throws {VoteError} `NOT_A_REVIEWER` unless the reviewer is a person with a vote there */
   #personIn(reviewer: Reviewer, setId: string | undefined): Identity {
-    const { rule } = this.#parts
+    const { rule } = this.#options
     if (reviewer.kind === 'admin') {
       const message = 'The admin token has no second person: list its passkey in admin.passkeys.'
       throw new VoteError('NOT_A_REVIEWER', message)
@@ -150,7 +150,7 @@ export class Enrolments implements EnrolmentService {
       { reviewer: '', credentialId: '', publicKey: '' },
       '',
     )
-    const refusal = this.#parts.refusalOf({ ...sample, caller: [] }, reviewer)
+    const refusal = this.#options.refusalOf({ ...sample, caller: [] }, reviewer)
     if (refusal !== undefined) throw new VoteError('NOT_A_REVIEWER', refusal)
     return reviewer.identity
   }
@@ -161,7 +161,7 @@ export class Enrolments implements EnrolmentService {
     { roles }: Identity,
     setId: string | undefined,
   ): Promise<string> {
-    const { repository } = this.#parts
+    const { repository } = this.#options
     const stale = nonceError(nonce, repository.now, roles)
     if (stale !== undefined)
       throw new VoteError('PASSKEY_REQUIRED', `The passkey is not registered: ${stale}.`)
@@ -183,7 +183,7 @@ export class Enrolments implements EnrolmentService {
     enrolment: NonNullable<StoredEscalation['enrolment']>,
     fingerprint: string,
   ): StoredEscalation {
-    const { rule, repository, ids } = this.#parts
+    const { rule, repository, ids } = this.#options
     const { strategy, minApprovals, minRejections, requiredRoles, vetoRoles } = rule
     const approvalSetId = setId ?? rule.approvalSetId
     const id = `esc_${ids.traceId()}`

@@ -26,7 +26,7 @@ const MAX_COUNTED = 10_000
 /** Milliseconds between two sweeps; an escalation that is read takes a step that is due at once. */
 const SWEEP_MS = 5000
 
-interface Parts {
+interface EscalationsOptions {
   readonly repository: EscalationRepository
   readonly service: VotingService
   readonly handler: EscalationHandler
@@ -41,7 +41,7 @@ export class Escalations {
   #store: StoreResource<EscalationStore>
   #maxWaitMs: number
   #context: PluginContext
-  #parts: Parts | undefined
+  #options: EscalationsOptions | undefined
   #sweeping: Promise<void> | undefined
   #sweeps = 0
 
@@ -59,7 +59,7 @@ export class Escalations {
   }
 
   async start(signal: AbortSignal): Promise<void> {
-    if (this.#parts !== undefined) return
+    if (this.#options !== undefined) return
     const { container, tenant, policySha256 } = this.#context
     const record = resolveOptional(container, services.record)
     if (record === undefined) throw new Error('escalations must be recorded, and no stage records them')
@@ -109,13 +109,13 @@ export class Escalations {
         logger?.error({ err }, 'the sweep for steps of escalations failed'),
       )
     }, SWEEP_MS)
-    this.#parts = { repository, service, handler, sweeper: sweeper.unref(), reviews, unwatch }
+    this.#options = { repository, service, handler, sweeper: sweeper.unref(), reviews, unwatch }
   }
 
   async stop(): Promise<void> {
-    clearInterval(this.#parts?.sweeper)
-    this.#parts?.unwatch?.()
-    this.#parts = undefined
+    clearInterval(this.#options?.sweeper)
+    this.#options?.unwatch?.()
+    this.#options = undefined
     // The interval logs its own errors.
     await this.#sweeping?.catch(() => undefined)
     await this.#store.stop()
@@ -139,9 +139,9 @@ export class Escalations {
     return this.#running.handler.admit(call, findings)
   }
 
-  get #running(): Parts {
-    if (this.#parts === undefined) throw new Error('the enforcement stage has not started')
-    return this.#parts
+  get #running(): EscalationsOptions {
+    if (this.#options === undefined) throw new Error('the enforcement stage has not started')
+    return this.#options
   }
 
   /** Takes the steps of escalations that are due. One sweep runs at a time. */
@@ -153,8 +153,8 @@ export class Escalations {
   }
 
   async #sweep(): Promise<void> {
-    if (this.#parts === undefined) return
-    const { repository, service, reviews } = this.#parts
+    if (this.#options === undefined) return
+    const { repository, service, reviews } = this.#options
     service.dropExpired()
     await repository.sweep()
     const isDue = this.#sweeps++ % SWEEPS_PER_COUNT === 0

@@ -28,7 +28,7 @@ import { decided, type StoredEscalation } from './stored-escalation.js'
 /** Maximum attempts to open an escalation while identical calls open one. */
 const MAX_TRIES = 20
 
-interface HandlerParts {
+interface HandlerOptions {
   readonly rule: EscalationRule
   readonly repository: EscalationRepository
   readonly events: EscalationEvents
@@ -42,26 +42,26 @@ interface HandlerParts {
 }
 
 export class EscalationHandler {
-  #parts: HandlerParts
+  #options: HandlerOptions
 
-  constructor(parts: HandlerParts) {
-    this.#parts = parts
+  constructor(options: HandlerOptions) {
+    this.#options = options
   }
 
   /** Undefined lets the call through, with a hold on its approval. Rejects with `Refusal`. */
   async admit(call: Call, findings: FindingList): Promise<Denied | undefined> {
     const request = await call.request()
-    const caller = call.get(identity) ?? { tenant: this.#parts.tenant, authenticated: false, roles: [] }
-    const waitMs = waitOf(call, this.#parts.maxWaitMs)
+    const caller = call.get(identity) ?? { tenant: this.#options.tenant, authenticated: false, roles: [] }
+    const waitMs = waitOf(call, this.#options.maxWaitMs)
     const emergency = emergencyOf(call, request)
-    if (emergency !== undefined && !mayRunInEmergency(caller, this.#parts.rule)) {
+    if (emergency !== undefined && !mayRunInEmergency(caller, this.#options.rule)) {
       return emergencyRefused(findings)
     }
     const { idempotencyKey } = request
     const key = idempotencyKey === null ? null : sha256Hex(idempotencyKey)
-    const decision = coverageOfRule(this.#parts.rule)
+    const decision = coverageOfRule(this.#options.rule)
     const escalated = this.#bySet(findings).map(([setId, ofSet]): EscalatedCall => {
-      const isOwnSet = setId !== this.#parts.rule.approvalSetId
+      const isOwnSet = setId !== this.#options.rule.approvalSetId
       const reads = ofSet.flatMap(({ approval }) => approval?.reads ?? [])
       const input = repeatableInput(request, reads)
       return {
@@ -93,7 +93,7 @@ export class EscalationHandler {
   #bySet(findings: FindingList): [string | undefined, FindingList][] {
     const bySet = new Map<string | undefined, FindingList>()
     for (const finding of findings) {
-      const setId = finding.approval?.setId ?? this.#parts.rule.approvalSetId
+      const setId = finding.approval?.setId ?? this.#options.rule.approvalSetId
       const known = bySet.get(setId)
       bySet.set(setId, known === undefined ? [finding] : [...known, finding])
     }
@@ -106,11 +106,11 @@ export class EscalationHandler {
     waitMs: number,
     call: Call,
   ): Promise<Denied | undefined> {
-    const until = this.#parts.repository.now + waitMs
+    const until = this.#options.repository.now + waitMs
     let refused: { value: StoredEscalation; response: Denied } | undefined
     let last: StoredEscalation | undefined
     for (const [value, one] of found) {
-      const leftMs = until - this.#parts.repository.now
+      const leftMs = until - this.#options.repository.now
       // If one set has refused the call, or has not decided in time, the call does not wait for the others.
       const isAwaited = value.status === 'pending' && leftMs > 0 && refused === undefined
       const current = isAwaited ? await this.#wait(value, leftMs, call) : value
@@ -129,7 +129,7 @@ export class EscalationHandler {
     escalated: readonly EscalatedCall[],
   ): Promise<StoredEscalation | undefined> {
     if (id === undefined) return undefined
-    const found = (await this.#parts.repository.find(id))?.value
+    const found = (await this.#options.repository.find(id))?.value
     const ofCall = escalated.find(({ fingerprint }) => found?.fingerprint === fingerprint)
     if (found !== undefined && ofCall !== undefined) {
       if (covers(found, ofCall.wanted)) return found
@@ -144,7 +144,7 @@ export class EscalationHandler {
 
   /** The escalation that applies to this call, or a new one; undefined if the caller has too many. */
   async #existing(escalated: EscalatedCall): Promise<StoredEscalation | undefined> {
-    const { repository, rule, ids, policySha256 } = this.#parts
+    const { repository, rule, ids, policySha256 } = this.#options
     for (let tries = 0; tries < MAX_TRIES; tries++) {
       const latest = (await repository.latest(escalated.fingerprint))?.value
       if (latest !== undefined) {
@@ -164,7 +164,7 @@ export class EscalationHandler {
   }
 
   async #record(value: StoredEscalation, caller: Identity): Promise<void> {
-    const { repository, events } = this.#parts
+    const { repository, events } = this.#options
     try {
       await events.opened(value, caller)
       if (value.emergency !== undefined) await events.beganEmergency(value, caller)
@@ -177,7 +177,7 @@ export class EscalationHandler {
 
   /** Nobody needs to decide about a call that runs in an emergency: an approval would let it run once more. */
   async #overrule({ id }: StoredEscalation): Promise<void> {
-    const { repository, events } = this.#parts
+    const { repository, events } = this.#options
     const { now } = repository
     let isOwn = false
     const value = await repository.change(id, (found) => {
@@ -190,7 +190,7 @@ export class EscalationHandler {
   }
 
   async #wait(found: StoredEscalation, waitMs: number, call: Call): Promise<StoredEscalation> {
-    const { service, repository } = this.#parts
+    const { service, repository } = this.#options
     const unsubscribe = call.onDisconnect(() => {
       call.abort('CANCELLED', 'The caller disconnected before the decision.')
     })
@@ -205,7 +205,7 @@ export class EscalationHandler {
   }
 
   #response(value: StoredEscalation, escalated: EscalatedCall): Denied | undefined {
-    const { repository, events } = this.#parts
+    const { repository, events } = this.#options
     const { call, caller, key, findings, wanted } = escalated
     const { abortState } = call
     // After a drain the caller can ask again; after another abort it cannot.

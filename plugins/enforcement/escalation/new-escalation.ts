@@ -23,7 +23,7 @@ const MAX_SHOWN_ARGS = 2000
 /** Characters of the agent's reason. */
 const MAX_REASON = 1000
 
-interface OpeningParts {
+interface OpeningContext {
   readonly rule: EscalationRule
   readonly ids: Ids
   readonly now: number
@@ -33,7 +33,7 @@ interface OpeningParts {
 /** The escalation that reviewers decide on, with its input. */
 export function newEscalation(
   escalated: EscalatedCall,
-  { rule, ids, now, policySha256 }: OpeningParts,
+  { rule, ids, now, policySha256 }: OpeningContext,
 ): NewEscalation {
   const { call, request, caller, fingerprint, input, findings, reasons, wanted, setId, emergency } = escalated
   const { showsArguments, severity, isForRulingsAlone: _, approvalSetId: __, ...kept } = rule

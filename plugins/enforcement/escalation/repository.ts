@@ -21,7 +21,7 @@ const BATCH = 100
 /** Maximum attempts of one change; more than the concurrent votes on one escalation. */
 const MAX_TRIES = 100
 
-interface RepositoryParts {
+interface RepositoryOptions {
   readonly store: EscalationStore
   readonly clock: Clock
   readonly events: EscalationEvents
@@ -59,23 +59,23 @@ export interface NewEscalation {
 }
 
 export class EscalationRepository {
-  #parts: RepositoryParts
+  #options: RepositoryOptions
 
-  constructor(parts: RepositoryParts) {
-    this.#parts = parts
+  constructor(options: RepositoryOptions) {
+    this.#options = options
   }
 
   get now(): number {
-    return this.#parts.store.now?.() ?? this.#parts.clock.now()
+    return this.#options.store.now?.() ?? this.#options.clock.now()
   }
 
   async find(id: string): Promise<VersionedEscalation | undefined> {
-    return this.#current(await this.#parts.store.get(id))
+    return this.#current(await this.#options.store.get(id))
   }
 
   /** The newest escalation of the call with this fingerprint. */
   async latest(fingerprint: string): Promise<VersionedEscalation | undefined> {
-    return this.#current(await this.#parts.store.latest(fingerprint))
+    return this.#current(await this.#options.store.latest(fingerprint))
   }
 
   /** `replaces` is the id of the newest that the opener has read. See `EscalationStore.open`. */
@@ -84,18 +84,18 @@ export class EscalationRepository {
     const maxPending = emergency === undefined ? MAX_PENDING : (rule.emergency?.maxOpenReviews ?? 0)
     const limits = { maxPending, maxInputBytes: MAX_INPUT_BYTES }
     const conditions = { replaces, now: this.now, ...limits }
-    return this.#parts.store.open(toEntry({ value, version: 1 }), conditions, input)
+    return this.#options.store.open(toEntry({ value, version: 1 }), conditions, input)
   }
 
   /** The whole input, if the preview of the escalation is cut. */
   input(id: string): Promise<string | undefined> {
-    return this.#parts.store.input(id)
+    return this.#options.store.input(id)
   }
 
   /** Deletes the input of an escalation that is decided. Never rejects: the store deletes it with the escalation. */
   async removeInput({ id, wholeSha256 }: StoredEscalation): Promise<void> {
     if (wholeSha256 === undefined) return
-    const { store, logger } = this.#parts
+    const { store, logger } = this.#options
     try {
       await store.removeInput(id)
     } catch (err) {
@@ -105,7 +105,7 @@ export class EscalationRepository {
 
   /** Removes an escalation whose opening could not be recorded. */
   async withdraw(value: StoredEscalation): Promise<void> {
-    await this.#parts.store.remove(toEntry({ value, version: 1 }))
+    await this.#options.store.remove(toEntry({ value, version: 1 }))
   }
 
   /**
@@ -130,7 +130,7 @@ export class EscalationRepository {
     matches: (value: StoredEscalation) => boolean,
     { after, readUpTo, ...rest }: Listing,
   ): Promise<Found> {
-    const before = after === undefined ? undefined : await this.#parts.store.get(after)
+    const before = after === undefined ? undefined : await this.#options.store.get(after)
     if (after !== undefined && before === undefined) return { found: [] }
     const from = readUpTo === undefined ? before : endOf(readUpTo, rest.which)
     return this.#search({ read: (entry) => this.#current(entry), matches, from, ...rest })
@@ -150,7 +150,7 @@ export class EscalationRepository {
     const found: StoredEscalation[] = []
     let last = from
     for (let count = 0; ; ) {
-      const page = await this.#parts.store.page(last, BATCH, which)
+      const page = await this.#options.store.page(last, BATCH, which)
       for (const entry of page) {
         // The place is a time: an id could be of an escalation that the reader may not see.
         if (count >= maxRead && last !== undefined && entry.createdAt !== last.createdAt) {
@@ -169,14 +169,14 @@ export class EscalationRepository {
     try {
       return fromEntry(entry)
     } catch (err) {
-      this.#parts.logger?.error({ err, escalation_id: entry.id }, 'an escalation cannot be read')
+      this.#options.logger?.error({ err, escalation_id: entry.id }, 'an escalation cannot be read')
       return undefined
     }
   }
 
   /** Takes the steps that are due; one that fails is tried again at the next sweep. */
   async sweep(): Promise<void> {
-    const { store, logger } = this.#parts
+    const { store, logger } = this.#options
     const due = await store.due(this.now, BATCH)
     for (const entry of due) {
       try {
@@ -198,7 +198,7 @@ export class EscalationRepository {
     pending: VersionedEscalation,
     value: StoredEscalation,
   ): Promise<VersionedEscalation | undefined> {
-    const { store, events } = this.#parts
+    const { store, events } = this.#options
     const version = pending.version + 1
     if (!(await this.#replace(value, pending))) return this.find(value.id)
     try {
@@ -216,8 +216,8 @@ export class EscalationRepository {
 
   async #replace(value: StoredEscalation, before: VersionedEscalation): Promise<boolean> {
     const entry = toEntry({ value, version: before.version + 1 })
-    const isStored = await this.#parts.store.replace(entry, toEntry(before))
-    if (isStored) this.#parts.waiters.wake(value.id)
+    const isStored = await this.#options.store.replace(entry, toEntry(before))
+    if (isStored) this.#options.waiters.wake(value.id)
     return isStored
   }
 }

@@ -39,7 +39,7 @@ const MAX_COMMENT = 1000
 /** Lists that are kept for those who watch: one for each group of voters. */
 const MAX_LISTS = 64
 
-interface ServiceParts {
+interface ServiceOptions {
   readonly rule: EscalationRule
   readonly ids: Ids
   readonly clock: Pick<Clock, 'monotonic'>
@@ -53,21 +53,21 @@ interface ServiceParts {
 }
 
 export class VotingService implements EscalationService {
-  #parts: ServiceParts
+  #options: ServiceOptions
   #lists: KeptReads<EscalationPage>
 
-  constructor(parts: ServiceParts) {
-    this.#parts = parts
-    this.#lists = new KeptReads(parts.clock, MAX_LISTS)
+  constructor(options: ServiceOptions) {
+    this.#options = options
+    this.#lists = new KeptReads(options.clock, MAX_LISTS)
   }
 
   async find(id: string) {
-    const found = await this.#parts.repository.find(id)
+    const found = await this.#options.repository.find(id)
     return found && publicView(found.value)
   }
 
   async input(id: string) {
-    const { repository } = this.#parts
+    const { repository } = this.#options
     const { value } = (await repository.find(id)) ?? {}
     const text = value?.wholeSha256 === undefined ? value?.args : await repository.input(id)
     return text === undefined ? undefined : { text, sha256: sha256Hex(text) }
@@ -101,12 +101,12 @@ export class VotingService implements EscalationService {
       (voters === undefined || isVotedOnBy(voters, votersView(value)))
     const isPending = isUndecided === true || status === 'pending' || review === 'open'
     const which = { isPending, first }
-    const page = await this.#parts.repository.list(isWanted, { limit, maxRead, which, after, readUpTo })
+    const page = await this.#options.repository.list(isWanted, { limit, maxRead, which, after, readUpTo })
     return { ...page, found: page.found.map(publicView) }
   }
 
   async vote(id: string, reviewer: Reviewer, given: GivenVote) {
-    const { repository, events } = this.#parts
+    const { repository, events } = this.#options
     const [found, stated] = await this.#voteOn(id, reviewer, given)
     const needsPasskey = found.rule.requiresPasskey === true || given.passkey !== undefined
     const passkey = needsPasskey
@@ -129,9 +129,9 @@ export class VotingService implements EscalationService {
     reviewer: Reviewer,
     given: GivenVote,
   ): Promise<readonly [StoredEscalation, StoredVote]> {
-    const { value } = (await this.#parts.repository.find(id)) ?? {}
+    const { value } = (await this.#options.repository.find(id)) ?? {}
     if (value === undefined) throw new VoteError('NOT_FOUND', 'There is no such escalation.')
-    const refusal = voteRefusal(value, reviewer, this.#parts.container)
+    const refusal = voteRefusal(value, reviewer, this.#options.container)
     if (refusal !== undefined) throw new VoteError('NOT_A_REVIEWER', refusal)
     checkInputSeen(value, given)
     const vote = this.#voteOf(id, reviewer, given)
@@ -142,11 +142,11 @@ export class VotingService implements EscalationService {
   /** Loaded when a vote needs it. */
   async #passkeys(): Promise<Passkeys> {
     const { Passkeys } = await import('./passkeys.js')
-    return new Passkeys(this.#parts.container, this.#parts.repository)
+    return new Passkeys(this.#options.container, this.#options.repository)
   }
 
   async standing(id: string, client: Reviewer): Promise<EscalationStanding | undefined> {
-    const { repository, container } = this.#parts
+    const { repository, container } = this.#options
     const { value } = (await repository.find(id)) ?? {}
     if (value === undefined) return undefined
     const names = client.kind === 'admin' ? [] : personOf(id, client)
@@ -165,7 +165,7 @@ export class VotingService implements EscalationService {
 
   async enrolments() {
     const { Enrolments } = await import('./enrolments.js')
-    const { rule, ids, repository, events, container } = this.#parts
+    const { rule, ids, repository, events, container } = this.#options
     return new Enrolments({
       rule,
       ids,
@@ -178,7 +178,7 @@ export class VotingService implements EscalationService {
   }
 
   async wait(id: string, withinMs: number, signal: AbortSignal) {
-    const { repository, waiters } = this.#parts
+    const { repository, waiters } = this.#options
     let last = await this.find(id)
     if (last?.status !== 'pending') return last
     const poll = async () => {
@@ -195,7 +195,7 @@ export class VotingService implements EscalationService {
     vote: StoredVote,
     reviewer: Reviewer,
   ): Promise<{ value: StoredEscalation; before: StoredEscalation }> {
-    const { repository, events } = this.#parts
+    const { repository, events } = this.#options
     let before = seen
     try {
       const value = await repository.change(seen.id, (now) => {
@@ -212,7 +212,7 @@ export class VotingService implements EscalationService {
 
   /** A decision that cannot be recorded is reverted with its vote, unless the approval has been used. */
   async #recordDecision(value: StoredEscalation, before: StoredEscalation): Promise<void> {
-    const { repository, events } = this.#parts
+    const { repository, events } = this.#options
     try {
       await (value.emergency === undefined ? events.decided(value) : events.reviewed(value))
     } catch (error) {
@@ -225,14 +225,14 @@ export class VotingService implements EscalationService {
   }
 
   #voteOf(id: string, reviewer: Reviewer, { vote, comment }: GivenVote): StoredVote {
-    const { repository } = this.#parts
+    const { repository } = this.#options
     const text = comment?.toWellFormed().slice(0, MAX_COMMENT)
     return {
       reviewer: this.#nameOf(reviewer),
       person: personOf(id, reviewer),
       roles: reviewer.kind === 'admin' ? [] : reviewer.identity.roles,
       vote,
-      ...(text === undefined || text === '' ? {} : { comment: this.#parts.redactor()?.text(text) ?? text }),
+      ...(text === undefined || text === '' ? {} : { comment: this.#options.redactor()?.text(text) ?? text }),
       proof: reviewer.kind === 'admin' ? 'admin_token' : 'user_token',
       at: repository.now,
     }
@@ -241,7 +241,7 @@ export class VotingService implements EscalationService {
   #nameOf(reviewer: Reviewer): string {
     if (reviewer.kind === 'admin') return adminReviewer
     const { user = '', tenant } = reviewer.identity
-    return `${this.#parts.redactor()?.pseudonym(user) ?? user} of ${tenant}`
+    return `${this.#options.redactor()?.pseudonym(user) ?? user} of ${tenant}`
   }
 }
 

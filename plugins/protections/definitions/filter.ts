@@ -45,7 +45,7 @@ export interface PageVerdict {
   readonly unknown: readonly Unknown[]
 }
 
-export interface DefinitionParts {
+export interface DefinitionOptions {
   readonly config: DefinitionsConfig
   readonly locked: LockedDefinitions
   readonly registry: DefinitionRegistry
@@ -64,21 +64,21 @@ export interface DefinitionParts {
 const nothing: ReadonlySet<ReceivedDefinition> = new Set()
 
 export class CallDefinitions {
-  #parts: DefinitionParts
+  #options: DefinitionOptions
   #call: Call
 
-  constructor(parts: DefinitionParts, call: Call) {
-    this.#parts = parts
+  constructor(options: DefinitionOptions, call: Call) {
+    this.#options = options
     this.#call = call
   }
 
   async withheld(page: DefinitionPage): Promise<ReadonlySet<ReceivedDefinition>> {
-    const { registry, verdicts, served } = this.#parts
+    const { registry, verdicts, served } = this.#options
     const { server } = this.#call.target
     const texts = this.#call.get(definitionTexts)
     const known = await registry.known(server)
     const attacks =
-      (await texts?.withheld(this.#call, page, new Pins(server, known, this.#parts.locked))) ?? nothing
+      (await texts?.withheld(this.#call, page, new Pins(server, known, this.#options.locked))) ?? nothing
     // The findings of rules on texts depend on more than the page and the known document, so they are not kept.
     const isKept = attacks.size === 0 && page.sha256 !== undefined
     const key = isKept ? `${page.sha256} ${this.#isWithholding}` : undefined
@@ -106,7 +106,7 @@ export class CallDefinitions {
     attacks: ReadonlySet<ReceivedDefinition>,
     before: KnownDefinitions,
   ) {
-    const { locked, served } = this.#parts
+    const { locked, served } = this.#options
     const { server } = this.#call.target
     const isWithholding = this.#isWithholding
     const digested = await this.#digested(received)
@@ -137,11 +137,11 @@ export class CallDefinitions {
 
   /** In observe mode nothing is withheld. */
   get #isWithholding(): boolean {
-    return this.#parts.config.effect === 'withhold' && this.#call.get(verdict)?.mode !== 'observe'
+    return this.#options.config.effect === 'withhold' && this.#call.get(verdict)?.mode !== 'observe'
   }
 
   get #caller(): string {
-    return callerKeyOf(this.#call, this.#parts.tenant)
+    return callerKeyOf(this.#call, this.#options.tenant)
   }
 
   /** The definitions of a page that can be noted as served; of a larger page the first ones. */
@@ -149,7 +149,7 @@ export class CallDefinitions {
     const digested: Digested[] = []
     for (const [index, one] of received.slice(0, roomFor(received.map(pageKey))).entries()) {
       if (index > 0 && index % judgedAtOnce === 0) await new Promise((resolve) => setImmediate(resolve))
-      digested.push(this.#parts.digests.of(one))
+      digested.push(this.#options.digests.of(one))
     }
     return digested
   }
@@ -160,7 +160,7 @@ export class CallDefinitions {
     digested: readonly Digested[],
     known: KnownDefinitions,
   ): Promise<KnownDefinitions> {
-    const { registry, clock, config, locked } = this.#parts
+    const { registry, clock, config, locked } = this.#options
     const added = digested.flatMap(({ received, sha256 }) => {
       if (sha256 === undefined || known.entry(sha256) !== undefined) return []
       const text = canonicalize(received.value)
@@ -201,7 +201,7 @@ export class CallDefinitions {
     delivered: readonly JudgedDefinition[],
     known: KnownDefinitions,
   ): Promise<void> {
-    const { record, registry } = this.#parts
+    const { record, registry } = this.#options
     const unrecorded = new Map(
       delivered.flatMap(({ received, sha256 }) =>
         sha256 === undefined ||
@@ -236,7 +236,7 @@ export class CallDefinitions {
     waiting: readonly (Definition & { readonly sha256: string })[],
     pins: Pins,
   ): Promise<void> {
-    const { record, notices, meter } = this.#parts
+    const { record, notices, meter } = this.#options
     if (waiting.length === 0) return
     const { trace } = this.#call
     const effect = this.#isWithholding ? 'deny' : 'reported'
@@ -264,7 +264,7 @@ export class CallDefinitions {
   }
 
   #report(unknown: readonly Unknown[]): void {
-    const { meter } = this.#parts
+    const { meter } = this.#options
     for (const { reason, count, detail } of unknown) {
       this.#call.addFinding({ reason, stage: 'protections', detail, ruling: 'report' })
       if (reason === 'tool_definition_over_limit') meter?.count('svc_definitions_over_limit_total', count)

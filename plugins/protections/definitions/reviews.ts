@@ -1,7 +1,7 @@
 // Definitions that wait, for the people who accept them: all of a server are one review, and what is accepted is what was read.
 import { type DefinitionKind, type Ids, Refusal, type Reviewer, token } from '@svc/core'
 import { defined, sha256Hex } from '@svc/core/json'
-import type { DefinitionParts } from './filter.js'
+import type { DefinitionOptions } from './filter.js'
 import { withEntries } from './known-document.js'
 import { Pins } from './pins.js'
 
@@ -39,26 +39,26 @@ export const definitionReviews = token<DefinitionReviews>('DefinitionReviews')
 /** Hexadecimal digits of the name of a review. */
 const reviewDigits = 16
 
-type ReviewParts = Pick<DefinitionParts, 'locked' | 'notices' | 'record' | 'registry'> & {
+type ReviewOptions = Pick<DefinitionOptions, 'locked' | 'notices' | 'record' | 'registry'> & {
   readonly servers: readonly string[]
   readonly ids: Ids
 }
 
 export class StoredReviews implements DefinitionReviews {
-  #parts: ReviewParts
+  #options: ReviewOptions
 
-  constructor(parts: ReviewParts) {
-    this.#parts = parts
+  constructor(options: ReviewOptions) {
+    this.#options = options
   }
 
   async waiting(): Promise<readonly ServerReview[]> {
-    const { servers } = this.#parts
+    const { servers } = this.#options
     const reviews = await Promise.all(servers.map((server) => this.#of(server)))
     return reviews.filter(({ definitions }) => definitions.length > 0)
   }
 
   async accept(server: string, review: string, by: Reviewer): Promise<ServerReview> {
-    const { registry, record, notices, ids, servers } = this.#parts
+    const { registry, record, notices, ids, servers } = this.#options
     if (!servers.includes(server)) throw new Refusal('BAD_REQUEST', `No target is named "${server}".`)
     const waiting = await this.#of(server)
     if (waiting.definitions.length === 0 || waiting.review !== review) {
@@ -93,7 +93,7 @@ export class StoredReviews implements DefinitionReviews {
   }
 
   async #of(server: string): Promise<ServerReview> {
-    const { registry, locked } = this.#parts
+    const { registry, locked } = this.#options
     const known = await registry.known(server)
     const pins = new Pins(server, known, locked)
     const waiting = Object.entries(known.document.entries).filter(
@@ -116,7 +116,7 @@ export class StoredReviews implements DefinitionReviews {
 
   async #textsOf(server: string, hashes: readonly string[]): Promise<readonly string[]> {
     if (hashes.length === 0) return []
-    const kept = await this.#parts.registry.texts(server, hashes)
-    return hashes.flatMap((sha256, index) => this.#parts.locked.textOf(sha256) ?? kept[index] ?? [])
+    const kept = await this.#options.registry.texts(server, hashes)
+    return hashes.flatMap((sha256, index) => this.#options.locked.textOf(sha256) ?? kept[index] ?? [])
   }
 }

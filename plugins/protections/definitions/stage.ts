@@ -26,7 +26,7 @@ import { KeptPages } from '../shared/kept-pages.js'
 import { type OpenMaps, openMaps } from '../shared/store.js'
 import type { DefinitionsConfig } from './config.js'
 import { Digests } from './digest.js'
-import { CallDefinitions, callerKeyOf, type DefinitionParts } from './filter.js'
+import { CallDefinitions, callerKeyOf, type DefinitionOptions } from './filter.js'
 import type { UnknownReason } from './judged.js'
 import type { KnownDefinitions } from './known-document.js'
 import type { LockedDefinitions } from './lock-file.js'
@@ -49,7 +49,7 @@ export class DefinitionsStage implements Stage, DefinitionFilter {
   #locked: LockedDefinitions
   #context: PluginContext
   #maps: OpenMaps | undefined
-  #parts: DefinitionParts | undefined
+  #options: DefinitionOptions | undefined
 
   constructor(config: DefinitionsConfig, locked: LockedDefinitions, context: PluginContext) {
     this.#config = config
@@ -62,7 +62,7 @@ export class DefinitionsStage implements Stage, DefinitionFilter {
     const clock = resolve(container, tokens.Clock)
     const maps = await openMaps(this.#context)
     this.#maps = maps
-    this.#parts = {
+    this.#options = {
       config: this.#config,
       locked: this.#locked,
       registry: new DefinitionRegistry(maps, clock),
@@ -79,7 +79,7 @@ export class DefinitionsStage implements Stage, DefinitionFilter {
   }
 
   async stop(): Promise<void> {
-    this.#parts = undefined
+    this.#options = undefined
     const maps = this.#maps
     this.#maps = undefined
     await maps?.close()
@@ -87,7 +87,7 @@ export class DefinitionsStage implements Stage, DefinitionFilter {
 
   health(): StageHealth | undefined {
     const reason = 'the store of definitions is not open'
-    return this.#parts === undefined ? { state: 'down', reason } : undefined
+    return this.#options === undefined ? { state: 'down', reason } : undefined
   }
 
   handle(call: Call, next: Next): MaybePromise<Outcome> {
@@ -128,19 +128,19 @@ export class DefinitionsStage implements Stage, DefinitionFilter {
   }
 
   /** @throws {Error} before the start and after the stop */
-  get parts(): DefinitionParts {
-    if (this.#parts === undefined) throw new Error('the store of definitions is not open')
-    return this.#parts
+  get parts(): DefinitionOptions {
+    if (this.#options === undefined) throw new Error('the store of definitions is not open')
+    return this.#options
   }
 
   /** Rejects with `Refusal` if it cannot be known what the caller was served. */
-  #judge(parts: DefinitionParts, call: Call, request: CallRequest): MaybePromise<void> {
-    const { registry, served, tenant } = parts
+  #judge(options: DefinitionOptions, call: Call, request: CallRequest): MaybePromise<void> {
+    const { registry, served, tenant } = options
     const name = pageKey({ kind: request.kind === 'prompt' ? 'prompt' : 'tool', name: request.name })
     return after(served.of(request.server, callerKeyOf(call, tenant), name), (last) =>
       after(registry.known(request.server), (known) => {
         if (!this.#mayBeDefined(request, known)) return
-        call.set(servedDefinition, this.#servedOf(parts, request, last, known))
+        call.set(servedDefinition, this.#servedOf(options, request, last, known))
         if (last.withheld === withheldText) return call.addFinding(textFinding(request))
         const reason = this.#reasonOf(request, last, known)
         if (reason !== undefined) call.addFinding(this.#findingOf(reason, request))
@@ -156,7 +156,7 @@ export class DefinitionsStage implements Stage, DefinitionFilter {
   }
 
   #servedOf(
-    { registry }: DefinitionParts,
+    { registry }: DefinitionOptions,
     { server, kind, name }: CallRequest,
     { sha256 }: Served,
     known: KnownDefinitions,

@@ -6,7 +6,7 @@ import { OVERLAP } from '../text/texts.js'
 import type { Labels } from './labels.js'
 import type { DetectedLabel } from './rules.js'
 
-export interface ResponseLabelParts {
+export interface ResponseLabelOptions {
   readonly call: Call
   readonly request: CallRequest
   readonly labels: Labels
@@ -22,16 +22,16 @@ export interface ResponseLabelParts {
 }
 
 export class ResponseLabels {
-  #parts: ResponseLabelParts
+  #options: ResponseLabelOptions
   #reported = new Set<string>()
 
-  constructor(parts: ResponseLabelParts) {
-    this.#parts = parts
+  constructor(options: ResponseLabelOptions) {
+    this.#options = options
   }
 
   /** Gives the labels, those of the server as it has them now, and `found`. Whether there are any. */
   async give(found: readonly string[] = []): Promise<boolean> {
-    const { labels, holder, server, always, request, call, clock, meter } = this.#parts
+    const { labels, holder, server, always, request, call, clock, meter } = this.#options
     const names = new Set([...always, ...found])
     const passed = await labels.of(server)
     if (names.size === 0 && passed.size === 0) return false
@@ -51,7 +51,7 @@ export class ResponseLabels {
 
   /** Changes nothing; each part of a response waits until its labels stand. */
   observer(): ResponseRewriter {
-    const { detected } = this.#parts
+    const { detected } = this.#options
     const see = async <T>(value: T): Promise<T> => {
       const found = detected.length === 0 ? undefined : await detectorsIn(value)
       await this.give(detected.flatMap(([name, label]) => (found?.has(name) === true ? [label] : [])))

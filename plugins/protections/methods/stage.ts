@@ -39,7 +39,7 @@ const maxServers = 1_000
 const maxDefinitions = 2_000
 const maxShown = 128
 
-interface MethodsParts {
+interface MethodsOptions {
   readonly meter: Meter | undefined
   /** Monotonic milliseconds. */
   now(): number
@@ -49,23 +49,23 @@ interface MethodsParts {
 
 class MethodsStage implements Stage, ServerMethodRules {
   #config: MethodsConfig
-  #parts: MethodsParts
+  #options: MethodsOptions
   #record: RecordEvent | undefined
   #origins: readonly UrlHost[] | undefined
   #recorded = new BoundedMap<string, number>(maxServers)
   /** Whether a tool is for apps alone, by the hash of its definition. */
   #forApps = new BoundedMap<string, boolean>(maxDefinitions)
 
-  constructor(config: MethodsConfig, parts: MethodsParts) {
+  constructor(config: MethodsConfig, options: MethodsOptions) {
     this.#config = config
-    this.#parts = parts
+    this.#options = options
     const { apps } = config
     this.#origins =
       typeof apps === 'string' ? undefined : apps.origins.flatMap((host) => parseUrlHost(host) ?? [])
   }
 
   async start(): Promise<void> {
-    this.#record = this.#parts.record()
+    this.#record = this.#options.record()
   }
 
   handle(call: Call, next: Next): MaybePromise<Outcome> {
@@ -86,7 +86,7 @@ class MethodsStage implements Stage, ServerMethodRules {
   }
 
   async #mayPassUnknown(call: Call, method: string): Promise<boolean> {
-    const { meter, now } = this.#parts
+    const { meter, now } = this.#options
     const { server } = call.target
     const finding = this.#finding('method_unknown', `server "${server}": ${shown(method)}`)
     const rule = call.get(verdict)
@@ -111,7 +111,7 @@ class MethodsStage implements Stage, ServerMethodRules {
   #judge(call: Call, { kind, method, name }: CallRequest): MaybePromise<void> {
     const { allow, apps } = this.#config
     if (kind === 'protocol' && method != null && !ofClients.has(method) && !allow.has(method)) {
-      this.#parts.meter?.count('svc_methods_unknown_total')
+      this.#options.meter?.count('svc_methods_unknown_total')
       call.addFinding(this.#finding('method_unknown', `the method ${shown(method)} is not one of MCP`))
     }
     if (apps !== 'deny') return
@@ -140,7 +140,7 @@ class MethodsStage implements Stage, ServerMethodRules {
         if (this.#origins === undefined) this.#denyApp(call, 'the response has the interface of a tool')
         const origin = this.#origins && foreignOrigin(one, this.#origins)
         if (origin === undefined) continue
-        this.#parts.meter?.count('svc_apps_refused_total')
+        this.#options.meter?.count('svc_apps_refused_total')
         const detail = `an interface declares ${shown(origin)}, which is not one of the origins`
         call.addFinding({ ...this.#finding('app_origin_denied', detail), isLate: true })
       }
@@ -159,7 +159,7 @@ class MethodsStage implements Stage, ServerMethodRules {
   }
 
   #denyApp(call: Call, detail: string): void {
-    this.#parts.meter?.count('svc_apps_refused_total')
+    this.#options.meter?.count('svc_apps_refused_total')
     call.addFinding({ ...this.#finding('app_denied', detail), isLate: true })
   }
 

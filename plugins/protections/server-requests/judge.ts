@@ -57,7 +57,7 @@ interface Violation {
   readonly detail: string
 }
 
-export interface ServerRequestJudgeParts {
+export interface ServerRequestJudgeOptions {
   readonly schemas: SchemaThread
   /** Addresses of the gateway itself, folded. */
   readonly ownHosts: readonly string[]
@@ -70,21 +70,21 @@ export interface ServerRequestJudgeParts {
 
 class ServerRequestJudge implements ServerRequestRules {
   #config: ServerRequestsConfig
-  #parts: ServerRequestJudgeParts
+  #options: ServerRequestJudgeOptions
   #hosts: readonly NonNullable<ReturnType<typeof parseUrlHost>>[]
   #expect: ReturnType<typeof compilePatternMap<readonly 'credential'[]>>
   /** Requests of the current minute, by caller and server. */
   #counted = new BoundedMap<string, { readonly until: number; requests: number }>(maxCounted)
 
-  constructor(config: ServerRequestsConfig, parts: ServerRequestJudgeParts) {
+  constructor(config: ServerRequestsConfig, options: ServerRequestJudgeOptions) {
     this.#config = config
-    this.#parts = parts
+    this.#options = options
     this.#hosts = config.urlHosts.flatMap((host) => parseUrlHost(host) ?? [])
     this.#expect = compilePatternMap(config.expect)
   }
 
   async judge(call: Call, request: AskedRequest): Promise<AskedRequest | RefusedAsk> {
-    const { meter } = this.#parts
+    const { meter } = this.#options
     const kind = kindOf(request)
     if (kind === 'passed') return request
     const flood = this.#countedIn(call)
@@ -108,7 +108,7 @@ class ServerRequestJudge implements ServerRequestRules {
     const problem =
       asked === undefined ? 'to a request that is not known' : await this.#replyProblem(call, asked, reply)
     if (problem === undefined) return
-    this.#parts.meter?.count('svc_server_requests_refused_total')
+    this.#options.meter?.count('svc_server_requests_refused_total')
     call.addFinding(
       this.#finding({ reason: 'reply_invalid', detail: `a response ${problem}` }, call, 'reply'),
     )
@@ -124,7 +124,7 @@ class ServerRequestJudge implements ServerRequestRules {
   #countedIn(call: Call): (Violation & { readonly isFirst: boolean }) | undefined {
     const caller = call.get(identity)
     const key = `${caller === undefined ? '' : principalKeyOf(caller)} ${call.target.server}`
-    const now = this.#parts.now()
+    const now = this.#options.now()
     const known = this.#counted.get(key)
     const counted = known !== undefined && now < known.until ? known : { until: now + minuteMs, requests: 0 }
     counted.requests++
@@ -147,7 +147,7 @@ class ServerRequestJudge implements ServerRequestRules {
     const text = askedText(params)
     if (lengthOf(text.texts) + lengthOf(text.names) > maxText)
       return { reason: 'server_request_denied', detail: `its texts have more than ${maxText} characters` }
-    if (imitatesGateway(text, this.#parts.ownHosts))
+    if (imitatesGateway(text, this.#options.ownHosts))
       return { reason: 'gateway_imitated', detail: 'its text or URL is like those of the gateway' }
     if (!this.#expectsCredential(call) && asksForSecret(text))
       return { reason: 'credential_requested', detail: 'it asks for a secret' }
@@ -181,7 +181,7 @@ class ServerRequestJudge implements ServerRequestRules {
     if (params['mode'] === 'url') return content === undefined ? undefined : 'to a URL has content'
     const { requestedSchema } = params
     if (!isJsonObject(requestedSchema)) return 'to a form without a schema'
-    const checked = await this.#parts.schemas.check(digested(requestedSchema), content ?? {}, userOf(call))
+    const checked = await this.#options.schemas.check(digested(requestedSchema), content ?? {}, userOf(call))
     if (checked.kind === 'fits') return undefined
     return checked.kind === 'mismatch'
       ? `does not fit its form: ${checked.pointer || '/'} (${checked.keyword})`
@@ -214,7 +214,7 @@ class ServerRequestJudge implements ServerRequestRules {
       inputSha256: sha256Hex(canonicalize(params)),
       ...(principal === undefined ? {} : { tenant: principal.tenant, principal }),
     }
-    await this.#parts.record()?.(event)
+    await this.#options.record()?.(event)
   }
 }
 

@@ -41,14 +41,14 @@ const MAX_DEPTH = 4
 /** Decoded text in all, in UTF-16 code units, as a multiple of the given text. Each encoding shortens what it decodes. */
 const MAX_GROWTH = 6
 
-export interface DecodedParts {
+export interface DecodedText {
   readonly parts: readonly Layer[]
   /** False if there is more to decode than is decoded. */
   readonly isComplete: boolean
 }
 
 /** The decoded parts of a text, and theirs, with at most six times its length in all. */
-export function decodedParts(text: string): DecodedParts {
+export function decodedParts(text: string): DecodedText {
   if (text.length < MIN_RUN && !/[%\\&]/.test(text)) return { parts: [], isComplete: true }
   const layers: Layer[] = []
   // Two encodings can be decoded in two orders.

@@ -11,7 +11,7 @@ export interface ViewProps<Data> {
   readonly location: Location
 }
 
-export interface ViewParts<Data> {
+export interface ViewDefinition<Data> {
   /** The first segment of its paths. */
   readonly id: string
   readonly title: string
@@ -25,9 +25,9 @@ export interface ViewParts<Data> {
   readonly View: ComponentType<ViewProps<Data>>
 }
 
-export type AnyView = ViewParts<unknown>
+export type AnyView = ViewDefinition<unknown>
 
 /** Forgets the type of the data, which goes from `load` to `View`. */
-export function defineView<Data>(parts: ViewParts<Data>): AnyView {
-  return parts as ViewParts<unknown>
+export function defineView<Data>(definition: ViewDefinition<Data>): AnyView {
+  return definition as ViewDefinition<unknown>
 }
