@@ -161,6 +161,7 @@ export type {
   Snapshot,
   Space,
   SpaceState,
+  Watch,
   Write,
 } from './plugin/key-value-store.js'
 export type { ItemEdit, Narrowing, NarrowingSettings, PolicyEdit } from './plugin/narrowing.js'

@@ -2,16 +2,19 @@
 // written to the board as soon as possible.
 import { randomBytes, randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
-import { type Clock, type Identity, type Logger, Refusal } from '@svc/core'
+import { type Clock, type Identity, type Logger, Refusal, type Watch } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import { type Board, type BoardState, elapsed, type HostInstant, thisBoot } from '@svc/core/store'
 import { type Block, BlockList, blockedMessage, blockOfAll, blockSchema } from './block.js'
 import type { BlockChange, BlocksFile } from './kept-blocks.js'
 import { ENDED, epochOf, type Spread, spreadOf } from './spread.js'
 
-/** Time between two reads of the board: every gateway has a new block within a second, and each read costs the store. */
+/** Time between two reads of the board while it gives no notices, so that every gateway has a new block within a second. */
 const LOOK_MS = 500
-/** The longest time between two signs of life of a gateway on the board; a new version is confirmed at once. */
+/**
+ * The longest time between two signs of life of a gateway on the board; a new version is confirmed at once. The board is read
+ * with each, as a notice may be lost.
+ */
 const SEEN_MS = 5_000
 /** Time until a failed sign of life is repeated: LMDB prints lines of its own for each write to a full disk. */
 const RETRY_MS = 10_000
@@ -66,6 +69,9 @@ export class Blocks {
   /** Blocks that have ended and may still be on the board. */
   #ended = new Map<string, Block>()
   #board: Promise<Board> | undefined
+  #watch: Watch | undefined
+  /** A notice has come since the last read began. */
+  #isStale = false
   #error: string | undefined
   #looking: Promise<void> | undefined
   #seen = { version: '', at: Number.NEGATIVE_INFINITY }
@@ -86,10 +92,10 @@ export class Blocks {
     this.#list = this.#listOf()
   }
 
-  /** Reads the board now, and then at intervals. */
+  /** Reads the board now, and then after notices and at intervals. */
   async start(): Promise<void> {
     await this.look()
-    this.#timer = setInterval(() => void this.look(), LOOK_MS).unref()
+    this.#timer = setInterval(() => void this.lookIfDue(), LOOK_MS).unref()
   }
 
   /** False until the list was read for the first time, from the file or the store: then every call is refused. */
@@ -161,12 +167,24 @@ export class Blocks {
   look(): Promise<void> {
     this.#looking ??= this.#look().finally(() => {
       this.#looking = undefined
+      // The read may have been before the change.
+      if (this.#isStale) void this.look()
     })
     return this.#looking
   }
 
+  /** Spares a board that gives notices. */
+  async lookIfDue(): Promise<void> {
+    this.#removeEnded()
+    const isIdle = this.#error === undefined && this.#pending.size === 0 && this.#ended.size === 0
+    const isSeen = this.#parts.clock.monotonic() - this.#seen.at < SEEN_MS
+    if (this.#isStale || !isIdle || !isSeen || this.#watch?.isLive !== true) await this.look()
+  }
+
   async close(): Promise<void> {
     clearInterval(this.#timer)
+    this.#watch?.close()
+    this.#isStale = false
     await this.#looking
     try {
       const board = await this.#board
@@ -179,6 +197,7 @@ export class Blocks {
   }
 
   async #look(): Promise<void> {
+    this.#isStale = false
     this.#removeEnded()
     try {
       const board = await this.#opened()
@@ -200,11 +219,20 @@ export class Blocks {
   }
 
   #opened(): Promise<Board> {
-    this.#board ??= this.#parts.open().catch((error: unknown) => {
+    this.#board ??= this.#open().catch((error: unknown) => {
       this.#board = undefined
       throw error
     })
     return this.#board
+  }
+
+  async #open(): Promise<Board> {
+    const board = await this.#parts.open()
+    this.#watch = board.watch(() => {
+      this.#isStale = true
+      void this.look()
+    })
+    return board
   }
 
   async #flush(board: Board): Promise<void> {

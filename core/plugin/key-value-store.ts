@@ -11,6 +11,8 @@ export interface Space {
   readonly isOrdered?: boolean
   /** It has revisions, and a loss of its content is noticed. Such a space never vanishes, so there may be few of them. */
   readonly isTracked?: boolean
+  /** It can be watched. */
+  readonly isWatched?: boolean
   /** Of an ordered space; beyond it the entries that end first are removed. Default: no limit. */
   readonly maxEntries?: number
   /** Maximum length of a value, in characters. Default: 4 MiB. */
@@ -109,6 +111,12 @@ export interface ScanPage extends SpaceState {
   readonly entries: readonly Entry[] | undefined
 }
 
+export interface Watch {
+  /** Whether notices arrive: without them the watcher has to look by itself. */
+  readonly isLive: boolean
+  close(): void
+}
+
 /** Each operation is atomic for all that share the store, and rejects when it fails: then it may have been carried out. */
 export interface KeyValueStore extends StoreLifecycle {
   /** Its time is that of another host. */
@@ -117,6 +125,11 @@ export interface KeyValueStore extends StoreLifecycle {
   /** All writes, or none. */
   commit(space: Space, writes: readonly Write[], options?: CommitOptions): Promise<Commit>
   scan(space: Space, scan: Scan): Promise<ScanPage>
+  /**
+   * Calls `changed` after a commit to the space by any client, and whenever notices may have been missed. A notice may be
+   * lost, and may come without a change.
+   */
+  watch(space: Space, changed: () => void): Watch
 }
 
 /** Opens a connection of its own, which the caller closes. Does not wait for it. */

@@ -1,6 +1,6 @@
 // A board: a short list that every gateway of a deployment reads within moments, and says that it has read.
 import { randomUUID } from 'node:crypto'
-import type { Entry, KeyValueStore, Space } from '../plugin/key-value-store.js'
+import type { Entry, KeyValueStore, Space, Watch } from '../plugin/key-value-store.js'
 
 export interface BoardReader {
   /** Unique for the life of the reader. */
@@ -32,7 +32,7 @@ export interface SeenReader extends BoardReader {
   readonly silentMs: number
 }
 
-const list: Space = { name: 'board', isOrdered: true, isTracked: true }
+const list: Space = { name: 'board', isOrdered: true, isTracked: true, isWatched: true }
 const readers: Space = { name: 'board-readers', isOrdered: true }
 const READER_MS = 3_600_000
 /** How long an entry that has ended waits for its removal. */
@@ -54,6 +54,11 @@ export class Board {
     const time = this.#store.isRemote === true ? { time: now } : {}
     if (entries === undefined || version === known) return { version, entries: undefined, ...time }
     return { version, entries: entries.map((entry) => boardEntryOf(entry, now)), ...time }
+  }
+
+  /** Of changes of the list. */
+  watch(changed: () => void): Watch {
+    return this.#store.watch(list, changed)
   }
 
   /** Says that the reader lives, and which version it applies. */

@@ -174,6 +174,21 @@ describe('stores in Redis', function () {
       5,
     )
 
+    it('tells a watcher of a change on any node', async () => {
+      const [watching, writing] = [await openValues(), await openValues()]
+      for (const node of primaries()) {
+        const space = { name: await keyOn(node, (name) => name), isWatched: true }
+        let notices = 0
+        const watch = watching.watch(space, () => notices++)
+        await until(async () => watch.isLive)
+        notices = 0
+        await writing.commit(space, [{ key: 'k', value: 'v', version: 'v' }])
+        await until(async () => notices === 1)
+        watch.close()
+      }
+      await Promise.all([watching.close(), writing.close()])
+    })
+
     it('wait for the replicas of the node that has the key: dedupe', async () => {
       const [replicated, , alone] = cluster.nodes
       // The last primary has no replica to wait for.

@@ -1,4 +1,5 @@
 // Keys, values and counters on an ordered table, which is in memory or on disk.
+import { EventEmitter } from 'node:events'
 import type { MaybePromise } from '../../call/maybe-promise.js'
 import type {
   CounterChange,
@@ -13,6 +14,7 @@ import type {
   KeyValueStore,
   Scan,
   Space,
+  Watch,
   Write,
 } from '../../plugin/key-value-store.js'
 import type { Clock } from '../../plugin/tokens.js'
@@ -27,6 +29,8 @@ export interface SharedTable extends OrderedTable {
   refresh?(): void
   /** Resolves when the writes are on the disk. */
   flush?(): Promise<unknown>
+  /** Notices of changes, of any space and by any process. */
+  watch?(changed: () => void): Watch
   close?(): Promise<void>
 }
 
@@ -35,6 +39,8 @@ export class TableStore implements KeyValueStore, Counters {
   #time: StoreTime
   #values: TableKeyValue
   #counters: TableCounters
+  /** Of this process, by space. */
+  #changes = new EventEmitter().setMaxListeners(0)
 
   constructor(table: SharedTable, clock: Pick<Clock, 'now' | 'monotonic'>) {
     this.#table = table
@@ -57,12 +63,19 @@ export class TableStore implements KeyValueStore, Counters {
   async commit(space: Space, writes: readonly Write[], { isDurable = false, bound }: CommitOptions = {}) {
     const commit = await this.#transact(() => this.#values.commit(space, writes, bound))
     if (isDurable && commit.isDone) await this.#table.flush?.()
+    if (commit.isDone && space.isWatched === true) this.#changes.emit(space.name)
     return commit
   }
 
   async scan(space: Space, scan: Scan) {
     this.#table.refresh?.()
     return this.#values.scan(space, scan)
+  }
+
+  watch({ name }: Space, changed: () => void): Watch {
+    if (this.#table.watch !== undefined) return this.#table.watch(changed)
+    this.#changes.on(name, changed)
+    return { isLive: true, close: () => this.#changes.off(name, changed) }
   }
 
   take(space: Space, limits: readonly CounterLimit[], options?: TakeOptions) {

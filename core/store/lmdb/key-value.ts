@@ -1,11 +1,11 @@
 // Keys, values and counters on this host's disk, shared by its processes; they survive a restart and a crash, and end after the time
 // that has passed, whatever the wall clock shows.
-import { chmodSync } from 'node:fs'
+import { chmodSync, watch } from 'node:fs'
 import { join } from 'node:path'
 import type { Database } from 'lmdb'
 import { makeDirectories } from '../../disk/directories.js'
 import { messageOf, reasonOf } from '../../json/message.js'
-import type { Entry } from '../../plugin/key-value-store.js'
+import type { Entry, Watch } from '../../plugin/key-value-store.js'
 import type { Clock } from '../../plugin/tokens.js'
 import { decode, encode } from '../key-value/table.js'
 import { type SharedTable, TableStore } from '../key-value/table-store.js'
@@ -31,11 +31,13 @@ export class LmdbKeyValueStore extends TableStore {
 class LmdbTable implements SharedTable {
   #db: Database<Buffer, string>
   #name: string
+  #dir: string
   #underWay = new Set<Promise<unknown>>()
   #closing: Promise<void> | undefined
 
   constructor(dir: string, name: string) {
     this.#name = name
+    this.#dir = dir
     try {
       const { open } = loadLmdb()
       makeDirectories(dir, 0o700)
@@ -104,6 +106,21 @@ class LmdbTable implements SharedTable {
       throw new Error(`${this.#name} could not be written: ${messageOf(cause)}`, { cause })
     } finally {
       this.#underWay.delete(transaction)
+    }
+  }
+
+  /** Each commit of any process writes to the file. */
+  watch(changed: () => void): Watch {
+    let isLive = true
+    const watcher = watch(join(this.#dir, 'data.mdb'), { persistent: false }, changed)
+    watcher.once('error', () => {
+      isLive = false
+    })
+    return {
+      get isLive() {
+        return isLive
+      },
+      close: () => watcher.close(),
     }
   }
 

@@ -3,6 +3,7 @@
 import { createHash } from 'node:crypto'
 import { Cluster, Redis, type RedisOptions } from 'ioredis'
 import { messageOf } from '../../json/message.js'
+import type { Watch } from '../../plugin/key-value-store.js'
 
 /** A Lua script. Each operation is one script, so that it is atomic. */
 export interface Script {
@@ -126,6 +127,35 @@ export class RedisConnection {
     return response
   }
 
+  /**
+   * Calls `changed` for each message on the channel, and after each subscription, as messages may have been missed. It has a
+   * connection of its own, as one that subscribes takes no commands; in a cluster any node has the messages.
+   */
+  subscribe(channel: string, changed: () => void): Watch {
+    const client = clientFor({ ...this.#options, cluster: false }, this.#connectTimeoutMs)
+    let isLive = false
+    const subscribe = async () => {
+      await client.subscribe(channel)
+      isLive = true
+      changed()
+    }
+    // The watcher sees that no notices arrive, and the connection for commands reports why.
+    const ignored = () => undefined
+    client.on('ready', () => void subscribe().catch(ignored))
+    client.on('close', () => {
+      isLive = false
+    })
+    client.on('error', ignored)
+    client.on('message', changed)
+    void client.connect().catch(ignored)
+    return {
+      get isLive() {
+        return isLive
+      },
+      close: () => client.disconnect(),
+    }
+  }
+
   /** The fields of a section of INFO; in a cluster, of one of its nodes. */
   async info(section: string): Promise<ReadonlyMap<string, string>> {
     const text = await this.#client.info(section).catch((error: unknown) => {
@@ -164,6 +194,8 @@ async function nodeError(options: RedisConnectionOptions): Promise<string | unde
   return reason
 }
 
+function clientFor(options: RedisConnectionOptions & { cluster: false }, connectTimeout: number): Redis
+function clientFor(options: RedisConnectionOptions, connectTimeout: number): Redis | Cluster
 function clientFor(options: RedisConnectionOptions, connectTimeout: number): Redis | Cluster {
   const url = new URL(options.url)
   const port = options.sentinel === undefined ? 6379 : 26_379

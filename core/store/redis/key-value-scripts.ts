@@ -73,13 +73,14 @@ return respond('+')
 `)
 
 /**
- * ARGV: then of an ordered space its maximum number of entries, and a bound: the entries and their sum that may be below a prefix
- * ('' without). For each write "key expected version owner milliseconds" and the value: the version that it expects ('' for none,
+ * ARGV: then of an ordered space its maximum number of entries, '!' for one that is watched, and a bound: the entries and their sum
+ * that may be below a prefix ('' without). For each write "key expected version owner milliseconds" and the value: the version that it expects ('' for none,
  * '*' for any), the new one ('' to delete), and the time until its end ('' without). The response is '+' and the state, or begins
  * with '-' or, if the bound was reached, '!'.
  */
 export const commitWrites = script(`${state}${entries}
-local maxEntries, boundEntries, boundTotal, prefix = string.match(ARGV[2], '^(%S+) ?(%S*) ?(%S*) ?(%S*)$')
+local most, watched, boundEntries, boundTotal, prefix = string.match(ARGV[2], '^(%d*)(!?) ?(%S*) ?(%S*) ?(%S*)$')
+local maxEntries = tonumber(most)
 local writes, done, written = {}, true, {}
 for i = 3, #ARGV, 2 do
   local key, expected, version, owner, ttl = string.match(ARGV[i], '^(%S+) (%S*) (%S*) (%S*) (%S*)$')
@@ -94,7 +95,7 @@ local function refuse(status)
   return respond(status)
 end
 if not done then return refuse('-') end
-if prefix and prefix ~= '' then
+if prefix ~= '' then
   local count, total, new = 0, 0, 0
   for _, write in ipairs(writes) do
     if string.sub(write.key, 1, #prefix) == prefix and write.version ~= '' then
@@ -127,7 +128,7 @@ for _, write in ipairs(writes) do
 end
 if maxEntries then
   for _, key in ipairs(redis.call('ZRANGEBYSCORE', S .. '#ends', '-inf', now, 'LIMIT', 0, 16)) do drop(key) end
-  local excess = redis.call('ZCARD', S .. '#ends') - tonumber(maxEntries)
+  local excess = redis.call('ZCARD', S .. '#ends') - maxEntries
   if excess > 0 then
     for _, key in ipairs(redis.call('ZRANGE', S .. '#ends', 0, excess - 1)) do drop(key) end
   end
@@ -138,6 +139,8 @@ if maxEntries then
   end
 end
 if epoch then count = whole(redis.call('HINCRBY', S .. '#space', 'count', 1)) end
+-- A user who may not publish has no notices.
+if watched == '!' then redis.pcall('PUBLISH', S, '') end
 return '+' .. head()
 `)
 

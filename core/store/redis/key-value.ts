@@ -18,6 +18,7 @@ import type {
   Snapshot,
   Space,
   SpaceState,
+  Watch,
   Write,
 } from '../../plugin/key-value-store.js'
 import type { Clock } from '../../plugin/tokens.js'
@@ -103,7 +104,7 @@ export class RedisKeyValueStore implements KeyValueStore, Counters {
     { isDurable = false, bound }: CommitOptions = {},
   ): Promise<Commit> {
     checkWrites(space, writes)
-    const order = space.isOrdered === true ? `${space.maxEntries ?? NO_LIMIT}` : ''
+    const order = `${space.isOrdered === true ? (space.maxEntries ?? NO_LIMIT) : ''}${space.isWatched === true ? '!' : ''}`
     const bounds = bound === undefined ? '' : ` ${bound.maxEntries} ${bound.maxTotal} ${bound.prefix}`
     const args = [order + bounds, ...writes.flatMap(argumentsOf)]
     const { status, state, rest } = await this.#run(commitWrites, space, args, isDurable)
@@ -128,6 +129,10 @@ export class RedisKeyValueStore implements KeyValueStore, Counters {
     const { status, state, rest } = await this.#run(scanEntries, space, args)
     if (status === '=') return { ...state, entries: undefined }
     return { ...state, entries: entriesIn(rest, state.now).filter((entry) => entry !== undefined) }
+  }
+
+  watch(space: Space, changed: () => void): Watch {
+    return this.#connection.subscribe(this.#keyOf(space), changed)
   }
 
   async take(space: Space, limits: readonly CounterLimit[], options: TakeOptions = {}): Promise<Taken> {
@@ -166,6 +171,11 @@ export class RedisKeyValueStore implements KeyValueStore, Counters {
     this.#connection.close()
   }
 
+  /** The braces put the keys of a space on one node of a cluster. */
+  #keyOf({ name }: Space): string {
+    return `${this.#options.keyPrefix}{${name}}`
+  }
+
   /** Waits for the first attempt to connect only; if it fails, the client connects in the background. */
   async #run(
     operation: Script,
@@ -173,14 +183,13 @@ export class RedisKeyValueStore implements KeyValueStore, Counters {
     args: readonly (string | number)[],
     isDurable = false,
   ): Promise<Response> {
-    const { keyPrefix, waitReplicas: replicas = 0, waitMs: timeoutMs = 800, clock } = this.#options
+    const { waitReplicas: replicas = 0, waitMs: timeoutMs = 800, clock } = this.#options
     // Its rejection is the reason below.
     if (this.#connecting === undefined) void this.connect(new AbortController().signal).catch(() => undefined)
     await this.#connecting
     const reason = this.#connection.ready()
     if (reason !== undefined) throw new Error(reason)
-    // The braces put the keys of a space on one node of a cluster.
-    const key = `${keyPrefix}{${space.name}}`
+    const key = this.#keyOf(space)
     const known = space.isTracked === true ? (this.#epochs.get(space.name) ?? '') : '-'
     const all = [known, ...args]
     const asked = clock.monotonic()

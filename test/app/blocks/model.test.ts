@@ -28,6 +28,12 @@ class Deployment {
   readonly files: object[] = []
   isDiskFull = false
   isFirstStart = false
+  /** Whether the store gives notices; the gateways that get them. */
+  hasNotices = false
+  readonly watchers = new Set<() => void>()
+  reads = 0
+  /** Something that happens while the store is read. */
+  duringRead: (() => void) | undefined
   /** Attempts of gateways to say that they live. */
   signs = 0
 
@@ -59,8 +65,23 @@ class Deployment {
       this.down.has(index) ? Promise.reject(new Error('down')) : act(this.store)
     return new Board({
       get: (...given) => run((store) => store.get(...given)),
-      scan: (...given) =>
-        this.unread.has(index) ? Promise.reject(new Error('unread')) : run((store) => store.scan(...given)),
+      watch: (_space, changed) => {
+        this.watchers.add(changed)
+        const hasNotices = () => this.hasNotices
+        return {
+          get isLive() {
+            return hasNotices()
+          },
+          close: () => this.watchers.delete(changed),
+        }
+      },
+      scan: async (...given) => {
+        if (this.unread.has(index)) throw new Error('unread')
+        if (given[0].name === 'board') this.reads++
+        const page = await run((store) => store.scan(...given))
+        this.duringRead?.()
+        return page
+      },
       commit: async (...given) => {
         if (given[0].name === 'board-readers') {
           this.signs++
@@ -69,6 +90,10 @@ class Deployment {
         return run((store) => store.commit(...given))
       },
     })
+  }
+
+  notify(): void {
+    for (const changed of this.watchers) changed()
   }
 
   /** Every gateway that has the store exchanges its changes with all others. */
@@ -235,6 +260,39 @@ describe('blocks of several gateways', () => {
     all.gateways[0]!.set(given, 60_000)
     await all.settle()
     expect(await new Board(all.store).readers()).to.have.length(1)
+  })
+
+  it('are read with each sign of life from a store that gives notices, and twice a second from one that gives none', async () => {
+    const all = new Deployment(1)
+    const readsInTenSeconds = async (): Promise<number> => {
+      const before = all.reads
+      for (let tick = 0; tick < 20; tick++) {
+        await all.gateways[0]!.lookIfDue()
+        all.clock.advance(500)
+      }
+      return all.reads - before
+    }
+    expect(await readsInTenSeconds()).to.equal(20)
+    all.hasNotices = true
+    await readsInTenSeconds()
+    expect(await readsInTenSeconds()).to.equal(2)
+    all.hasNotices = false
+    expect(await readsInTenSeconds()).to.equal(20)
+  })
+
+  it('are read again if a notice comes while they are read', async () => {
+    const all = new Deployment(1)
+    all.hasNotices = true
+    await all.settle()
+    const put = () =>
+      new Board(all.store).put('a', JSON.stringify({ ...given, id: 'a', at: '', until: null }), DAY)
+    all.duringRead = () => {
+      all.duringRead = undefined
+      void put().then(() => all.notify())
+    }
+    await all.gateways[0]!.look()
+    await new Promise(setImmediate)
+    expect(idsOf(all.gateways[0])).to.deep.equal(['a'])
   })
 
   for (const isFirst of [true, false])

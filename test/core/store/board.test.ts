@@ -4,7 +4,7 @@ import { LmdbKeyValueStore } from '@svc/core/lmdb'
 import { RedisKeyValueStore } from '@svc/core/redis'
 import { Board, MemoryKeyValueStore } from '@svc/core/store'
 import { expect } from 'chai'
-import { type RedisServer, startRedis } from '../../support/redis.js'
+import { type RedisServer, startRedis, until } from '../../support/redis.js'
 import { TemporaryDir } from '../../support/temporary-dir.js'
 
 interface Kind {
@@ -57,6 +57,25 @@ function suite(title: string, prepare: () => Promise<Kind>): void {
       const [first, second] = [await here.put('c', '1', 1000), await there.put('c', '2', 1000)]
       const [epoch, count] = first.split(':')
       expect(second).to.equal(`${epoch}:${Number(count) + 1}`)
+    })
+
+    it('tells those who watch that another process has changed it, and not after they have ended the watch', async () => {
+      const version = () => there.read('').then((state) => state.version)
+      const seen: string[] = []
+      let notices = 0
+      const watch = there.watch(() => {
+        notices++
+        void version().then((read) => seen.push(read))
+      })
+      await until(async () => watch.isLive)
+      const put = await here.put('d', '1', 1000)
+      const removed = await here.remove('d')
+      await until(async () => seen.includes(removed ?? put))
+      watch.close()
+      notices = 0
+      await here.put('e', '1', 1000)
+      await version()
+      expect(notices).to.equal(0)
     })
 
     it('says which reader has which version, and how long ago it read', async () => {

@@ -63,6 +63,20 @@ describe('a connection to a Redis that fails', function () {
     await until(works)
   })
 
+  it('has no notices while it is down, and gives one when it is back, as some may have been missed', async () => {
+    let notices = 0
+    const watch = to(1000).subscribe('news', () => notices++)
+    await until(async () => watch.isLive)
+    await server.kill('SIGKILL')
+    await until(async () => !watch.isLive)
+    notices = 0
+    await server.restart()
+    await until(async () => notices === 1)
+    expect(watch.isLive).to.equal(true)
+    watch.close()
+    await until(async () => !watch.isLive)
+  })
+
   it('rejects without a server, and connects to one that starts later', async () => {
     await server.kill('SIGKILL')
     expect((await rejectionOf(to(1000).connect(signal))).message).to.match(

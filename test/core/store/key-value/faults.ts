@@ -89,6 +89,7 @@ export function withFault(store: Store, kind: FaultKind): Store {
     get: (...args) => store.get(...args),
     commit: (...args) => store.commit(...args),
     scan: (...args) => store.scan(...args),
+    watch: (...args) => store.watch(...args),
   }
   return { ...whole, ...mistakes[kind](store, isNow) }
 }
