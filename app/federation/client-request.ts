@@ -109,6 +109,7 @@ export function serverRequest(
   return {
     server: link.server,
     method: 'POST',
+    clientSession: isStateless(client.revision) ? undefined : request.session.id,
     headers: {
       ...withoutHeaders(request.headers, exchangeHeaders, hasParamHeaders),
       ...sessionHeaders(link),
@@ -124,7 +125,8 @@ export function ownServerRequest(
   link: ServerLink,
   message: JsonObject,
 ): TranslatedRequest {
-  return serverRequest({ ...request, headers: request.ownHeaders }, link, message)
+  const own = serverRequest({ ...request, headers: request.ownHeaders }, link, message)
+  return { ...own, clientSession: undefined }
 }
 
 /** Sends a response or a notification of the gateway's own, even if the client has left. */

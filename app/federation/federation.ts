@@ -118,7 +118,7 @@ export class Federation {
   }
 
   async #serve(incoming: IncomingExchange, exchange: McpExchange): Promise<void> {
-    const { exchange: client, method, used, policy } = incoming
+    const { exchange: client, method, used, policy, calls } = incoming
     const caller = await policy.hold(() => identifyCaller(client.headers, used, policy))
     if (method === 'POST') {
       const { maxBodyBytes } = this.#parts
@@ -139,7 +139,7 @@ export class Federation {
     if (method === 'DELETE') {
       this.#sessions.delete(session.id)
       session.lists.clear()
-      session.running.cancelAll()
+      calls.mcp.running.endSession(session.id)
       await endSession(this.#request(session, caller, incoming))
       return client.whole({ status: 204, headers: {}, body: '' })
     }

@@ -40,8 +40,8 @@ export interface InputRounds {
   readonly asked: ClientRequests
   /** The client's id of the request. */
   readonly id: unknown
-  /** Aborted when the client leaves or cancels the request, or when the gateway ends the call. */
-  readonly signal: AbortSignal
+  /** Waits for the client. The signal aborts when the client leaves or cancels the request, or when the gateway ends the call. */
+  hold(): { readonly signal: AbortSignal; release(): void }
   /** Repeats the call with these params; it ends when `use` has resolved. Without `use` if the client leaves while it is held. */
   repeat(params: JsonObject, use: (round: RoundOutcome) => Promise<void>): Promise<void>
 }
@@ -102,7 +102,7 @@ async function* nextRound(
   rounds: InputRounds,
   round: number,
 ): AsyncGenerator<ResponseChunk> {
-  const { session, asked, signal } = rounds
+  const { session, asked } = rounds
   const refused = (message: string): ResponseChunk => ({
     bytes: eventOf(JSON.stringify(rpcError(rounds.id, rpcCodes.internalError, message))),
   })
@@ -110,6 +110,7 @@ async function* nextRound(
     return yield refused('The server asks for input too often.')
   const isKnown = requests.every(([, { method }]) => mayBeAsked(session, method))
   if (!isKnown) return yield refused('The server asks for input that the client cannot give.')
+  const { signal, release } = rounds.hold()
   const waiting = AbortSignal.any([signal, AbortSignal.timeout(maxWaitMs)])
   const asking = requests.map(([key, { method, params = {} }]) => {
     const id = asked.nextId()
@@ -125,11 +126,15 @@ async function* nextRound(
   const given = Promise.all(asking.map(async ({ key, response }) => [key, await response] as const)).catch(
     () => undefined,
   )
-  for (const { event, mayBeSent } of asking) {
-    await Promise.race([mayBeSent, given])
-    yield { bytes: event }
+  try {
+    for (const { event, mayBeSent } of asking) {
+      await Promise.race([mayBeSent, given])
+      yield { bytes: event }
+    }
+    yield* commentsUntil(given)
+  } finally {
+    release()
   }
-  yield* commentsUntil(given)
   const responses = await given
   // A client that has left or cancelled the request gets no response.
   if (signal.aborted) return

@@ -26,7 +26,6 @@ import { forwardRouted, routerOf } from './routed-request.js'
 import type { CallHooks } from './server-calls.js'
 import { replyTo } from './server-calls.js'
 import { readList } from './server-lists.js'
-import type { CancellableRequest } from './session.js'
 import { onUsableServers, usableLinks } from './usable-servers.js'
 
 /** Requests that only revisions without sessions have. */
@@ -52,11 +51,7 @@ export async function respondToRequest(
   if (message.method === LISTEN_METHOD) return respondToListen(request, message, client, keepAliveMs)
   const route = routerOf(message.method)
   if (route === undefined) return respondLocally(request, message, client, serverInfo)
-  const { running } = request.session
-  const respond = async (cancellable?: CancellableRequest): Promise<void> =>
-    forwardRouted(request, await route(request, message), client, cancellable)
-  // A client of a revision without sessions cancels a request by closing its stream, and may use its id again.
-  return isStateless(revision) ? respond() : running.run(message.id, respond)
+  return forwardRouted(request, await route(request, message), client)
 }
 
 async function respondLocally(
@@ -211,28 +206,24 @@ export async function respondToNotification(
   // A server may run a notification as a request without a response.
   if (message.type === 'notification' && routerOf(message.method) !== undefined)
     throw invalidRequest(`id: ${message.method} is a request.`)
-  if (message.type === 'response' && (await request.calls.clientRequests.give(request.session.id, message))) {
+  const { mcp } = request.calls
+  if (message.type === 'response' && (await mcp.requests.give(request.session.id, message))) {
     // Its content is judged with the call that is repeated with it.
     await request.recordOwn(message)
     return client.whole({ status: 202, headers: {}, body: '' })
   }
-  const cancelled = cancelledBy(request, message)
-  if (cancelled === 'several') {
-    await request.recordOwn(message)
-    return client.whole({ status: 202, headers: {}, body: '' })
-  }
-  const notified = cancelled?.cancel()
-  const routed = notified === undefined ? toServer(message) : { server: notified, whole: message.whole }
   const { session } = request
+  const { requestId } = isCancellation(message) ? message.params : {}
+  const running = isRequestId(requestId) ? await mcp.running.serverOf(session.id, requestId) : undefined
+  const routed = running === undefined ? toServer(message) : { server: running, whole: message.whole }
   const links = await session.openLinks()
   const link = links.find(({ server }) => server === routed?.server)
-  if (cancelled !== undefined && link?.isStateless) cancelled.leave()
-  else if (routed !== undefined && link !== undefined && request.servers.includes(link.server)) {
+  if (routed !== undefined && link !== undefined && request.servers.includes(link.server)) {
     return request.calls.run(serverRequest(request, link, routed.whole), (call, outcome, encoding) =>
       writeOutcome(client, call, outcome, encoding.encode),
     )
   }
-  const isElsewhere = cancelled === undefined && isCancellation(message) && session.shared !== undefined
+  const isElsewhere = running === undefined && isCancellation(message) && session.shared !== undefined
   const isForAll = message.type === 'notification' && forAll.has(message.method)
   // It is not known to which server another gateway has sent the request; the others ignore the cancellation.
   const all = isForAll || isElsewhere ? links : []
@@ -244,14 +235,4 @@ export async function respondToNotification(
 
 function isCancellation(message: RpcNotification | RpcResponse): message is RpcNotification {
   return message.type === 'notification' && message.method === 'notifications/cancelled'
-}
-
-/** The request of the session that the client cancels. */
-function cancelledBy(
-  { session }: ClientRequest,
-  message: RpcNotification | RpcResponse,
-): CancellableRequest | 'several' | undefined {
-  if (!isCancellation(message)) return undefined
-  const { requestId } = message.params
-  return isRequestId(requestId) ? session.running.find(requestId) : undefined
 }

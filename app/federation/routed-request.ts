@@ -1,11 +1,10 @@
 // Routes a request to one server: replaces the client's names by the server's own, and passes the response on.
-import { type Call, isStream, type Outcome, type ResponseChunk, type ResponseStream } from '@svc/core'
+import { isStream, type Outcome, type ResponseChunk, type ResponseStream } from '@svc/core'
 import { isJsonObject, type JsonObject } from '@svc/core/json'
 import type { CallControl } from '@svc/core/pipeline'
 import { type Attempt, attemptOf, writeAttempt } from '../escalations/elicitation/held-calls.js'
 import type { ClientExchange } from '../http/client-exchange.js'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
-import { progressTokenOf } from '../mcp/elicitation.js'
 import type { ElicitationResponse } from '../mcp/exchange.js'
 import { isSessionLost } from '../mcp/handshake.js'
 import type { RpcRequest } from '../mcp/message.js'
@@ -33,7 +32,6 @@ import {
   writeFirstRound,
 } from './server-asks.js'
 import { type ServerLink, type ServerRequest, ServerUnavailable } from './server-calls.js'
-import type { CancellableRequest } from './session.js'
 
 /** The server of a request, and the request with the server's own names. */
 interface Routed {
@@ -112,15 +110,13 @@ export async function forwardRouted(
   request: ClientRequest,
   routed: Routed,
   client: ClientExchange,
-  cancellable?: CancellableRequest,
 ): Promise<void> {
   const { server, message } = routed
   if (isLaterRound(message)) return resumeParked(request, server, message, client)
   let attempts = 0
   const send = async (link: ServerLink): Promise<{ status: number; isSessionLost: boolean }> => {
     const mayReopen = ++attempts === 1 && link.sessionId !== undefined
-    const isSessionLost = await new RoutedCall(request, routed, link, client, cancellable).run(mayReopen)
-    return { status: 200, isSessionLost }
+    return { status: 200, isSessionLost: await new RoutedCall(request, routed, link, client).run(mayReopen) }
   }
   try {
     await withLink(request, server, undefined, send)
@@ -141,25 +137,17 @@ class RoutedCall {
   #routed: Routed
   #link: ServerLink
   #client: ClientExchange
-  #cancellable: CancellableRequest | undefined
   /** Set if the client shares the session, in which its own id may be that of another request. */
   #ownId: string | undefined
   #stopCancelling: (() => Promise<void>) | undefined
   #parked: ParkedCall | undefined
   #isSessionLost = false
 
-  constructor(
-    request: ClientRequest,
-    routed: Routed,
-    link: ServerLink,
-    client: ClientExchange,
-    cancellable: CancellableRequest | undefined,
-  ) {
+  constructor(request: ClientRequest, routed: Routed, link: ServerLink, client: ClientExchange) {
     this.#request = request
     this.#routed = routed
     this.#link = link
     this.#client = client
-    this.#cancellable = cancellable
     if (!isShared(request, link)) return
     this.#ownId = request.session.nextOwnId()
     this.#stopCancelling = cancelOnLeave(request, link, this.#ownId, client)
@@ -188,24 +176,18 @@ class RoutedCall {
 
   /** Runs the call, and again while its response waits for the person at the client. */
   #runHeld(sending: ServerRequest, respond: Respond): Promise<void> {
-    const { calls, session } = this.#request
-    const { heldCalls } = calls
+    const { calls } = this.#request
+    const { heldCalls, mcp } = calls
     const run = async (elicited?: ElicitationResponse): Promise<Attempt | undefined> => {
-      const onCall = (call: Call): void => this.#cancellable?.begin(call, this.#link.server)
       let waiting: Attempt | undefined
-      await calls.run({ ...sending, onCall, elicited }, async (call, outcome, encoding) => {
+      await calls.run({ ...sending, elicited }, async (call, outcome, encoding) => {
         if (!heldCalls.asks(call, outcome)) return respond(call, outcome, encoding)
         const write = (): Promise<void> => respond(call, outcome, encoding)
         waiting = { ...attemptOf(this.#client, call, outcome, encoding), write }
       })
       return waiting
     }
-    return heldCalls.run(run, () => ({
-      name: session.id,
-      exchange: this.#client,
-      progressToken: progressTokenOf(this.#routed.message['params']),
-      cancelled: this.#cancellable?.signal ?? new AbortController().signal,
-    }))
+    return heldCalls.run(run, (call) => mcp.askedClient(call, this.#client))
   }
 
   async #respond(call: CallControl, outcome: Outcome, encoding: Encoding): Promise<void> {
@@ -220,25 +202,32 @@ class RoutedCall {
         return writeFirstRound(this.#request, client, this.#parked, head, this.#stopCancelling)
       }
     }
-    if (outcome.kind !== 'completed' || !hasInputRounds(this.#request.session))
-      return writeAttempt(client, call, shown, encoding)
-    const left = new AbortController()
-    const stopListening = client.onDisconnect(() => left.abort())
-    try {
-      const rest = outcomeOfClient(withInputRounds(outcome, this.#roundsOf(call, left.signal)), server)
-      await writeAttempt(client, call, rest, encoding)
-    } finally {
-      stopListening()
-    }
+    const rest =
+      outcome.kind === 'completed' && hasInputRounds(this.#request.session)
+        ? outcomeOfClient(withInputRounds(outcome, this.#roundsOf(call)), server)
+        : shown
+    await writeAttempt(client, call, rest, encoding)
   }
 
-  #roundsOf(call: CallControl, left: AbortSignal): InputRounds {
+  #roundsOf(call: CallControl): InputRounds {
     const { session, calls } = this.#request
     return {
       session,
-      asked: calls.clientRequests,
+      asked: calls.mcp.requests,
       id: this.#routed.message['id'],
-      signal: AbortSignal.any([left, call.signal, this.#cancellable?.signal ?? []].flat()),
+      hold: () => {
+        const { cancelled, release } = calls.mcp.askedClient(call, this.#client)
+        const left = new AbortController()
+        const stopListening = this.#client.onDisconnect(() => left.abort())
+        if (this.#client.isDisconnected) left.abort()
+        return {
+          signal: AbortSignal.any([left.signal, call.signal, cancelled]),
+          release() {
+            stopListening()
+            release?.()
+          },
+        }
+      },
       repeat: (params, use) => {
         const again = requestOf(
           withoutEscalation(this.#request),

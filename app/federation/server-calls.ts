@@ -14,7 +14,6 @@ import type { CallControl } from '@svc/core/pipeline'
 import { BoundedMap } from '@svc/core/store'
 import type { HeldCalls } from '../escalations/elicitation/held-calls.js'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
-import type { ClientRequests } from '../mcp/client-requests.js'
 import type { ElicitationModes, ElicitationResponse, McpExchange, Translation } from '../mcp/exchange.js'
 import {
   type ClientFacts,
@@ -27,6 +26,7 @@ import {
 } from '../mcp/handshake.js'
 import type { Encoding } from '../mcp/message-outcome.js'
 import { isStateless, MAX_DESCRIPTION, type RequestId } from '../mcp/protocol.js'
+import type { McpProxy } from '../mcp/proxy.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import type { InputReceivers } from '../mcp/servers.js'
 
@@ -37,6 +37,8 @@ export interface ServerRequest {
   readonly headers: IncomingHttpHeaders
   /** The client's id of the request, if `message` has another. */
   readonly clientId?: RequestId
+  /** The client's session, in which it may cancel the request; undefined for the gateway's own requests. */
+  readonly clientSession?: string | undefined
   /** Null for a GET or a DELETE. */
   readonly message: JsonObject | null
   readonly translation?: Translation
@@ -61,8 +63,7 @@ export interface ServerCalls {
   ): Promise<void>
   /** Asks people about calls that were not sent. */
   readonly heldCalls: HeldCalls
-  /** The gateway's own requests to clients. */
-  readonly clientRequests: ClientRequests
+  readonly mcp: Pick<McpProxy, 'askedClient' | 'requests' | 'running'>
   /** Records the refusal of a request that reaches no server, and responds with it. */
   refuse(refusal: Refusal, exchange: McpExchange, used: RequestedResource): Promise<void>
 }

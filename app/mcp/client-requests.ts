@@ -86,10 +86,7 @@ export function isForGateway({ id }: Pick<RpcResponse, 'id'>): boolean {
 }
 
 /** The client of a call: nobody but its caller responds, and in the session or on the connection that was asked alone. */
-export function clientOfCall(call: Call, { headers, connection }: McpExchange): string {
-  return JSON.stringify([
-    callerKey(call),
-    call.target.server,
-    headers[SESSION_ID_HEADER] ?? connection ?? null,
-  ])
+export function clientOfCall(call: Call, { clientSession, headers, connection }: McpExchange): string {
+  const conversation = headers[SESSION_ID_HEADER] ?? connection ?? null
+  return clientSession ?? JSON.stringify([callerKey(call), call.target.server, conversation])
 }

@@ -64,6 +64,8 @@ export interface ExchangeHead {
   readonly elicited?: ElicitationResponse | undefined
   /** Names the connection of an MCP server in this process; as in a session, each request id is used once. */
   readonly connection?: string | undefined
+  /** The id of the client's session with several servers, in which each of its request ids is used once. */
+  readonly clientSession?: string | undefined
   /** The client's id of the request, if the message has another for the server. */
   readonly clientId?: RequestId | undefined
   /** The tag that came with the id of a session; `headers` have the id as the server gave it. */
@@ -165,6 +167,7 @@ export function openExchange(head: ExchangeHead): McpExchange {
     modes: head.modes,
     elicited: head.elicited,
     connection: head.connection,
+    clientSession: head.clientSession,
     clientId: head.clientId,
     sessionTag: head.sessionTag,
     learned: {},

@@ -83,8 +83,8 @@ export class McpProxy {
   #versions: ServerVersions
   #access: AccessChecks
   #responses: ResponseParts
-  #running: RunningCalls
   #tools: McpToolClient
+  readonly running: RunningCalls
   /** The gateway's requests to clients on streams. */
   readonly requests: ClientRequests
   /** The gateway's own requests for input in results. */
@@ -94,7 +94,7 @@ export class McpProxy {
     this.#parts = parts
     const { servers, client, maxResponseBytes, clock, ids, annotations, state, streams, denials, sessions } =
       parts
-    this.#running = new RunningCalls(state, clock, streams.abandonedMs)
+    this.running = new RunningCalls(state, clock, streams.abandonedMs)
     this.#own = { servers, client, timeoutMs: parts.probeTimeoutMs, maxBytes: maxResponseBytes }
     this.#versions = new ServerVersions(versionProbe(this.#own), state, clock)
     const caches: LearningCaches = {
@@ -120,7 +120,7 @@ export class McpProxy {
       passParams: this.#parts.passParams,
       interfaces: this.#responses.caches.interfaces,
       rounds: this.rounds,
-      running: this.#running,
+      running: this.running,
     })
     this.#tellServerIfDenied(call, exchange)
     if (request.kind === 'tool') await this.#parts.annotations.refresh(exchange.upstream(), request.reference)
@@ -167,8 +167,8 @@ export class McpProxy {
       call.markSent('no')
       return { ...withoutBody(405), headers: { allow: 'GET, POST' } }
     }
-    if (message?.type !== 'notification') await this.#running.beforeSend(call, exchange)
-    else if (!(await this.#running.isForServer(call))) {
+    if (message?.type !== 'notification') await this.running.beforeSend(call, exchange)
+    else if (!(await this.running.isForServer(call))) {
       call.markSent('no')
       return withoutBody(202)
     }
@@ -218,7 +218,7 @@ export class McpProxy {
     const exchange = call.need(mcpExchange)
     const { message } = exchange
     return {
-      ...this.#running.hold(call, exchange),
+      ...this.running.hold(call, exchange),
       name: clientOfCall(call, exchange),
       exchange: client,
       progressToken: message?.type === 'request' ? progressTokenOf(message.params) : undefined,

@@ -33,7 +33,7 @@ export class RunningCalls {
   #clock: Clock
   /** By tenant, the keys of requests that were cancelled at another gateway than the one that runs them. */
   #cancelled: SharedMap
-  /** By caller, when requests were cancelled that had not been read: a cancellation may overtake its request. */
+  /** By caller or its session, when requests were cancelled that had not been read: a cancellation may overtake its request. */
   #early: SharedMap
   /** When the last entry of `#early` expires. */
   #earlyUntil = Number.NEGATIVE_INFINITY
@@ -60,7 +60,7 @@ export class RunningCalls {
    */
   begin(call: Call, exchange: McpExchange): MaybePromise<void> {
     const { message } = exchange
-    if (exchange.method === 'DELETE') this.#endHeld(call, exchange)
+    if (exchange.method === 'DELETE') this.endSession(scopeOf(call, exchange))
     // Stages, which run later, may make a cancellation wait for the same limit as the call that it cancels.
     if (message?.type === 'notification') this.#cancelling.set(call, this.#cancel(call, exchange, message))
     if (message?.type !== 'request' || !isCancelledByMessage(exchange)) return
@@ -74,7 +74,7 @@ export class RunningCalls {
     return running.since < this.#earlyUntil ? this.#endIfCancelled(running, name) : undefined
   }
 
-  /** Keeps the request of a call that has settled, and that a person decides about. Aborts when the client cancels it. */
+  /** Keeps the request of a call that waits for the client or a person, and may be repeated. Aborts when the client cancels it. */
   hold(call: Call, exchange: McpExchange): { readonly cancelled: AbortSignal; release(): void } {
     const held = new AbortController()
     const { message } = exchange
@@ -82,16 +82,30 @@ export class RunningCalls {
       return { cancelled: held.signal, release: () => undefined }
     }
     const running = { call, exchange, since: this.#clock.monotonic(), held }
-    const release = this.#add(nameOf(call, exchange, clientIdOf(exchange, message)), running)
+    const name = nameOf(call, exchange, clientIdOf(exchange, message))
+    const release = this.#add(name, running)
+    const named = this.#running.get(name) ?? new Set()
+    for (const one of named) if (one.call === call && one.held === undefined) named.delete(one)
     return { cancelled: held.signal, release }
   }
 
-  /** Ends the waits in a session that its client ends. */
-  #endHeld(call: Call, exchange: McpExchange): void {
-    const scope = scopeOf(call, exchange)
+  /**
+   * The server of the request `id` in a client's session with several servers, which is to get its cancellation. If the request
+   * has not been read yet, it is undefined, and the request ends when it is.
+   */
+  async serverOf(clientSession: string, id: RequestId): Promise<string | undefined> {
+    const name = nameIn(clientSession, id)
+    const [running] = this.#running.get(name) ?? []
+    if (running === undefined) await this.#keepEarly(clientSession, name, '')
+    return running?.exchange.server
+  }
+
+  /** Ends the requests of a session that are not sent, as its client ends it. */
+  endSession(scope: string): void {
     for (const named of this.#running.values()) {
       for (const one of named) {
-        if (one.held !== undefined && scopeOf(one.call, one.exchange) === scope) one.held.abort()
+        const isUnsent = one.held !== undefined || one.call.sent === 'no'
+        if (isUnsent && scopeOf(one.call, one.exchange) === scope) this.#stop(one)
       }
     }
   }
@@ -103,7 +117,7 @@ export class RunningCalls {
     if (this.#state.isShared) this.#poll()
     return () => {
       named.delete(running)
-      if (named.size === 0) this.#running.delete(name)
+      if (named.size === 0 && this.#running.get(name) === named) this.#running.delete(name)
     }
   }
 
@@ -142,20 +156,24 @@ export class RunningCalls {
       return this.#stop(running)
     }
     if (held.length > 0) return false
-    this.#earlyUntil = this.#clock.monotonic() + earlyBounds.ttlMs
-    await this.#early.set(callerKey(call), [[name, String(call.receivedAt)]])
+    await this.#keepEarly(earlyGroupOf(call, exchange), name, String(call.receivedAt))
     // An id names only one request within a session alone.
-    if (exchange.headers[SESSION_ID_HEADER] === undefined || !this.#state.isShared) return true
+    if (conversationOf(exchange) === undefined || !this.#state.isShared) return true
     // If the store is down, only the server gets the cancellation.
     await unlessDown(this.#cancelled.set(tenantOf(call), [[name, '']]))
     return true
   }
 
-  /** Returns whether the call was sent to the server. */
+  async #keepEarly(group: string, name: string, at: string): Promise<void> {
+    this.#earlyUntil = this.#clock.monotonic() + earlyBounds.ttlMs
+    await this.#early.set(group, [[name, at]])
+  }
+
+  /** Returns whether the server is to get the cancellation: a call that was not sent needs none, nor does one whose stream ends. */
   #stop({ call, exchange, held }: RunningRequest): boolean {
     held?.abort()
     if (held !== undefined) return false
-    const isSent = call.sent !== 'no'
+    const isSent = call.sent !== 'no' && (exchange.connection !== undefined || !isStatelessExchange(exchange))
     if (exchange.isCancelled === true) return isSent
     exchange.isCancelled = true
     const abort = (): void => call.abort('CANCELLED', 'The caller cancelled the request.')
@@ -168,10 +186,12 @@ export class RunningCalls {
 
   async #endIfCancelled(running: RunningRequest, name: string): Promise<void> {
     const { call, exchange } = running
-    const [cancelledAt] = await this.#early.get(callerKey(call), [name])
+    const group = earlyGroupOf(call, exchange)
+    const [cancelledAt] = await this.#early.get(group, [name])
     // Without a session a later request may have the same id.
     const isThis = conversationOf(exchange) !== undefined || call.receivedAt <= Number(cancelledAt)
     if (cancelledAt === undefined || !isThis) return
+    await this.#early.delete(group, name)
     this.#stop(running)
     throw call.abortState.reason
   }
@@ -189,7 +209,7 @@ export class RunningCalls {
   ): Promise<void> {
     const tenants = new Map<string, string[]>()
     for (const [name, [running]] of calls) {
-      if (running === undefined || running.exchange.headers[SESSION_ID_HEADER] === undefined) continue
+      if (running === undefined || conversationOf(running.exchange) === undefined) continue
       const tenant = tenantOf(running.call)
       tenants.set(tenant, [...(tenants.get(tenant) ?? []), name])
     }
@@ -228,20 +248,30 @@ function cancelByServerId(exchange: McpExchange, message: RpcNotification, cance
 }
 
 /** The scope in which an id names one request: a session, or a connection within the process. */
-function conversationOf({ headers, connection }: McpExchange): unknown {
-  return headers[SESSION_ID_HEADER] ?? connection
+function conversationOf({ clientSession, headers, connection }: McpExchange): unknown {
+  return clientSession ?? headers[SESSION_ID_HEADER] ?? connection
 }
 
 /** From 2026-07-28 on an HTTP client cancels a request by closing its stream. */
 function isCancelledByMessage(exchange: McpExchange): boolean {
-  return exchange.connection !== undefined || !isStatelessExchange(exchange)
+  return conversationOf(exchange) !== undefined || !isStatelessExchange(exchange)
 }
 
-/** The key has the caller because two callers may have the same session id, and is a hash because ids have any length. */
 function nameOf(call: Call, exchange: McpExchange, id: unknown): string {
-  return sha256Hex(JSON.stringify([scopeOf(call, exchange), id]))
+  return nameIn(scopeOf(call, exchange), id)
 }
 
+/** A hash, because ids have any length. */
+function nameIn(scope: string, id: unknown): string {
+  return sha256Hex(JSON.stringify([scope, id]))
+}
+
+/** It has the caller because two callers may have the same session at a server. */
 function scopeOf(call: Call, exchange: McpExchange): string {
-  return JSON.stringify([exchange.server, callerKey(call), conversationOf(exchange)])
+  const { clientSession, server } = exchange
+  return clientSession ?? JSON.stringify([server, callerKey(call), conversationOf(exchange)])
+}
+
+function earlyGroupOf(call: Call, { clientSession }: McpExchange): string {
+  return clientSession ?? callerKey(call)
 }

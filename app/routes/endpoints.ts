@@ -83,6 +83,7 @@ type EndpointRequest = Pick<
   | 'method'
   | 'headers'
   | 'clientId'
+  | 'clientSession'
   | 'translation'
   | 'inputFor'
   | 'used'
@@ -116,6 +117,7 @@ class ServerEndpoint implements RepeatableEndpoint {
       server,
       method,
       clientId,
+      clientSession,
       translation,
       isHeaderless,
       isHandshakeOnly,
@@ -134,6 +136,7 @@ class ServerEndpoint implements RepeatableEndpoint {
       headers,
       sessionTag,
       clientId,
+      clientSession,
       method,
       server,
       translation,

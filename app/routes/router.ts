@@ -104,7 +104,7 @@ export class Router {
     }
     const calls: ServerCalls = {
       heldCalls: this.#heldCalls,
-      clientRequests: this.#options.mcp.requests,
+      mcp: this.#options.mcp,
       run: (request, response) => {
         // A call that waited for a person is repeated under the policy in force.
         const current = request.elicited === undefined ? policy : this.#options.policies.current

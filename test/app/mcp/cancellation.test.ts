@@ -74,6 +74,19 @@ describe('a cancellation over MCP', function () {
       expect(codesOf(gateway)).to.deep.equal(['UPSTREAM_UNREACHABLE', 'UPSTREAM_UNREACHABLE'])
     }))
 
+  it('ends one call of its session, if it comes before the call and the client uses the id again', () =>
+    withGateways([{}], async ([gateway], streams) => {
+      const begun = await post(gateway, initialize)
+      await begun.text()
+      const headers = { 'mcp-session-id': String(begun.headers.get('mcp-session-id')) }
+      await cancel(gateway, headers)
+      await (await post(gateway, callEcho, headers)).text()
+      const second = await post(gateway, callEcho, headers)
+      streams[0]?.end()
+      await second.text()
+      expect(codesOf(gateway)).to.deep.equal(['CANCELLED', 'UPSTREAM_UNREACHABLE'])
+    }))
+
   it('ends a call in its session at another gateway', async () => {
     await using redis = await startRedis()
     const settings: GatewaySettings = {
