@@ -131,7 +131,7 @@ export {
   trustedCaller,
   verdict,
 } from './call/slots.js'
-export type { ToolAnnotations } from './call/tool-annotations.js'
+export type { ToolAnnotations, ToolLists } from './call/tool-annotations.js'
 export { TimeoutError, withinLimit, withTimeout } from './call/within-limit.js'
 export { checkServer, checkUsable, clockSkew, type DoctorCheck, describeSkew } from './doctor/check.js'
 export type {

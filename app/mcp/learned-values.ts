@@ -1,5 +1,5 @@
 // Facts from servers' responses: the gateway that passed the response on knows them at once, the others within a second.
-import type { Clock, MaybePromise, ToolAnnotations } from '@svc/core'
+import type { Clock, MaybePromise, ToolAnnotations, ToolLists } from '@svc/core'
 import { isJsonObject } from '@svc/core/json'
 import { formatNameSegment } from '@svc/core/match'
 import { BoundedMap, KeptReads, type MapBounds, type SharedMap } from '@svc/core/store'
@@ -42,6 +42,11 @@ export class LearnedValues {
   get(group: string, name: string): string | undefined {
     const learned = this.#known.get(group)?.get(name)
     return learned !== undefined && this.#clock.monotonic() < learned.until ? learned.value : undefined
+  }
+
+  /** The names of the values that this gateway knows. */
+  names(group: string): string[] {
+    return [...(this.#known.get(group)?.keys() ?? [])].filter((name) => this.get(group, name) !== undefined)
   }
 
   /**
@@ -102,6 +107,8 @@ export class AnnotationCache implements ToolAnnotations {
   /** `true`, `false` or `none`, by the address of the server and the reference of the tool. */
   #learned: LearnedValues
   #addressOf: (server: string) => string | undefined
+  #names: ListedNames | undefined
+  #createNames: () => ListedNames
 
   /** `addressOf` has the addresses of servers that are not targets, by their segment in references. */
   constructor(
@@ -112,16 +119,23 @@ export class AnnotationCache implements ToolAnnotations {
     this.#addressOf = addressOf
     const bounds = { ttlMs: annotationTtlMs, maxEntries: maxTools }
     this.#learned = new LearnedValues(state, 'mcp-annotations', bounds, clock)
+    this.#createNames = () => new ListedNames(new LearnedValues(state, 'mcp-tool-names', bounds, clock))
+  }
+
+  lists(targets: Readonly<Record<string, string>>): ToolLists {
+    this.#names ??= this.#createNames()
+    const names = this.#names
+    const addresses = this.#addressesOf(targets)
+    return (server, tool) => {
+      const segment = formatNameSegment(server)
+      const address = addresses.get(segment) ?? this.#addressOf(segment)
+      return address === undefined ? undefined : names.without(address, tool)
+    }
   }
 
   among(targets: Readonly<Record<string, string>>): (reference: string) => boolean | undefined {
     this.#isUsed = true
-    const addresses = new Map(
-      Object.entries(targets).map(([server, target]) => [
-        formatNameSegment(server),
-        targetOf(target).url.href,
-      ]),
-    )
+    const addresses = this.#addressesOf(targets)
     return (reference) => {
       const server = reference.slice(scheme.length, reference.indexOf('/', scheme.length))
       const address = addresses.get(server) ?? this.#addressOf(server)
@@ -141,6 +155,15 @@ export class AnnotationCache implements ToolAnnotations {
     })
   }
 
+  /** Learns the names of all tools of a list, or of its page after `cursor`. */
+  async learnNames(
+    { upstream }: Pick<ListSource, 'upstream'>,
+    result: Fields,
+    cursor: unknown,
+  ): Promise<void> {
+    await this.#names?.learn(upstream.href, result, cursor)
+  }
+
   /** Learns from the result of a `tools/list`, or from one page: the latest annotation of each tool counts. */
   async learn({ server, upstream, version }: ListSource, result: unknown): Promise<void> {
     const tools: unknown = isJsonObject(result) ? result['tools'] : undefined
@@ -150,6 +173,45 @@ export class AnnotationCache implements ToolAnnotations {
       return reference === undefined ? [] : [[reference, String(changes ?? 'none')]]
     })
     await this.#learned.learn(upstream.href, facts)
+  }
+
+  #addressesOf(targets: Readonly<Record<string, string>>): Map<string, string> {
+    const written = Object.entries(targets)
+    return new Map(written.map(([server, target]) => [formatNameSegment(server), targetOf(target).url.href]))
+  }
+}
+
+/** The names of the tools that servers list, whoever asked, so that a call of none of them need not wait for people. */
+class ListedNames {
+  /** `listed` by the name of a tool; and by no name, whether all pages of a list have been seen. */
+  #learned: LearnedValues
+
+  constructor(learned: LearnedValues) {
+    this.#learned = learned
+  }
+
+  /** See `ToolAnnotations.lists`. */
+  async without(address: string, tool: string): Promise<readonly string[] | undefined> {
+    await Promise.all([this.#learned.refresh(address, ''), this.#learned.refresh(address, tool)])
+    const isWhole = this.#learned.get(address, '') === 'whole'
+    if (!isWhole || this.#learned.get(address, tool) !== undefined) return undefined
+    return this.#learned.names(address).filter((name) => name !== '')
+  }
+
+  async learn(address: string, { tools, nextCursor }: Fields, cursor: unknown): Promise<void> {
+    if (!Array.isArray(tools)) return
+    const listed = tools.flatMap((tool: unknown): [string, string][] => {
+      const name = isJsonObject(tool) ? tool['name'] : undefined
+      return typeof name === 'string' && name.length <= MAX_NAME ? [[name, 'listed']] : []
+    })
+    await this.#learned.learn(address, listed)
+    const known = this.#learned.get(address, '')
+    // The first page may have come before this gateway started.
+    if (cursor !== undefined && known === undefined) return
+    const isSeen = known === 'whole' || nextCursor === undefined
+    // Of more tools than are kept, one may be missing because it was removed.
+    const isKept = this.#learned.names(address).length < maxTools
+    await this.#learned.learn(address, [['', isSeen && isKept ? 'whole' : 'begun']])
   }
 }
 

@@ -163,7 +163,7 @@ export class ResponseFilter {
     const version = await this.#caches.versions.of(this.#exchange.upstream(), this.#exchange.credential)
     this.#refineTarget(version)
     const filtered = await known(filterListing(result, (kind, name) => this.#mayRequest(kind, name, version)))
-    await this.#learnTools(version, filter === undefined ? result : filtered)
+    await this.#learnTools(version, result, filter === undefined ? result : filtered)
     return isStatelessExchange(this.#exchange) ? forOneCaller(filtered, filtered !== result) : filtered
   }
 
@@ -176,12 +176,15 @@ export class ResponseFilter {
     this.#refineTarget(version)
   }
 
-  async #learnTools(version: string, result: unknown): Promise<void> {
+  /** `shown` is what is left of the list that the server sent. */
+  async #learnTools(version: string, sent: Fields, shown: Fields): Promise<void> {
     if (this.#request.method !== 'tools/list') return
-    const { server, upstream } = this.#exchange
+    const { server, upstream, message } = this.#exchange
     const source = { server, upstream: upstream(), version }
-    await this.#caches.annotations.learn(source, result)
-    await this.#caches.interfaces.learn(source, result)
+    const { annotations, interfaces } = this.#caches
+    if (message?.type === 'request') await annotations.learnNames(source, sent, message.params['cursor'])
+    await annotations.learn(source, shown)
+    await interfaces.learn(source, shown)
   }
 
   /** Refines the target of the record, which is written after the response was read. */

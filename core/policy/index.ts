@@ -22,7 +22,7 @@ export { policySchema } from './json-schema.js'
 export { keysReference } from './keys-reference.js'
 export { literalSecret } from './literal-secret.js'
 export { loadHost, loadPolicy, pluginUses } from './load.js'
-export { nearest, unknownServer, unknownServers } from './spelling.js'
+export { nearest, nearestWords, unknownServer, unknownServers } from './spelling.js'
 export type {
   Diagnostic,
   EffectivePolicy,

@@ -26,16 +26,18 @@ export function knownKey(written: string, known: readonly string[]): string | un
 
 /** The known word that is most similar to a misspelt one; undefined if none is similar enough. */
 export function nearest(written: string, known: readonly string[]): string | undefined {
+  return nearestWords(written, known)[0]
+}
+
+/** The known words that are similar to a misspelt one, the most similar first. */
+export function nearestWords(written: string, known: readonly string[]): string[] {
   const target = normalized(written)
-  let best: string | undefined
-  let minDistance = Math.max(1, Math.floor(target.length / 3)) + 1
-  for (const candidate of known) {
-    const distance = editDistance(target, normalized(candidate), minDistance)
-    if (distance >= minDistance) continue
-    best = candidate
-    minDistance = distance
-  }
-  return best
+  const limit = Math.max(1, Math.floor(target.length / 3)) + 1
+  return known
+    .map((word) => ({ word, distance: editDistance(target, normalized(word), limit) }))
+    .filter(({ distance }) => distance < limit)
+    .sort((one, other) => one.distance - other.distance)
+    .map(({ word }) => word)
 }
 
 /** The message about a server that `targets` does not have; undefined for a known server. */

@@ -26,5 +26,6 @@ export {
   type VoteProof,
   type VoterGroups,
 } from './escalation/service.js'
+export { unlistedReason } from './escalation/unlisted-tool.js'
 export { enforcementPlugin } from './plugin.js'
 export { type EscalationEntry, EscalationStore } from './store/entries.js'

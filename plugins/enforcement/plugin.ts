@@ -106,10 +106,11 @@ export const enforcementPlugin = definePlugin({
     if (rule === undefined) return new EnforcementStage(compiled, [describeRule(config)], record)
     const store = resolve(context.container, escalationResource)
     const maxWaitMs = config.escalations.maxWaitSec * 1000
-    const escalations = new Escalations(rule, store, maxWaitMs, context)
+    const lists = resolveOptional(context.container, tokens.ToolAnnotations)?.lists(context.targets)
+    const escalations = new Escalations({ rule, store, maxWaitMs, lists }, context)
     bindDefault(context.container, escalationService, { useCurrent: () => escalations.service })
     const description = [describeRule(config), describeEscalation(config, rule)]
-    return new EnforcementStage(compiled, description, record, { rule, escalations })
+    return new EnforcementStage(compiled, description, record, { rule, escalations, lists })
   },
 })
 

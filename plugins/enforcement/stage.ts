@@ -26,17 +26,21 @@ import {
   recordedCall,
   type Stage,
   type StageHealth,
+  type ToolLists,
   type Verdict,
   verdict,
 } from '@svc/core'
 import { isJsonObject } from '@svc/core/json'
 import type { Escalations } from './escalation/escalations.js'
+import { refusalOfUnlisted } from './escalation/unlisted-tool.js'
 import { describeStrategy, findingOf, withExternalDecision } from './verdict.js'
 
 /** The rule by which calls escalate, and its handler. */
 interface EscalationPart {
   readonly rule: EscalationRule
   readonly escalations: Escalations
+  /** Undefined if nothing knows the lists of servers. */
+  readonly lists: ToolLists | undefined
 }
 
 export class EnforcementStage implements Stage {
@@ -106,14 +110,19 @@ export class EnforcementStage implements Stage {
   #judgeOnly(call: Call, rule: Verdict, next: Next): MaybePromise<Outcome> {
     const found = withEffect(call.findings, rule, 'escalate')
     if (this.#escalation === undefined || found === undefined) return confirmed(call, rule, next)
-    const { rule: escalationRule } = this.#escalation
+    const { rule: escalationRule, lists } = this.#escalation
     if (call.isNoted)
       for (const approvalSetId of new Set(found.map(({ approval }) => approval?.setId))) {
         const ofSet = approvalSetId === undefined ? escalationRule : { ...escalationRule, approvalSetId }
         call.note(`would escalate: ${describeStrategy(ofSet)}`)
       }
     if (escalationRule.strategy === 'auto_allow') return confirmed(call, rule, next)
-    return denied('ESCALATION_PENDING', 'A person would have to decide.', { denial: denialOf(found) })
+    const pending = denied('ESCALATION_PENDING', 'A person would have to decide.', {
+      denial: denialOf(found),
+    })
+    return lists === undefined
+      ? pending
+      : after(refusalOfUnlisted(call, lists), (refusal) => refusal ?? pending)
   }
 
   async #escalate({ escalations }: EscalationPart, call: Call, rule: Verdict, next: Next): Promise<Outcome> {

@@ -5,6 +5,7 @@ import { adminToken, ask } from '../app/admin/rig.js'
 import { accessibilityViolations, chromiumOfSuite } from '../support/chromium.js'
 import { TestIssuer } from '../support/issuer.js'
 import { lastMessage, postStateless } from '../support/mcp-post.js'
+import { connect1 } from '../support/sdk-clients.js'
 import { type SessionServer, startSessionServer } from '../support/tool-servers.js'
 import { type ConsoleRig, ready, startConsole } from './rig.js'
 
@@ -35,7 +36,7 @@ describe('who may use what', () => {
       },
     },
     rules: [
-      { name: 'refunds', tools: ['billing/refund_payment'], then: 'escalate' },
+      { name: 'refunds', tools: ['billing/refund_*'], then: 'escalate' },
       { name: 'large', tools: ['billing/pay_invoice'], when: 'args.amount > 100', then: 'escalate' },
     ],
     security: {
@@ -123,6 +124,19 @@ describe('who may use what', () => {
     await row('billing/pay_invoice').getByText('escalate if args.amount > 100 (rule large)').waitFor()
     await row('billing/get_invoice').getByText('may call').waitFor()
     expect(await accessibilityViolations(page)).to.deep.equal([])
+  })
+
+  it('says of a tool that waits for people, and that its server does not list, what its call gets', async () => {
+    const verdict = async (name: string) =>
+      (await judged('tenant=acme')).find(({ tool }) => tool === name)?.verdict
+    expect(await call('refund_paymnt', {}, { roles: [] })).to.equal('ESCALATION_PENDING')
+    expect(await verdict('refund_paymnt')).to.equal('approval')
+    const authorization = `Bearer ${await issuer.sign({})}`
+    const client = await connect1(`${rig.gateway.url}/mcp/billing`, { headers: { authorization } })
+    await client.listTools()
+    await client.close()
+    expect(await call('refund_paymet', {}, { roles: [] })).to.equal('TOOL_NOT_ALLOWED')
+    expect(await verdict('refund_paymet')).to.equal('deny')
   })
 
   it('offers listed tools alone to be tried, and judges them in the version of their server', async () => {

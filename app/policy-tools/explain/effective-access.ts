@@ -16,6 +16,7 @@ import {
 } from '@svc/core'
 import { compilePatternSet } from '@svc/core/match'
 import type { CallControl } from '@svc/core/pipeline'
+import { unlistedReason } from '@svc/plugin-enforcement'
 import type { BlockSource } from '../../blocks/stage.js'
 import { listedReference } from '../../mcp/references.js'
 import { UNVERSIONED } from '../../mcp/server-versions.js'
@@ -93,6 +94,7 @@ export class EffectiveAccess implements AsyncDisposable {
         if (refused !== undefined) return denial(server, tool, refused)
         const call = callOf({ server, tool, version }, who)
         const judgement = await this.#judge.judge(call)
+        if (isOfUnlisted(judgement)) return denial(server, tool, unlistedReason)
         const judged = listing.mayUse(reference, 'tool')
           ? this.#verdictOf(judgement, call, reference)
           : { verdict: 'approval' as const, because: [] }
@@ -129,6 +131,11 @@ interface CalledTool {
 
 function denial(server: string, tool: string, refused: string): ToolJudgement {
   return { server, tool, verdict: 'deny', because: [], refused, limits: [] }
+}
+
+/** Whether nobody would be asked, because the server does not list the tool. */
+function isOfUnlisted({ outcome }: PolicyJudgement): boolean {
+  return outcome.kind === 'denied' && outcome.denial?.reason === unlistedReason
 }
 
 interface ConditionalRule {

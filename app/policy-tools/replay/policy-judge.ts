@@ -28,7 +28,9 @@ export class PolicyJudge implements AsyncDisposable {
 
   /** `blocks` are those of a gateway. Throws what a plugin's `create` throws. */
   static async start(policy: Policy, place: StagePlace, blocks?: BlockSource): Promise<PolicyJudge> {
-    bind(policy.container, tokens.ToolAnnotations, { useValue: { among: () => unknownAnnotations } })
+    bind(policy.container, tokens.ToolAnnotations, {
+      useValue: { among: () => unknownAnnotations, lists: () => () => undefined },
+    })
     return new PolicyJudge(
       await Judge.start(policy, { place, blocks, runsUnstated: false, through: 'verdict' }),
     )

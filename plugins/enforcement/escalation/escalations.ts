@@ -10,6 +10,7 @@ import {
   resolveOptional,
   type StageHealth,
   services,
+  type ToolLists,
   tokens,
 } from '@svc/core'
 import type { StoreResource } from '@svc/core/store'
@@ -36,25 +37,23 @@ interface EscalationsOptions {
   readonly unwatch: (() => void) | undefined
 }
 
+interface EscalationsParts {
+  readonly rule: EscalationRule
+  readonly store: StoreResource<EscalationStore>
+  /** Longest wait of a caller for a decision, in milliseconds. */
+  readonly maxWaitMs: number
+  readonly lists: ToolLists | undefined
+}
+
 export class Escalations {
-  #rule: EscalationRule
-  #store: StoreResource<EscalationStore>
-  #maxWaitMs: number
+  #given: EscalationsParts
   #context: PluginContext
   #options: EscalationsOptions | undefined
   #sweeping: Promise<void> | undefined
   #sweeps = 0
 
-  /** A caller may wait for a decision for `maxWaitMs` milliseconds at most. */
-  constructor(
-    rule: EscalationRule,
-    store: StoreResource<EscalationStore>,
-    maxWaitMs: number,
-    context: PluginContext,
-  ) {
-    this.#rule = rule
-    this.#store = store
-    this.#maxWaitMs = maxWaitMs
+  constructor(given: EscalationsParts, context: PluginContext) {
+    this.#given = given
     this.#context = context
   }
 
@@ -63,7 +62,8 @@ export class Escalations {
     const { container, tenant, policySha256 } = this.#context
     const record = resolveOptional(container, services.record)
     if (record === undefined) throw new Error('escalations must be recorded, and no stage records them')
-    await this.#store.start(signal)
+    const { rule, store: resource, maxWaitMs, lists } = this.#given
+    await resource.start(signal)
     // Most policies escalate nothing.
     const [
       { EscalationEvents },
@@ -76,9 +76,9 @@ export class Escalations {
       import('./repository.js'),
       import('./voting-service.js'),
     ])
-    const store = this.#store.running
-    const waiters = this.#store.attach('waiters', () => ({ value: new Waiters(), close: () => undefined }))
-    const reviews = this.#store.attach('open reviews', () => ({ value: { open: 0 }, close: () => undefined }))
+    const store = resource.running
+    const waiters = resource.attach('waiters', () => ({ value: new Waiters(), close: () => undefined }))
+    const reviews = resource.attach('open reviews', () => ({ value: { open: 0 }, close: () => undefined }))
     const logger = resolveOptional(container, tokens.Logger)
     const meter = resolveOptional(container, tokens.Meter)
     const unwatch = meter?.watch?.('svc_escalation_reviews_open', () => reviews.open)
@@ -88,10 +88,9 @@ export class Escalations {
       resolveOptional(container, tokens.Notices),
       resolveOptional(container, services.approvalPage),
     )
-    const { clock } = this.#store
+    const { clock } = resource
     const repository = new EscalationRepository({ store, clock, events, waiters, logger })
     const redactor = () => resolveOptional(container, services.redactor)
-    const rule = this.#rule
     const ids = resolve(container, tokens.Ids)
     const service = new VotingService({ rule, ids, clock, repository, events, waiters, container, redactor })
     const handler = new EscalationHandler({
@@ -102,7 +101,8 @@ export class Escalations {
       ids,
       policySha256,
       tenant,
-      maxWaitMs: this.#maxWaitMs,
+      maxWaitMs,
+      lists,
     })
     const sweeper = setInterval(() => {
       this.sweep().catch((err: unknown) =>
@@ -118,15 +118,15 @@ export class Escalations {
     this.#options = undefined
     // The interval logs its own errors.
     await this.#sweeping?.catch(() => undefined)
-    await this.#store.stop()
+    await this.#given.store.stop()
   }
 
   health(): StageHealth | undefined {
-    return this.#store.health()
+    return this.#given.store.health()
   }
 
   doctor(): Promise<readonly DoctorCheck[]> {
-    return this.#store.doctor()
+    return this.#given.store.doctor()
   }
 
   /** Throws before the start. */
@@ -159,7 +159,7 @@ export class Escalations {
     await repository.sweep()
     const isDue = this.#sweeps++ % SWEEPS_PER_COUNT === 0
     // A policy that allows no emergencies may have had some; its first sweep tells.
-    const hasReviews = this.#rule.emergency !== undefined || reviews.open > 0 || this.#sweeps === 1
+    const hasReviews = this.#given.rule.emergency !== undefined || reviews.open > 0 || this.#sweeps === 1
     if (isDue && hasReviews)
       reviews.open = (await service.list({ review: 'open', limit: MAX_COUNTED })).length
   }

@@ -13,6 +13,7 @@ import {
   isRefusal,
   Refusal,
   repeatableInput,
+  type ToolLists,
 } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
 import { ApprovalHold, denialOfUsed, denyingHold } from './approval-hold.js'
@@ -24,6 +25,7 @@ import { declined, emergencyRefused, pending, rejected, tooMany } from './refusa
 import type { EscalationRepository } from './repository.js'
 import { type EscalationService, emergencyReason, mayRunInEmergency } from './service.js'
 import { decided, type StoredEscalation } from './stored-escalation.js'
+import { refusalOfUnlisted } from './unlisted-tool.js'
 
 /** Maximum attempts to open an escalation while identical calls open one. */
 const MAX_TRIES = 20
@@ -39,6 +41,7 @@ interface HandlerOptions {
   readonly tenant: string
   /** The longest wait of a caller, in milliseconds. */
   readonly maxWaitMs: number
+  readonly lists: ToolLists | undefined
 }
 
 export class EscalationHandler {
@@ -83,7 +86,7 @@ export class EscalationHandler {
     for (const one of escalated) {
       const isNamed = named?.fingerprint === one.fingerprint && !isOverruled(named, one)
       const value = isNamed ? named : await this.#existing(one)
-      if (value === undefined) return tooMany(one.findings, emergency !== undefined)
+      if ('kind' in value) return value
       found.push([value, one])
     }
     return this.#decisionOf(found, waitMs, call)
@@ -142,9 +145,9 @@ export class EscalationHandler {
     )
   }
 
-  /** The escalation that applies to this call, or a new one; undefined if the caller has too many. */
-  async #existing(escalated: EscalatedCall): Promise<StoredEscalation | undefined> {
-    const { repository, rule, ids, policySha256 } = this.#options
+  /** The escalation that applies to this call, or a new one; a refusal if none may be opened. */
+  async #existing(escalated: EscalatedCall): Promise<StoredEscalation | Denied> {
+    const { repository, rule, ids, policySha256, lists } = this.#options
     for (let tries = 0; tries < MAX_TRIES; tries++) {
       const latest = (await repository.latest(escalated.fingerprint))?.value
       if (latest !== undefined) {
@@ -152,9 +155,12 @@ export class EscalationHandler {
         const applies = appliesTo(latest, state, repository.now, escalated.wanted)
         if (applies && !isOverruled(latest, escalated)) return latest
       }
+      const unlisted =
+        lists && rule.strategy !== 'auto_allow' && (await refusalOfUnlisted(escalated.call, lists))
+      if (unlisted) return unlisted
       const created = newEscalation(escalated, { rule, ids, now: repository.now, policySha256 })
       const opened = await repository.open(created, latest?.id)
-      if (opened === 'full') return undefined
+      if (opened === 'full') return tooMany(escalated.findings, escalated.emergency !== undefined)
       if (opened === 'raced') continue
       await this.#record(created.value, escalated.caller)
       if (latest !== undefined && isOverruled(latest, escalated)) await this.#overrule(latest)

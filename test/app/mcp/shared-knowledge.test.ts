@@ -83,6 +83,25 @@ describe('gateways that share a store', function () {
       expect((await second.invoke('/mcp/files/order_status@unversioned')).status).to.equal(200)
     }))
 
+  it('ask people about no tool that is missing in a list which one of them passed on', () =>
+    withTwo(
+      listing,
+      {
+        ...shared(),
+        rules: [{ name: 'people', tools: ['files/*'], then: 'escalate' }],
+        enforcement: { escalations: { adapter: 'memory' } },
+      },
+      async (first, second) => {
+        await ask(first, 'tools/list', {})
+        for (const gateway of [first, second]) {
+          const unlisted = await ask(gateway, 'tools/call', { name: 'lookups' })
+          expect(unlisted.error?.data).to.include({ denial_reason: 'tool_not_listed' })
+          const { error } = await ask(gateway, 'tools/call', { name: 'lookup' })
+          expect(error?.data).to.include({ error: 'ESCALATION_PENDING' })
+        }
+      },
+    ))
+
   it('refuse a tool whose annotations are unknown while the store is down', async () => {
     await using own = await startRedis()
     const quotas = { adapter: 'redis', redisUrl: own.url, failure_mode: 'open' } as const

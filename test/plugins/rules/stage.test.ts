@@ -137,7 +137,7 @@ describe('the stage of rules', () => {
       ],
       {},
       {},
-      { among: () => (reference) => !reference.includes('read') },
+      { among: () => (reference) => !reference.includes('read'), lists: () => () => undefined },
     )
     await using _ = rig
     const at = async (tool: string) => names((await send(stage, { caller, tool })).call)

@@ -150,7 +150,10 @@ describe('security: side effects', () => {
       'mcp://files/send@1.0.0': false,
       'mcp://files/echo@1.0.0': true,
     }
-    rig.bind(tokens.ToolAnnotations, { among: () => (tool) => annotations[tool] })
+    rig.bind(tokens.ToolAnnotations, {
+      among: () => (tool) => annotations[tool],
+      lists: () => () => undefined,
+    })
     const knowledgeOf = async (section: object) => {
       const { call } = await send(rig.create(securityPlugin, { side_effects: section }))
       return ['send', 'echo', 'delete'].map((name) =>
