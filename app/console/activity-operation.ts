@@ -25,7 +25,12 @@ const activitySchema = z.object({
   read_from: z.iso.datetime().optional().describe('The log is so long that older lines were not read.'),
   bucket_sec: count,
   ...counts,
-  latency_ms: z.object({ p50: milliseconds, p90: milliseconds, p99: milliseconds, max: milliseconds }),
+  latency_ms: z
+    .object({ p50: milliseconds, p90: milliseconds, p99: milliseconds, max: milliseconds })
+    .describe('The time of the gateway and of the servers: of calls about which nobody was asked.'),
+  waits_ms: z
+    .object({ count, p50: milliseconds, max: milliseconds })
+    .describe('The time from the opening of an escalation to the decision of people, or to the time-out.'),
   buckets: z.array(z.object({ at: z.iso.datetime(), ...counts, p50_ms: milliseconds, p99_ms: milliseconds })),
   reasons: z.array(z.object({ reason: z.string(), effect: z.string(), calls: count })),
   pairs: z.array(z.object(pair)).describe('Calls by caller and server, the most first.'),
@@ -74,7 +79,7 @@ export class ActivityReader {
     const activity = await this.#activityOf(dir)
     await activity.refresh(until)
     const found = activity.counts({ since, until, tenant: seesAll ? undefined : access.tenant })
-    const { allowed, denied, failed, latency, buckets, reasons } = found
+    const { allowed, denied, failed, latency, waits, buckets, reasons } = found
     const isWanted = (one: { readonly server: string }) => server === undefined || one.server === server
     const [routes, pairs] = [found.routes.filter(isWanted), found.pairs.filter(isWanted)]
     return {
@@ -86,6 +91,7 @@ export class ActivityReader {
       denied,
       failed,
       latency_ms: latency,
+      waits_ms: waits,
       buckets: buckets.map(({ from, p50, p99, ...rest }) => ({
         at: instant(from),
         ...rest,

@@ -55,7 +55,12 @@ export function Overview({ data: initial }: ViewProps<OverviewData>): JSX.Elemen
               <BarChart title="Calls" points={buckets} series={outcomes} format={whole} />
             </div>
             <div class="panel">
-              <LineChart title="Time of a call" points={buckets} series={latencies} format={inMilliseconds} />
+              <LineChart
+                title="Time of a call, without waits for people"
+                points={buckets}
+                series={latencies}
+                format={inMilliseconds}
+              />
             </div>
             <Reasons activity={activity} />
             {health !== undefined && <Parts health={health} />}
@@ -75,15 +80,19 @@ function sinceFirstCall(buckets: readonly Bucket[]): readonly Bucket[] {
 }
 
 function Figures({ activity }: { readonly activity: ActivityJson }): JSX.Element {
-  const { allowed, denied, failed, latency_ms: latency } = activity
+  const { allowed, denied, failed, latency_ms: latency, waits_ms: waits } = activity
   const calls = allowed + denied
   const share = (count: number) => (count === 0 ? '' : percent(count / calls))
   const rows = [
     ['Calls', whole(calls), ''],
     ['Denied', whole(denied), share(denied)],
     ['Failed at the server', whole(failed), share(failed)],
-    ['Median', calls === 0 ? '–' : inMilliseconds(latency.p50), ''],
-    ['99th percentile', calls === 0 ? '–' : inMilliseconds(latency.p99), ''],
+    // Calls about which people were asked have no part in these.
+    ['Median', latency.max === 0 ? '–' : inMilliseconds(latency.p50), ''],
+    ['99th percentile', latency.max === 0 ? '–' : inMilliseconds(latency.p99), ''],
+    ...(waits.count === 0
+      ? []
+      : [['Median wait for people', inWords(waits.p50), `${whole(waits.count)} decided`]]),
   ]
   return (
     <dl class="panel figures">

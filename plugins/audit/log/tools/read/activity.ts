@@ -4,13 +4,14 @@
 import { closeSync, openSync, readSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { RequestKind } from '@svc/core'
+import { BoundedMap } from '@svc/core/store'
 import { type DailyFile, dailyFiles } from '../../files/daily-files.js'
 import { lineStartFrom } from '../../files/lines.js'
 import { callerIn } from '../../format/caller-name.js'
 import type { SignedEnvelope } from '../../format/envelope.js'
 import { objectIn } from '../../format/stored-record.js'
 import { LatencyHistogram } from './histograms.js'
-import { isGatewayEvent, recordedKind, refusalReasons } from './outcome.js'
+import { isGatewayEvent, isOfPeople, recordedKind, refusalReasons } from './outcome.js'
 import { recordBlocks } from './records.js'
 
 /** The outcomes of calls. */
@@ -57,13 +58,15 @@ export interface ActivityCounts extends CallCounts {
   readonly bucketMs: number
   /** Without gaps, the oldest first. */
   readonly buckets: readonly ActivityBucket[]
-  /** Milliseconds, within 1 %. */
+  /** Milliseconds, within 1 %, of the calls about which nobody was asked: the time of the gateway and of the servers. */
   readonly latency: {
     readonly p50: number
     readonly p90: number
     readonly p99: number
     readonly max: number
   }
+  /** Milliseconds from the opening of an escalation to the decision of people, or to the time-out. */
+  readonly waits: { readonly count: number; readonly p50: number; readonly max: number }
   /** In descending order of calls. */
   readonly reasons: readonly ReasonCount[]
   readonly routes: readonly RouteCounts[]
@@ -81,6 +84,8 @@ const ACTIVITY_BUCKET_MS = 600_000
 const MAX_BYTES = 256 * 1024 * 1024
 /** Routes, pairs and reasons that a bucket counts apart, each. */
 const MAX_APART = 2_000
+/** Escalations that wait at one time. */
+const MAX_OPEN = 10_000
 const SEARCHED_BYTES = 65_536
 
 export interface ActivityFilter {
@@ -98,6 +103,8 @@ export class Activity {
   readonly #buckets = new Map<number, Map<string, Tally>>()
   /** The offset after the last whole line, by file. */
   readonly #read = new Map<string, number>()
+  /** The escalations that wait, by their ids. */
+  readonly #open = new BoundedMap<string, { readonly time: number; isVotedOn: boolean }>(MAX_OPEN)
   #readFrom: number | undefined
   #reading: Promise<void> | undefined
 
@@ -132,7 +139,7 @@ export class Activity {
       const [p50, p99] = [latency.percentile(0.5), latency.percentile(0.99)]
       return { from: (first + index) * ACTIVITY_BUCKET_MS, ...counts, p50, p99 }
     })
-    const { counts, latency, reasons, routes, pairs, isCut } = total
+    const { counts, latency, waits, reasons, routes, pairs, isCut } = total
     return {
       ...counts,
       bucketMs: ACTIVITY_BUCKET_MS,
@@ -143,6 +150,7 @@ export class Activity {
         p99: latency.percentile(0.99),
         max: latency.max,
       },
+      waits: { count: waits.count, p50: waits.percentile(0.5), max: waits.max },
       reasons: [...reasons.values()].sort((a, b) => b.calls - a.calls),
       routes: [...routes.values()].sort((a, b) => callsOf(b) - callsOf(a)),
       pairs: [...pairs.values()].sort((a, b) => callsOf(b) - callsOf(a)),
@@ -181,7 +189,7 @@ export class Activity {
     for await (const records of recordBlocks(this.#dir, file, { from })) {
       for (const { record, complete, end } of records) {
         if (!complete) return
-        if (record !== undefined && !isGatewayEvent(record)) this.#add(record, since)
+        if (record !== undefined) this.#add(record, since)
         this.#read.set(file.name, end)
       }
     }
@@ -192,7 +200,26 @@ export class Activity {
     if (!(time >= since)) return
     const number = Math.floor(time / ACTIVITY_BUCKET_MS)
     const tenants = getOrSet(this.#buckets, number, () => new Map<string, Tally>())
-    getOrSet(tenants, record.tenant, () => new Tally()).add(record)
+    const tally = getOrSet(tenants, record.tenant, () => new Tally())
+    if (!isGatewayEvent(record)) tally.add(record)
+    else {
+      const waitMs = this.#waitEndedBy(record, time)
+      if (waitMs !== undefined) tally.waits.add(waitMs)
+    }
+  }
+
+  /** The time that people took; undefined if the event decides nothing, or no person did. */
+  #waitEndedBy({ tool, escalation_id: id }: SignedEnvelope, time: number): number | undefined {
+    if (id === undefined) return undefined
+    const [step] = partsOf(tool)
+    if (step === 'escalations/open') this.#open.set(id, { time, isVotedOn: false })
+    const opened = this.#open.get(id)
+    if (opened === undefined) return undefined
+    if (step === 'escalations/vote') opened.isVotedOn = true
+    const isDecided = step === 'escalations/expire' || (step === 'escalations/decide' && opened.isVotedOn)
+    if (!isDecided) return undefined
+    this.#open.delete(id)
+    return time - opened.time
   }
 
   #forget(since: number): void {
@@ -204,6 +231,7 @@ export class Activity {
 class Tally {
   readonly counts: CallCounts = { allowed: 0, denied: 0, failed: 0 }
   readonly latency = new LatencyHistogram()
+  readonly waits = new LatencyHistogram()
   readonly reasons = new Map<string, { reason: string; effect: string; calls: number }>()
   readonly routes = new Map<string, RouteCounts>()
   readonly pairs = new Map<string, PairCounts>()
@@ -214,7 +242,7 @@ class Tally {
     const own = { allowed: isDenied ? 0 : 1, denied: isDenied ? 1 : 0, failed: 0 }
     if (!isDenied && record.status === 'error') own.failed = 1
     addTo(this.counts, own)
-    this.latency.add(record.latency_ms)
+    if (!isOfPeople(record)) this.latency.add(record.latency_ms)
     const { tenant } = record
     const caller = callerIn(record)
     const [[server], [tool, version]] = [partsOf(record.server), partsOf(record.tool)]
@@ -234,9 +262,10 @@ class Tally {
     for (const [name, one] of found) this.#reason(name, { ...one, calls: 1 })
   }
 
-  merge({ counts, latency, reasons, routes, pairs, isCut }: Tally): void {
+  merge({ counts, latency, waits, reasons, routes, pairs, isCut }: Tally): void {
     addTo(this.counts, counts)
     this.latency.merge(latency)
+    this.waits.merge(waits)
     for (const [key, one] of routes) this.#apart(this.routes, key, one)
     for (const [key, one] of pairs) this.#apart(this.pairs, key, one)
     for (const [name, one] of reasons) this.#reason(name, one)

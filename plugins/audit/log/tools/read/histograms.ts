@@ -3,25 +3,25 @@
 /** A histogram whose buckets span 2 % each, so that percentiles are within 1 %. */
 export class LatencyHistogram {
   readonly #buckets = new Map<number, number>()
-  #count = 0
+  count = 0
   max = 0
 
   add(ms: number): void {
     const bucket = ms <= 0 ? Number.NEGATIVE_INFINITY : Math.floor(Math.log(ms) / LatencyHistogram.#step)
     this.#buckets.set(bucket, (this.#buckets.get(bucket) ?? 0) + 1)
-    this.#count++
+    this.count++
     if (ms > this.max) this.max = ms
   }
 
   merge(other: LatencyHistogram): void {
     for (const [bucket, count] of other.#buckets)
       this.#buckets.set(bucket, (this.#buckets.get(bucket) ?? 0) + count)
-    this.#count += other.#count
+    this.count += other.count
     this.max = Math.max(this.max, other.max)
   }
 
   percentile(share: number): number {
-    let rest = Math.ceil(this.#count * share)
+    let rest = Math.ceil(this.count * share)
     for (const [bucket, count] of [...this.#buckets].sort(([a], [b]) => a - b)) {
       rest -= count
       // The middle of the bucket, on the logarithmic scale.

@@ -2,7 +2,7 @@
 
 import type { LogFilter } from './filter.js'
 import { LatencyHistogram, Timeline, type TimelineBucket } from './histograms.js'
-import { isGatewayEvent, refusalReasons } from './outcome.js'
+import { isGatewayEvent, isOfPeople, refusalReasons } from './outcome.js'
 import { type ReadOptions, readLog } from './read-log.js'
 
 export interface ToolStats {
@@ -11,7 +11,7 @@ export interface ToolStats {
   readonly calls: number
   readonly denials: number
   readonly errors: number
-  /** Milliseconds, within 1 %. */
+  /** Milliseconds, within 1 %, of the calls about which nobody was asked. */
   readonly p50: number
   readonly p90: number
   readonly p99: number
@@ -56,7 +56,7 @@ export async function logStats(
     total.calls++
     timeline.add(Date.parse(record.ts), record.policy.decision === 'deny')
     tally.calls++
-    tally.latency.add(record.latency_ms)
+    if (!isOfPeople(record)) tally.latency.add(record.latency_ms)
     if (record.policy.decision === 'deny') {
       total.denied++
       tally.denials++

@@ -28,3 +28,8 @@ export function refusalReasons({ findings = [], error = 'unstated' }: SignedEnve
   )
   return new Set(denying.length > 0 ? denying.map(({ reason }) => reason) : [error])
 }
+
+/** Whether people decided about the call: its latency may have their time. */
+export function isOfPeople({ escalation_id }: SignedEnvelope): boolean {
+  return escalation_id !== undefined
+}

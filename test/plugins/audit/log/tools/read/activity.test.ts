@@ -76,6 +76,28 @@ describe('Activity', () => {
     expect(activity.counts({ ...all, tenant: 'beta' })).to.deep.include({ allowed: 0, denied: 1 })
   })
 
+  it('counts the time that people took apart from that of calls', async () => {
+    const event = (step: string, ts: string, escalation_id: string) => ({
+      ...{ ts, server: 'gw@1', gateway: 'gw@1', tool: `escalations/${step}@1`, escalation_id },
+    })
+    await append(
+      { ts: `${DAY}T09:00:00Z`, latency_ms: 20 },
+      event('open', `${DAY}T09:01:00Z`, 'voted'),
+      event('open', `${DAY}T09:01:00Z`, 'expired'),
+      event('open', `${DAY}T09:01:00Z`, 'automatic'),
+      event('decide', `${DAY}T09:01:00Z`, 'automatic'),
+      event('vote', `${DAY}T09:03:00Z`, 'voted'),
+      event('decide', `${DAY}T09:03:01Z`, 'voted'),
+      { ts: `${DAY}T09:01:00Z`, latency_ms: 121_000, escalation_id: 'voted' },
+      event('expire', `${DAY}T09:11:00Z`, 'expired'),
+    )
+    const activity = new Activity(dir.path)
+    await activity.refresh(now)
+    const { latency, waits, allowed } = activity.counts(all)
+    expect([allowed, latency.max, waits.count, waits.max]).to.deep.equal([2, 20, 2, 600_000])
+    expect(waits.p50).to.be.within(120_000, 122_300)
+  })
+
   it('continues with new lines, and leaves a line that is not whole for the next time', async () => {
     await append({ ts: `${DAY}T09:00:00Z` })
     const activity = new Activity(dir.path)

@@ -116,10 +116,13 @@ describe('logStats', () => {
     const reason = 'tool_not_in_allowlist'
     const findings = [{ reason, stage: 'entitlements', effect: 'escalate' } as const]
     const asked = { policy: deny, gateway: 'gw@1', escalation_id: 'esc_1', findings }
-    void appender.append(envelope({ ...asked, status: 'error', error: 'ESCALATION_PENDING' }))
+    const held = { latency_ms: 60_000, error: 'ESCALATION_PENDING' } as const
+    void appender.append(envelope({ ...asked, ...held, status: 'error' }))
     await appender.append(envelope({ ...asked, server: 'gw@1', tool: 'escalations/open@1' }))
     await appender.close()
     const stats = await logStats(dir.path)
     expect(stats).to.deep.include({ calls: 1, denied: 1, denialsByReason: { [reason]: 1 } })
+    // The time for which it waited for people is not the latency of its tool.
+    expect(stats.tools[0]?.max).to.equal(0)
   })
 })
