@@ -48,6 +48,7 @@ export async function wholeList(
       request.logMissing(result.server, 'Its list is too long to be kept.')
   }
   const all = entriesOf(results, kind)
+  if (request.only !== undefined) return { entries: all.map(({ entry }) => entry), results }
   const isModelAlone = kind === 'tools' && !hasApps(request.session)
   const listed = isModelAlone ? all.filter(({ entry }) => !isForAppsAlone(entry)) : all
   const templates = kind === 'resources' ? await listsOf(request, 'resourceTemplates') : []
@@ -167,7 +168,8 @@ export async function sourceOfName(
   kind: 'tools' | 'prompts',
   name: string,
 ): Promise<EntrySource> {
-  const { servers } = request
+  const { servers, only } = request
+  if (only !== undefined) return { server: only, name }
   const { prefix } = request.config
   const prefixed = prefix === 'never' ? undefined : sourceOfPrefixed(name)
   if (prefixed !== undefined && servers.includes(prefixed.server)) return prefixed
@@ -198,7 +200,8 @@ export async function uriLookup(
   request: ClientRequest,
   uris: readonly string[],
 ): Promise<(uri: string) => EntrySource> {
-  const { servers } = request
+  const { servers, only } = request
+  if (only !== undefined) return (name) => ({ server: only, name })
   const wrapped = (uri: string): EntrySource | undefined => {
     const source = sourceOfWrapped(uri)
     return source !== undefined && servers.includes(source.server) ? source : undefined

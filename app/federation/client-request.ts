@@ -42,6 +42,8 @@ export interface ClientRequest {
   /** The servers of the endpoint that the caller's token is for, in the order of the policy. */
   readonly servers: readonly string[]
   readonly config: FederationConfig
+  /** The server of the endpoint, if it has one whose names are those of the client, in another era than the client's. */
+  readonly only: string | undefined
   /** Time that a server may take to start, in milliseconds. */
   startTimeoutMs(server: string): number
   readonly clock: Clock
@@ -88,7 +90,9 @@ export async function endLink({ calls, ownHeaders, config }: ClientRequest, link
 async function openLinkOf(request: ClientRequest, server: string, hooks: CallHooks): Promise<ServerLink> {
   const { session, calls, ownHeaders, config } = request
   const timeoutMs = Math.max(config.list_timeout_ms, request.startTimeoutMs(server))
-  const link = await openLink(server, session.client, { calls, hooks, headers: ownHeaders, timeoutMs })
+  const isOwnEraRefused = request.only !== undefined
+  const parts = { calls, hooks, headers: ownHeaders, timeoutMs, isOwnEraRefused }
+  const link = await openLink(server, session.client, parts)
   if (session.logLevel !== undefined && capabilityOf(link, 'logging') !== undefined) {
     const message = ownMessage(request, 'logging/setLevel', session.logLevel)
     await replyTo(calls, ownServerRequest(request, link, message))

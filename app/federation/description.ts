@@ -43,6 +43,18 @@ export function mergedDiscoverResult(
   }
 }
 
+/** The result of `initialize` of one server of the other era. */
+export function translatedInitializeResult(link: ServerLink, protocolVersion: string): Fields {
+  const { serverInfo, instructions } = link
+  const capabilities = capabilitiesFor(link, protocolVersion)
+  return {
+    protocolVersion,
+    serverInfo,
+    capabilities,
+    ...(instructions === undefined ? {} : { instructions }),
+  }
+}
+
 function descriptionOf(links: readonly ServerResult<ServerLink>[], revision: string): Fields {
   const open = links.flatMap((result) => ('value' in result ? [result.value] : []))
   // A server that is unavailable may have entries of each list later.

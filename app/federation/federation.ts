@@ -1,11 +1,11 @@
 // Serves several servers as one MCP server, in sessions of its own or without sessions (2026-07-28). A client's requests go
 // to the servers as calls, which are judged and recorded as requests to /mcp/<server> are.
-import { randomBytes } from 'node:crypto'
 import {
   type Clock,
   type Ids,
   isRefusal,
   type Logger,
+  type MaybePromise,
   Refusal,
   type RequestedResource,
   resolveOptional,
@@ -23,18 +23,19 @@ import type { ClientFacts } from '../mcp/handshake.js'
 import { checkAcceptsEvents } from '../mcp/headers.js'
 import { invalidRequest, type Message } from '../mcp/message.js'
 import { type Implementation, isStateless } from '../mcp/protocol.js'
-import { keepProtocolError } from '../mcp/request.js'
+import { keepProtocolError, type RequestBody } from '../mcp/request.js'
+import { isLinkedSession, linkedSessionId } from '../mcp/session-binding.js'
 import type { SharedState } from '../mcp/shared-state.js'
 import { LISTEN_METHOD } from '../mcp/subject.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
 import { clientOfHandshake, clientOfMessage, readExchangeMessage } from './client-message.js'
-import { type ClientRequest, clientCalls, endLink, headersOfOwnRequests } from './client-request.js'
+import { type ClientRequest, clientCalls, endLink, headersOfOwnRequests, linkTo } from './client-request.js'
 import { respondToNotification, respondToRequest } from './respond-to-request.js'
 import { type ServerCalls, ServerHealth, type ServerLink } from './server-calls.js'
 import { openSessionStream } from './server-stream.js'
 import { FederationSession } from './session.js'
 import { SharedSessions } from './shared-sessions.js'
-import { type Caller, identifyCaller } from './usable-servers.js'
+import { type Caller, identifyCaller, serverResultOf } from './usable-servers.js'
 
 export interface FederationParts {
   readonly clock: Clock
@@ -59,6 +60,17 @@ export interface IncomingExchange {
   readonly used: RequestedResource
   readonly policy: ActivePolicy
   readonly calls: ServerCalls
+  /** The server of the endpoint, if its names are the client's. */
+  readonly only?: string
+  /** Set if this server has refused the client's `initialize`. */
+  readonly refused?: RefusedHandshake
+}
+
+/** A handshake that may succeed in the other era. */
+export interface RefusedHandshake {
+  readonly body: RequestBody
+  /** Writes the refusal. */
+  write(): MaybePromise<void>
 }
 
 interface PolicyFacts {
@@ -71,8 +83,6 @@ interface PolicyFacts {
 /** Sessions of one caller, so that it cannot evict those of others. */
 const maxSessionsPerCaller = 50
 const maxSessions = 2_000
-/** 24 random bytes. */
-const sessionIdForm = /^[A-Za-z0-9_-]{32}$/
 
 export class Federation {
   #parts: FederationParts
@@ -124,7 +134,8 @@ export class Federation {
       const { maxBodyBytes } = this.#parts
       const release = await roomForBody(client, caller.user, maxBodyBytes)
       try {
-        const message = readExchangeMessage(exchange, await client.body(maxBodyBytes))
+        const body = incoming.refused?.body ?? (await client.body(maxBodyBytes))
+        const message = readExchangeMessage(exchange, body)
         // The stream that it opens has no end, and keeps little of it.
         if (message.type === 'request' && message.method === LISTEN_METHOD) release?.()
         return await this.#post(message, exchange, caller, incoming)
@@ -158,6 +169,14 @@ export class Federation {
     const request = this.#request(session, caller, incoming)
     const { exchange: client } = incoming
     if (message.type !== 'request') return respondToNotification(request, message, client)
+    const { only, refused } = incoming
+    if (only !== undefined && refused !== undefined) {
+      const found = await serverResultOf(only, linkTo(request, only))
+      if (!('value' in found)) {
+        this.#sessions.delete(session.id)
+        return refused.write()
+      }
+    }
     const isBeginning = message.method === 'initialize'
     if (isBeginning) client.setHeader(SESSION_ID_HEADER, session.id)
     await session.use(() => respondToRequest(request, message, client, this.#parts))
@@ -188,7 +207,7 @@ export class Federation {
       return this.#sessions.use(id, caller.user) ?? this.#begin(id, caller, client)
     }
     if (message.type === 'request' && message.method === 'initialize') {
-      const id = randomBytes(24).toString('base64url')
+      const id = linkedSessionId()
       const session = this.#begin(id, caller, clientOfHandshake(message))
       await session.shared?.save(session.settings)
       return session
@@ -229,7 +248,7 @@ export class Federation {
 
   /** The session if another gateway has it. */
   async #elsewhere(id: string, caller: Caller): Promise<FederationSession | undefined> {
-    if (!sessionIdForm.test(id)) return undefined
+    if (!isLinkedSession(id)) return undefined
     const settings = await this.#shared.of(memberKey(caller.user), id)?.load()
     if (settings === undefined) return undefined
     // Another request may have come meanwhile.
@@ -240,19 +259,21 @@ export class Federation {
   }
 
   #request(session: FederationSession, caller: Caller, incoming: IncomingExchange): ClientRequest {
-    const { exchange: client, policy, used, calls } = incoming
+    const { exchange: client, policy, used, calls, only } = incoming
     const { headers } = client
     const trace = traceOf(headers, this.#parts.ids)
     const { number, health } = this.#factsOf(policy)
     client.setHeader('x-trace-id', trace.traceId)
-    session.servers = caller.servers
+    // The call itself is judged by whether the token is for the only server.
+    session.servers = only === undefined ? caller.servers : [only]
     const traceparent = `00-${trace.traceId}-${trace.spanId}-${trace.flags}`
     return {
       session,
       calls: clientCalls(calls, { exchange: client, used, session, health }),
       headers,
       ownHeaders: { ...headersOfOwnRequests(headers), traceparent },
-      servers: caller.servers,
+      servers: session.servers,
+      only,
       config: policy.federation,
       startTimeoutMs: (server) => policy.startTimeoutMs(server),
       clock: this.#parts.clock,

@@ -20,7 +20,12 @@ import { checkTasksDeclared } from '../mcp/tasks.js'
 import { wholeList } from './catalog.js'
 import { toServer } from './client-message.js'
 import { ask, type ClientRequest, linkTo, ownMessage, serverRequest } from './client-request.js'
-import { mergedDiscoverResult, mergedInitializeResult, metaWithUnavailable } from './description.js'
+import {
+  mergedDiscoverResult,
+  mergedInitializeResult,
+  metaWithUnavailable,
+  translatedInitializeResult,
+} from './description.js'
 import { respondToListen } from './listen.js'
 import { forwardRouted, routerOf } from './routed-request.js'
 import type { CallHooks } from './server-calls.js'
@@ -49,7 +54,10 @@ export async function respondToRequest(
   }
   if (isStateless(revision)) checkTasksDeclared(message.method, message.params)
   if (message.method === LISTEN_METHOD) return respondToListen(request, message, client, keepAliveMs)
+  const { only } = request
   const route = routerOf(message.method)
+  if (route === undefined && only !== undefined && !Object.hasOwn(localMethods, message.method))
+    return forwardRouted(request, { server: only, message: message.whole }, client)
   if (route === undefined) return respondLocally(request, message, client, serverInfo)
   return forwardRouted(request, await route(request, message), client)
 }
@@ -91,8 +99,10 @@ type LocalMethod = (request: ClientRequest, params: JsonObject, serverInfo: Impl
 /** Methods to which the gateway responds itself, from the responses of several servers. */
 const localMethods: Readonly<Record<string, LocalMethod>> = {
   async initialize(request, _params, serverInfo) {
-    const links = await usableLinks(request)
-    return mergedInitializeResult(links, serverInfo, request.session.client.revision)
+    const { only, session } = request
+    const { revision } = session.client
+    if (only !== undefined) return translatedInitializeResult(await linkTo(request, only), revision)
+    return mergedInitializeResult(await usableLinks(request), serverInfo, revision)
   },
   async 'server/discover'(request, _params, serverInfo) {
     const links = await usableLinks(request)

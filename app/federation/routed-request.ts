@@ -11,6 +11,7 @@ import type { RpcRequest } from '../mcp/message.js'
 import { invalidParams } from '../mcp/message.js'
 import type { Encoding } from '../mcp/message-outcome.js'
 import { isStateless } from '../mcp/protocol.js'
+import { statusOfStateless } from '../mcp/rpc-error.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import { shownMessage } from '../mcp/servers.js'
 import { taskOfClientId } from '../mcp/session-binding.js'
@@ -192,8 +193,8 @@ class RoutedCall {
 
   async #respond(call: CallControl, outcome: Outcome, encoding: Encoding): Promise<void> {
     const client = this.#client
-    const { server, message } = this.#routed
-    const shown = outcomeOfClient(outcome, server)
+    const { message } = this.#routed
+    const shown = this.#shown(outcome)
     if (this.#ownId !== undefined && this.#stopCancelling !== undefined && shown.kind === 'completed') {
       const atServer = { link: this.#link, ownId: this.#ownId, message }
       this.#parked = parkableCall(this.#request, call, shown, atServer)
@@ -204,9 +205,29 @@ class RoutedCall {
     }
     const rest =
       outcome.kind === 'completed' && hasInputRounds(this.#request.session)
-        ? outcomeOfClient(withInputRounds(outcome, this.#roundsOf(call)), server)
+        ? this.#shown(withInputRounds(outcome, this.#roundsOf(call)))
         : shown
     await writeAttempt(client, call, rest, encoding)
+  }
+
+  /** The outcome in the client's era, without the server's session id, and with event ids that name the server. */
+  #shown(outcome: Outcome): Outcome {
+    if (outcome.kind !== 'completed') return outcome
+    const { [SESSION_ID_HEADER]: _session, ...headers } = outcome.headers
+    const { body } = outcome
+    const { server, isStateless: isOfServer } = this.#link
+    if (isStream(body)) {
+      const shown = { ...body, [Symbol.asyncIterator]: () => withClientEventIds(server, body) }
+      return { ...outcome, headers, body: shown }
+    }
+    const isOfClient = isStateless(this.#request.session.client.revision)
+    if (isOfClient === isOfServer) return { ...outcome, headers }
+    const { message } = shownMessage(body) ?? {}
+    let { status } = outcome
+    if (isOfClient && message !== undefined && status === 200) status = statusOfStateless(message)
+    // Up to 2025-11-25 an HTTP error is one of the transport, and 404 ends the session.
+    if (!isOfClient && message !== undefined && (status === 400 || status === 404)) status = 200
+    return { ...outcome, headers, status }
   }
 
   #roundsOf(call: CallControl): InputRounds {
@@ -268,19 +289,6 @@ function withParams(routed: Routed, more: JsonObject): Routed {
 function withoutEscalation(request: ClientRequest): ClientRequest {
   const { 'x-escalation-id': _id, 'x-escalation-emergency': _reason, ...headers } = request.headers
   return { ...request, headers }
-}
-
-/** The outcome without the server's session id, and with event ids that name the server. */
-function outcomeOfClient(outcome: Outcome, server: string): Outcome {
-  if (outcome.kind !== 'completed') return outcome
-  const { [SESSION_ID_HEADER]: _session, ...headers } = outcome.headers
-  const { body } = outcome
-  if (!isStream(body)) return { ...outcome, headers }
-  return {
-    ...outcome,
-    headers,
-    body: { ...body, [Symbol.asyncIterator]: () => withClientEventIds(server, body) },
-  }
 }
 
 async function* withClientEventIds(server: string, body: ResponseStream): AsyncGenerator<ResponseChunk> {

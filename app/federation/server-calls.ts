@@ -140,6 +140,7 @@ export interface LinkParts {
   /** Headers of the client's request, without those of MCP and of a single call. */
   readonly headers: IncomingHttpHeaders
   readonly timeoutMs: number
+  readonly isOwnEraRefused: boolean
 }
 
 /** Rejects with `ServerUnavailable`. */
@@ -158,7 +159,7 @@ export async function openLink(server: string, client: ClientFacts, parts: LinkP
       throw new ServerUnavailable(server, reply)
     return reply
   }
-  const { reply, session } = await performHandshake(send, client)
+  const { reply, session } = await performHandshake(send, client, { isOwnEraRefused: parts.isOwnEraRefused })
   if (session === undefined) throw new ServerUnavailable(server, reply)
   // The client's session keeps the description.
   if (JSON.stringify(session).length > MAX_DESCRIPTION) {

@@ -16,7 +16,8 @@ import {
   refusalResponse,
   retryAfterOf,
 } from '../http/response.js'
-import { isClientStateless, isStatelessExchange, type McpExchange } from './exchange.js'
+import { isClientStateless, isStatelessExchange, type McpExchange, mcpExchange } from './exchange.js'
+import { isOtherEra } from './handshake.js'
 import { META_ERROR, type ProtocolError, type RequestId, rpcCodes } from './protocol.js'
 import { type Fields, isResponse } from './rpc-response.js'
 import { type ReceivedMessage, shownEvent, shownMessage } from './servers.js'
@@ -77,6 +78,14 @@ function responseTo(
 ): ReceivedMessage | undefined {
   const isFound = message !== undefined && text !== undefined && isResponse(message) && message['id'] === id
   return isFound ? { message, text } : undefined
+}
+
+/** Whether the server's response to a client's own `initialize` may mean that it is of the other era. */
+export function isHandshakeRefused(call: Call, outcome: Outcome): boolean {
+  const message = call.get(mcpExchange)?.message
+  if (message?.type !== 'request' || message.method !== 'initialize') return false
+  if (outcome.kind !== 'completed' || isStream(outcome.body) || !isOtherEra(outcome)) return false
+  return shownMessage(outcome.body)?.message['result'] === undefined
 }
 
 // Encodes refusals over MCP: as HTTP errors if the client's transport must see them, as JSON-RPC messages if its caller

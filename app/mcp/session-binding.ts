@@ -47,6 +47,18 @@ export function ownSessionId(modes: string): string {
   return boundSessionId(`${ownTag}${modes}`, randomUUID())
 }
 
+/** 24 random bytes; the other ids have a dot. */
+const linkedId = /^[A-Za-z0-9_-]{32}$/
+
+/** The id of a session of a client whose sessions with servers the gateway keeps. */
+export function linkedSessionId(): string {
+  return randomBytes(24).toString('base64url')
+}
+
+export function isLinkedSession(id: unknown): boolean {
+  return typeof id === 'string' && linkedId.test(id)
+}
+
 interface SessionOfRequest {
   readonly headers: IncomingHttpHeaders
   readonly sessionTag: string | undefined

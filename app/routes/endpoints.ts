@@ -62,6 +62,8 @@ export interface MessageEndpoint extends CallEndpoint {
 
 /** A message whose call is repeated while its client waits. */
 export interface RepeatableEndpoint extends MessageEndpoint {
+  /** The body of the request, once it is read. */
+  readonly sent: RequestBody | null
   /** The same request once more, with what the person at the client replied. */
   again(elicited: ElicitationResponse, policy: ActivePolicy): RepeatableEndpoint
 }
@@ -105,7 +107,7 @@ class ServerEndpoint implements RepeatableEndpoint {
   readonly #exchange: McpExchange
   readonly #body: () => MaybePromise<RequestBody | null>
   /** Kept for a repetition, as a client sends its body once. */
-  #sent: RequestBody | null = null
+  sent: RequestBody | null = null
 
   constructor(
     options: CallEndpointsOptions,
@@ -152,8 +154,8 @@ class ServerEndpoint implements RepeatableEndpoint {
   }
 
   async read(call: CallControl): Promise<CallRequest> {
-    this.#sent = await this.#body()
-    return this.#options.mcp.read(call, this.#exchange, this.#sent)
+    this.sent = await this.#body()
+    return this.#options.mcp.read(call, this.#exchange, this.sent)
   }
 
   dispatch(call: CallControl): MaybePromise<Outcome> {
@@ -180,7 +182,7 @@ class ServerEndpoint implements RepeatableEndpoint {
   }
 
   again(elicited: ElicitationResponse, policy: ActivePolicy): RepeatableEndpoint {
-    return new ServerEndpoint(this.#options, { ...this.#request, elicited }, policy, () => this.#sent)
+    return new ServerEndpoint(this.#options, { ...this.#request, elicited }, policy, () => this.sent)
   }
 }
 

@@ -1,16 +1,19 @@
 // Decides once, by method and path alone, where a request goes: to health, metadata, an escalation's status, or a call.
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { denied, isRefusal, type MaybePromise, Refusal } from '@svc/core'
-import { ALL_SERVERS_PATH, metadataPath } from '@svc/core/http'
+import { ALL_SERVERS_PATH, metadataPath, resourceUrl } from '@svc/core/http'
 import { parseNameSegment, parseToolSegment } from '@svc/core/match'
 import { type Attempt, attemptOf, HeldCalls } from '../escalations/elicitation/held-calls.js'
-import type { Federation } from '../federation/federation.js'
+import type { Federation, IncomingExchange } from '../federation/federation.js'
 import type { ServerCalls, ServerLink } from '../federation/server-calls.js'
 import { type ClientExchange, HttpClientExchange } from '../http/client-exchange.js'
+import { SESSION_ID_HEADER } from '../http/header-names.js'
 import { idForm, requestPath } from '../http/request-errors.js'
 import { type BufferedResponse, writeRefusal, writeWhole } from '../http/response.js'
 import type { ElicitationResponse } from '../mcp/exchange.js'
+import { isHandshakeRefused } from '../mcp/message-outcome.js'
 import { gatewayImplementation } from '../mcp/protocol.js'
+import { isLinkedSession } from '../mcp/session-binding.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
 import { CallHandler, type CallHandlerOptions } from './call-handler.js'
 import {
@@ -98,10 +101,17 @@ export class Router {
     policy = this.#options.policies.current,
   ): Promise<void> {
     const used = name === undefined ? policy.allServers : policy.group(name)
-    if (used === undefined) {
-      const endpoint = this.#endpoints.mcp(exchange, { server: name ?? '', method }, policy)
-      return this.#handleHeld(exchange, endpoint, policy)
-    }
+    if (used !== undefined) return this.#federate(exchange, { method, used, policy })
+    const server = name ?? ''
+    if (isLinkedSession(exchange.headers[SESSION_ID_HEADER]))
+      return this.#federate(exchange, { method, policy, ...onlyServer(server) })
+    const endpoint = this.#endpoints.mcp(exchange, { server, method }, policy)
+    return this.#handleHeld(exchange, endpoint, policy)
+  }
+
+  /** Handles a request to several servers, or to one of another era than the client. */
+  #federate(exchange: ClientExchange, request: Omit<IncomingExchange, 'exchange' | 'calls'>): Promise<void> {
+    const { policy } = request
     const calls: ServerCalls = {
       heldCalls: this.#heldCalls,
       mcp: this.#options.mcp,
@@ -118,9 +128,7 @@ export class Router {
         return this.#calls.run(exchange, endpoint, policy)
       },
     }
-    return this.#loadFederation().then((federation) =>
-      federation.handle({ exchange, method, used, policy, calls }),
-    )
+    return this.#loadFederation().then((federation) => federation.handle({ ...request, exchange, calls }))
   }
 
   /** Ends the waits for people; resolves when their calls have their responses, or after `withinMs`. */
@@ -129,19 +137,36 @@ export class Router {
   }
 
   /** Runs a call of one server, and holds it while the person at its client is asked. */
-  #handleHeld(exchange: ClientExchange, first: RepeatableEndpoint, policy: ActivePolicy): Promise<void> {
+  async #handleHeld(
+    exchange: ClientExchange,
+    first: RepeatableEndpoint,
+    policy: ActivePolicy,
+  ): Promise<void> {
     const { mcp, policies } = this.#options
+    let refused: Attempt | undefined
     const run = async (elicited?: ElicitationResponse): Promise<Attempt | undefined> => {
       const current = elicited === undefined ? policy : policies.current
       const endpoint = elicited === undefined ? first : first.again(elicited, current)
       let held: Attempt | undefined
       await this.#calls.run(exchange, endpoint, current, (call, outcome) => {
-        if (!this.#heldCalls.asks(call, outcome)) return this.#calls.write(call, outcome, exchange, endpoint)
-        held = attemptOf(exchange, call, outcome, endpoint)
+        const isRefused = isHandshakeRefused(call, outcome)
+        if (!isRefused && !this.#heldCalls.asks(call, outcome))
+          return this.#calls.write(call, outcome, exchange, endpoint)
+        const attempt = attemptOf(exchange, call, outcome, endpoint)
+        if (isRefused) refused = attempt
+        else held = attempt
       })
       return held
     }
-    return this.#heldCalls.run(run, (call) => mcp.askedClient(call, exchange))
+    await this.#heldCalls.run(run, (call) => mcp.askedClient(call, exchange))
+    if (refused === undefined || first.sent === null) return
+    const handshake = { body: first.sent, write: refused.write }
+    await this.#federate(exchange, {
+      method: 'POST',
+      policy,
+      ...onlyServer(first.target.server),
+      refused: handshake,
+    })
   }
 
   /** Loads it with the first request to several servers: loading takes time, and most gateways get none. */
@@ -201,6 +226,11 @@ export class Router {
         throw unknownPath(policy.knownServers)
     }
   }
+}
+
+/** The endpoint of one server as that of a group. */
+function onlyServer(server: string): Pick<IncomingExchange, 'used' | 'only'> {
+  return { used: { path: resourceUrl('', server), servers: [server] }, only: server }
 }
 
 type McpMethod = 'POST' | 'GET' | 'DELETE'

@@ -190,7 +190,7 @@ export class Supervisor {
       const announces = !this.#parts.clientAnnounces
       const send = channel.sendingOwn(timeout)
       const found = probes ? await this.#probe(run, send) : undefined
-      const server = found ?? (await performHandshake(send, client, announces)).session
+      const server = found ?? (await performHandshake(send, client, { announces })).session
       if (server === undefined)
         throw new HandshakeRefused('it responded to neither initialize nor server/discover with a result')
       // It has responded to `initialize`, which came later.
