@@ -61,7 +61,7 @@ export const errorTable = {
   IDEMPOTENCY_KEY_REUSED: { status: 422, when: 'The idempotency key was used with other arguments.' },
   RATE_LIMITED: {
     status: 429,
-    when: 'The token bucket is empty, or the tenant has as many calls in flight as it may have. On the admin listener: too many tokens of the address wait to be checked.',
+    when: 'The token bucket is empty, or the tenant has as many calls in flight or idempotency keys as it may have. On the admin listener: too many tokens of the address wait to be checked.',
   },
   QUOTA_EXCEEDED: { status: 429, when: 'The daily limit is reached.' },
   UPSTREAM: {

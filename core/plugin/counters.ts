@@ -77,7 +77,7 @@ export interface SettleOptions {
 
 /** Each operation is atomic for all that share the store, and throws or rejects when it fails: then it may have been carried out. */
 export interface Counters extends StoreLifecycle {
-  /** New counters beyond the `maxEntries` of the space are refused; in Redis it has 100,000 by default. */
+  /** New counters beyond the `maxOwned` of the space are refused; in Redis it has 100,000 by default. */
   take(space: Space, limits: readonly CounterLimit[], options?: TakeOptions): MaybePromise<Taken>
   /** All or none. False: the time of a hold was over. */
   settle(space: Space, changes: readonly CounterChange[], options: SettleOptions): MaybePromise<boolean>

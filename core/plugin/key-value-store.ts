@@ -15,6 +15,8 @@ export interface Space {
   readonly isWatched?: boolean
   /** Of an ordered space; beyond it the entries that end first are removed. Default: no limit. */
   readonly maxEntries?: number
+  /** Maximum number of entries of an owner; a commit that would add more is not done. Such entries do not change their owner. */
+  readonly maxOwned?: number
   /** Maximum length of a value, in characters. Default: 4 MiB. */
   readonly maxValue?: number
 }
@@ -83,9 +85,9 @@ export interface Snapshot extends SpaceState {
 }
 
 export interface Commit extends SpaceState {
-  /** False if a key had another version, or a bound was reached; then nothing was written. */
+  /** False if a key had another version, or a bound or `maxOwned` was reached; then nothing was written. */
   readonly isDone: boolean
-  /** The bound was reached, and no key had another version. */
+  /** A bound or `maxOwned` was reached, and no key had another version. */
   readonly isFull?: boolean
   /** Of a commit that was not done: what the keys of the writes hold. */
   readonly entries: readonly (Entry | undefined)[]

@@ -1,6 +1,7 @@
 // Claims of keys for one use each: idempotency keys of calls, and mandates. A claim is free, claimed, sent, completed or
 // unknown. One that lapses is free again; one that lapses after it was marked as sent is unknown.
 import { isUtf8 } from 'node:buffer'
+import { sha256Base64url } from '../json/hash.js'
 import type { Entry, Space, SpaceState, Write } from '../plugin/key-value-store.js'
 import { token } from '../plugin/tokens.js'
 import { retried, StoreLayer } from './layer.js'
@@ -9,6 +10,9 @@ import { retried, StoreLayer } from './layer.js'
 export interface DedupeClaim {
   /** A hash of fixed length. */
   readonly key: string
+  /** A tenant that has about `maxKeys` gets no new ones. */
+  readonly tenant: string
+  readonly maxKeys: number
   /** Hash of the request: another hash under the same key means another request. */
   readonly fingerprint: string
   /** Random and unique to this attempt. */
@@ -39,6 +43,8 @@ export type DedupeClaimResult =
   | { readonly state: 'unknown' }
   /** The key was used for a request with another fingerprint. */
   | { readonly state: 'reused' }
+  /** The tenant has as many keys as it may have. */
+  | { readonly state: 'full' }
 
 /** A letter begins the version, as Redis gets it with each request. */
 const phases = { claimed: 'c', sent: 's', completed: 'd', unknown: 'u' } as const
@@ -47,8 +53,11 @@ type Phase = keyof typeof phases
 /** The store of the claims of idempotency keys, while its stage runs. */
 export const claimStore = token<ClaimStore>('ClaimStore')
 
+/** Enough for 18 keys a second of a tenant, if each is kept for a day. */
+export const MAX_KEYS = 1_600_000
 /** Spaces for keys, so that the nodes of a cluster share them. */
-const spaces: readonly Space[] = Array.from({ length: 16 }, (_, n) => ({
+const SPACES = 16
+const spaces: readonly Space[] = Array.from({ length: SPACES }, (_, n) => ({
   name: `claims-${n}`,
   isTracked: true,
 }))
@@ -60,7 +69,7 @@ export class ClaimStore extends StoreLayer {
    * at the start and from time to time: another process that starts after the loss does not know of it. An empty store
    * gets its epoch.
    */
-  async watch(): Promise<void> {
+  async noticeLoss(): Promise<void> {
     if (this.store.isRemote === true) await Promise.all(spaces.map((space) => this.store.get(space, [])))
   }
 
@@ -69,8 +78,9 @@ export class ClaimStore extends StoreLayer {
     let expect: string | null = null
     return retried(async () => {
       const write = this.#write(claim, 'claimed', expect, claim.leaseMs)
-      const { isDone, entries, ...state } = await this.store.commit(spaceOf(claim), [write])
+      const { isDone, isFull, entries, ...state } = await this.store.commit(spaceOf(claim), [write])
       if (isDone) return { state: 'claimed', ...lossIn(state) }
+      if (isFull === true) return { state: 'full' }
       const [entry] = entries
       expect = entry?.version ?? null
       const result = entry && resultOf(entry, claim, state.now)
@@ -96,7 +106,8 @@ export class ClaimStore extends StoreLayer {
 
   /** Frees the key of a call that was not sent, or had no effect. */
   async release(claim: DedupeClaim): Promise<void> {
-    await this.#change(claim, 'claimed', (expect) => ({ key: claim.key, version: 'free', expect }))
+    const owner = ownerOf(claim)
+    await this.#change(claim, 'claimed', (expect) => ({ key: claim.key, owner, version: 'free', expect }))
   }
 
   /**
@@ -122,7 +133,7 @@ export class ClaimStore extends StoreLayer {
     claim: DedupeClaim,
     phase: 'claimed' | 'sent',
     write: (expect: string | null) => Write,
-    ownerOf = runningOwner,
+    holderOf = runningHolder,
   ): Promise<boolean> {
     let expect: string | null = versionOf(claim, phase)
     const isDurable = phase === 'claimed'
@@ -130,7 +141,7 @@ export class ClaimStore extends StoreLayer {
       const { isDone, entries } = await this.store.commit(spaceOf(claim), [write(expect)], { isDurable })
       if (isDone) return true
       expect = entries[0]?.version ?? null
-      return ownerOf(entries[0]?.version) === claim.owner ? undefined : false
+      return holderOf(entries[0]?.version) === claim.owner ? undefined : false
     })
   }
 
@@ -143,23 +154,28 @@ export class ClaimStore extends StoreLayer {
   ): Write {
     const { key, fingerprint, leaseMs } = claim
     const value = `${fingerprint} ${leaseMs}${response === null ? '' : ` ${textOf(response)}`}`
-    return { key, value, version: versionOf(claim, phase), expect, ttlMs }
+    return { key, value, owner: ownerOf(claim), version: versionOf(claim, phase), expect, ttlMs }
   }
 }
 
 /** The key is a hash, or any text in tests. */
-function spaceOf({ key }: DedupeClaim): Space {
+function spaceOf({ key, maxKeys }: DedupeClaim): Space {
   let sum = 0
-  for (let i = 0; i < key.length; i++) sum = (sum * 31 + key.charCodeAt(i)) % spaces.length
-  return spaces[sum] as Space
+  for (let i = 0; i < key.length; i++) sum = (sum * 31 + key.charCodeAt(i)) % SPACES
+  return { ...(spaces[sum] as Space), maxOwned: Math.ceil(maxKeys / SPACES) }
 }
 
 function versionOf({ owner }: DedupeClaim, phase: Phase): string {
   return `${phases[phase]}:${owner}`
 }
 
+/** The tenant, which may have any name. */
+function ownerOf({ tenant }: DedupeClaim): string {
+  return /^[\w.-]{1,22}$/.test(tenant) ? tenant : `#${sha256Base64url(tenant)}`
+}
+
 /** The owner of a claim whose call has not ended. */
-function runningOwner(version: string | undefined): string | undefined {
+function runningHolder(version: string | undefined): string | undefined {
   return version === undefined ? undefined : /^[cs]:(.*)$/.exec(version)?.[1]
 }
 

@@ -12,6 +12,7 @@ export {
   type DedupeClaim,
   type DedupeClaimResult,
   type Loss,
+  MAX_KEYS,
 } from './claims.js'
 export { elapsed, type HostInstant, thisBoot } from './key-value/host-time.js'
 export { MemoryKeyValueStore } from './key-value/memory.js'

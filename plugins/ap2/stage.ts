@@ -86,7 +86,7 @@ export class Ap2Stage implements Stage {
     const { resource } = this.#options.store
     await resource?.start(signal)
     // The store's guard logs a failure; a store that does not respond refuses each mandate, too.
-    await resource?.running.watch().catch(() => undefined)
+    await resource?.running.noticeLoss().catch(() => undefined)
   }
 
   async stop(): Promise<void> {
@@ -178,7 +178,7 @@ export class Ap2Stage implements Stage {
     const keyed = { caller: this.#callerOf(call), server, name, idempotencyKey: idempotencyKey ?? '' }
     const hold = new UseHold({
       store: store.running(),
-      tokens: useClaims(verified, now),
+      tokens: useClaims(verified, keyed.caller.tenant, now),
       isOlderThan: (loss) => verified.some((mandate) => isOlderThan(mandate, loss)),
       key: idempotencyKey === null ? undefined : keyClaim(keyed, verified, now),
       replayed: () => this.#replayed(call),
@@ -190,7 +190,7 @@ export class Ap2Stage implements Stage {
     try {
       reservation = await hold.reserve()
     } catch {
-      // The store's guard has logged the cause.
+      // The store's guard has logged the cause, unless the tenant has too many keys.
       return isReportOnly ? undefined : unavailable()
     }
     if (reservation === 'replayed') throw new MandateError('ap2_replayed', wasUsed)

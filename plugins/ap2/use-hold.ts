@@ -14,7 +14,15 @@ import {
   token,
 } from '@svc/core'
 import { sha256Base64url } from '@svc/core/json'
-import { type ClaimStore, claimStore, type DedupeClaim, type Loss, type StoreResource } from '@svc/core/store'
+import {
+  type ClaimStore,
+  claimStore,
+  type DedupeClaim,
+  type DedupeClaimResult,
+  type Loss,
+  MAX_KEYS,
+  type StoreResource,
+} from '@svc/core/store'
 import type { VerifiedMandate } from './verify/verifier.js'
 
 interface UseHoldOptions {
@@ -46,9 +54,9 @@ export class UseHold implements Hold {
 
   /** Rejects when the store cannot be asked. Without a reservation the commit uses nothing. */
   async reserve(): Promise<Reservation> {
-    const { store, tokens, key } = this.#options
+    const { tokens, key } = this.#options
     if (key !== undefined) {
-      const { state } = await store.claim(key)
+      const { state } = await this.#ask(key)
       if (state === 'reused') return 'other_mandate'
       if (state !== 'claimed') {
         // A repeat of the call that has the key gets its response from `dedupe`, and uses the mandates only if it is
@@ -76,7 +84,7 @@ export class UseHold implements Hold {
       }
       return undefined
     } catch {
-      // The store's guard has logged the cause.
+      // The store's guard has logged the cause, unless the tenant has too many keys.
       return isReportOnly ? undefined : unavailable()
     }
   }
@@ -93,14 +101,20 @@ export class UseHold implements Hold {
   }
 
   async #claim(claim: DedupeClaim): Promise<boolean> {
-    const { store, isOlderThan } = this.#options
-    const result = await store.claim(claim)
+    const { isOlderThan } = this.#options
+    const result = await this.#ask(claim)
     if (result.state !== 'claimed') return false
     this.#held.add(claim)
     // A mandate never fails open: one that may have been used before the loss is refused until it expires.
     if (result.loss !== undefined && isOlderThan(result.loss))
       throw new Error('the store has lost which mandates were used')
     return true
+  }
+
+  async #ask(claim: DedupeClaim): Promise<DedupeClaimResult> {
+    const result = await this.#options.store.claim(claim)
+    if (result.state === 'full') throw new Error('the tenant has as many keys as it may have')
+    return result
   }
 
   /** A claim that cannot be ended now expires: as unknown, which counts as used, or as free if nothing was sent. */
@@ -125,13 +139,19 @@ const LEASE_MS = 60_000
 const KEY_TTL_MS = 86_400_000
 
 /** One claim for each single-use token, kept until the token expires. */
-export function useClaims(mandates: readonly VerifiedMandate[], now: number): readonly DedupeClaim[] {
+export function useClaims(
+  mandates: readonly VerifiedMandate[],
+  tenant: string,
+  now: number,
+): readonly DedupeClaim[] {
   const owner = randomBytes(16).toString('base64url')
   return mandates.flatMap(({ used, expiresAt }) =>
     used.map((digest) => ({
       key: hashOf(['ap2/mandate', digest]),
       fingerprint: digest,
       owner,
+      tenant,
+      maxKeys: MAX_KEYS,
       leaseMs: LEASE_MS,
       // The clock of a store may be behind.
       ttlMs: Math.max(expiresAt - now, 0) + LEASE_MS,
@@ -166,6 +186,8 @@ export function keyClaim(
     key: hashOf(['ap2/key', principalKeyOf(caller), server, name, idempotencyKey]),
     fingerprint: hashOf(digests),
     owner: randomBytes(16).toString('base64url'),
+    tenant: caller.tenant,
+    maxKeys: MAX_KEYS,
     leaseMs: LEASE_MS,
     ttlMs: lastsMs + KEY_TTL_MS,
   }

@@ -102,7 +102,7 @@ export class RunningClaims {
       if (!(await this.#store.renew(claim))) this.#running.delete(claim)
     })
     // The store's guard logs a failed renewal; the next renewal tries again.
-    await Promise.allSettled([...renewals, this.#store.watch()])
+    await Promise.allSettled([...renewals, this.#store.noticeLoss()])
   }
 
   async #retryUnsaved(): Promise<void> {
@@ -159,6 +159,8 @@ export interface ClaimRule {
   readonly tenant: string
   readonly leaseMs: number
   readonly ttlMs: number
+  /** Of a tenant. */
+  readonly maxKeys: number
 }
 
 /**
@@ -168,7 +170,7 @@ export interface ClaimRule {
  */
 export function claimOf(call: Call, request: CallRequest, rule: ClaimRule): DedupeClaim {
   const { server, name, version, idempotencyKey, round = '' } = request
-  const { namespace, tenant, leaseMs, ttlMs } = rule
+  const { namespace, tenant, leaseMs, ttlMs, maxKeys } = rule
   const isMcp = call.protocol === 'mcp'
   const caller = call.get(identity) ?? { tenant, authenticated: false }
   return {
@@ -176,8 +178,10 @@ export function claimOf(call: Call, request: CallRequest, rule: ClaimRule): Dedu
     // Over MCP the version is the server's, which may change between a call and its repeat.
     fingerprint: digest([isMcp ? 'mcp' : 'invoke', isMcp ? '' : version, repeatableInput(request)]),
     owner: randomBytes(16).toString('base64url'),
+    tenant: caller.tenant,
     leaseMs,
     ttlMs,
+    maxKeys,
   }
 }
 

@@ -1,5 +1,5 @@
 // The `dedupe` section.
-import { checkRedisSettings, redisSettings, redisUrl } from '@svc/core/store'
+import { checkRedisSettings, MAX_KEYS, redisSettings, redisUrl } from '@svc/core/store'
 import { z } from 'zod'
 
 const redis = z
@@ -70,6 +70,13 @@ export const dedupeSchema = z
       .max(300)
       .default(15)
       .describe('Seconds after which the claim of a gateway that died ends.'),
+    maxKeysPerTenant: z
+      .int()
+      .min(16)
+      .default(MAX_KEYS)
+      .describe(
+        'About how many keys of a tenant are kept; a call of it with another new key is refused (`RATE_LIMITED`) until some have ended.',
+      ),
     waitSec: z
       .int()
       .min(0)

@@ -81,6 +81,7 @@ function stageOf(config: DedupeConfig, context: PluginContext): Stage {
     tenant: context.tenant,
     leaseMs: config.leaseSec * 1000,
     ttlMs: ttlSec * 1000,
+    maxKeys: config.maxKeysPerTenant,
   }
   const meter = resolveOptional(context.container, tokens.Meter)
   return new DedupeStage(config, resolve(context.container, dedupeResource), rule, meter)

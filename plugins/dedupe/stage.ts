@@ -51,7 +51,7 @@ export class DedupeStage implements Stage {
   async start(signal: AbortSignal): Promise<void> {
     await this.#store.start(signal)
     // The store's guard logs a failure; a store that does not respond refuses each claim, too.
-    await this.#store.running.watch().catch(() => undefined)
+    await this.#store.running.noticeLoss().catch(() => undefined)
     this.#claims ??= this.#attachClaims()
   }
 
@@ -194,6 +194,13 @@ export class DedupeStage implements Stage {
       return denied(
         'IDEMPOTENCY_KEY_REUSED',
         'The idempotency key was used for another request: with other arguments, for another version, or over the other protocol.',
+      )
+    }
+    if (state === 'full') {
+      return denied(
+        'RATE_LIMITED',
+        'The tenant has as many idempotency keys as it may have (`dedupe.maxKeysPerTenant`); the call was not sent.',
+        { headers: { 'retry-after': '60' } },
       )
     }
     call.set(idempotency, 'duplicate')

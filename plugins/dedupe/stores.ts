@@ -13,7 +13,7 @@ export function dedupeStore(config: DedupeConfig, context: PluginContext): Store
       layer: (store) => new ClaimStore(store),
       settings: config,
       instance: bound && { name: 'the bound DedupeStore', store: new ClaimStore(bound) },
-      operations: ['claim', 'markSent', 'renew', 'release', 'complete', 'markUnknown', 'watch'],
+      operations: ['claim', 'markSent', 'renew', 'release', 'complete', 'markUnknown', 'noticeLoss'],
       undo: {
         claim: (store, { state }, claim) => freed(state === 'claimed', store, claim),
         markSent: (store, isOwner, claim) => freed(isOwner, store, claim),

@@ -155,11 +155,12 @@ class Transaction {
     return counter
   }
 
+  /** @throws {Error} if there is no room for a new counter */
   commit(): void {
     const changes: EntryChange[] = []
     const { name: owner } = this.#space
     const writtenAt = this.#now
-    let added = 0
+    const added: Entry[] = []
     for (const { key, before, text = UNUSED, endsAt: ends } of this.#counters) {
       if (text === UNUSED) {
         if (before !== undefined) changes.push({ key, entry: undefined })
@@ -167,20 +168,14 @@ class Transaction {
       }
       const endsAt = Math.ceil(Math.min(END_OF_TIME, ends))
       const isInPlace = before?.endsAt === endsAt
-      if (before === undefined) added++
       const entry = { key, value: text, version: 'counter', owner, writtenAt, endsAt }
+      if (before === undefined) added.push(entry)
       changes.push({ key, entry, isInPlace })
     }
-    if (added > 0) this.#makeRoom(added)
+    // Removing another counter would let through what is over its limit.
+    if (!this.#values.hasRoom(this.#space, added, this.#now))
+      throw new Error(`the store has ${this.#space.maxOwned} counters of ${owner} and takes no more of it`)
     this.#values.write(this.#space, changes, this.#now)
-  }
-
-  /** @throws {Error} if there is none: removing a counter would let through what is over its limit */
-  #makeRoom(added: number): void {
-    const { name, maxEntries = Infinity } = this.#space
-    const isFull = () => this.#values.size(this.#space) + added > maxEntries
-    while (isFull() && this.#values.sweep(this.#now) > 0);
-    if (isFull()) throw new Error(`the store has ${maxEntries} counters of ${name} and takes no more of it`)
   }
 }
 

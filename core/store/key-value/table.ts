@@ -69,7 +69,9 @@ export class TableKeyValue {
     const isExpected = ({ expect }: Write, i: number) =>
       expect === undefined || (entries[i]?.version ?? null) === expect
     if (!writes.every(isExpected)) return { ...this.#state(space, now), isDone: false, entries }
-    if (bound !== undefined && this.#exceeds(space, writes, bound, now))
+    const added = writes.filter(({ value }, i) => value !== undefined && entries[i] === undefined)
+    const isFull = bound !== undefined && this.#exceeds(space, writes, bound, now)
+    if (isFull || !this.hasRoom(space, added, now))
       return { ...this.#state(space, now), isDone: false, isFull: true, entries }
     const changes = writes.map(({ key, value, version, owner = '', ttlMs = Infinity }) => {
       const endsAt = Math.ceil(now + ttlMs)
@@ -97,15 +99,22 @@ export class TableKeyValue {
       if (isInPlace !== true) this.#remove(space.name, key)
       if (entry === undefined) continue
       this.#table.putEntry(keyOf(space.name, key), entry)
-      if (isInPlace !== true) this.#index(space, key, entry.endsAt)
+      if (isInPlace !== true) this.#index(space, entry)
     }
     if (!isIndexed) this.#evict(space)
     if (space.isTracked === true) this.#count(space)
   }
 
-  /** How many entries a space has that has `maxEntries`, with those that have ended and wait for their removal. */
-  size({ name }: Space): number {
-    return Number(this.#table.get(`n ${name}`) ?? 0)
+  /** Whether the owners may have the entries as well; those that have ended are removed first. */
+  hasRoom(space: Space, added: readonly Pick<Write, 'owner'>[], now: number): boolean {
+    const { name, maxOwned } = space
+    if (maxOwned === undefined) return true
+    return added.every(({ owner = '' }) => {
+      const own = added.filter((one) => (one.owner ?? '') === owner).length
+      const isFull = () => this.#size(name, owner) + own > maxOwned
+      while (isFull() && this.sweep(now) > 0);
+      return !isFull()
+    })
   }
 
   entry(space: Space, key: string, now: number): Entry | undefined {
@@ -156,24 +165,23 @@ export class TableKeyValue {
     return { now, revision: this.#table.get(`m ${space.name}`) ?? '' }
   }
 
-  #index(space: Space, key: string, endsAt: number): void {
-    const { name, maxEntries } = space
+  #index({ name, maxEntries, maxOwned }: Space, { key, owner, endsAt }: Entry): void {
     if (endsAt < Infinity) this.#table.put(endOf(endsAt, name, key), '')
-    if (maxEntries === undefined) return
-    this.#table.put(`x ${name} ${padded(endsAt)} ${key}`, '')
-    this.#setSize(name, this.size(space) + 1)
+    if (maxEntries !== undefined) this.#table.put(`x ${name} ${padded(endsAt)} ${key}`, '')
+    if (maxEntries !== undefined) this.#resize(name, '', 1)
+    if (maxOwned !== undefined) this.#resize(name, owner, 1)
   }
 
   #remove(space: string, key: string): void {
     const stored = this.#table.entry(keyOf(space, key))
     if (stored === undefined) return
-    const { endsAt } = stored
+    const { endsAt, owner } = stored
     this.#table.remove(keyOf(space, key))
     this.#table.remove(endOf(endsAt, space, key))
     const inSpace = `x ${space} ${padded(endsAt)} ${key}`
-    if (this.#table.get(inSpace) === undefined) return
-    this.#table.remove(inSpace)
-    this.#setSize(space, this.size({ name: space }) - 1)
+    const isOfSpace = this.#table.get(inSpace) !== undefined
+    if (isOfSpace) this.#table.remove(inSpace)
+    this.#resize(space, isOfSpace ? '' : owner, -1)
   }
 
   /** Removes entries that have ended, of all spaces, and returns how many. */
@@ -187,15 +195,22 @@ export class TableKeyValue {
   }
 
   #evict({ name, maxEntries = Infinity }: Space): void {
-    const excess = this.size({ name }) - maxEntries
+    const excess = this.#size(name, '') - maxEntries
     if (!(excess > 0)) return
     for (const first of this.#table.keys(`x ${name} `, `x ${name} ${LAST}`, excess))
       this.#remove(name, keyIn(first))
   }
 
-  #setSize(space: string, size: number): void {
-    if (size > 0) this.#table.put(`n ${space}`, String(size))
-    else this.#table.remove(`n ${space}`)
+  /** How many entries are counted, with those that have ended and wait for their removal: of a space, or of an owner in it. */
+  #size(space: string, owner: string): number {
+    return Number(this.#table.get(`n ${space} ${owner}`) ?? 0)
+  }
+
+  #resize(space: string, owner: string, by: number): void {
+    const key = `n ${space} ${owner}`
+    const size = this.#size(space, owner) + by
+    if (size > 0) this.#table.put(key, String(size))
+    else this.#table.remove(key)
   }
 
   #count({ name }: Space): void {

@@ -2,10 +2,7 @@
 // instant"; another counter is what is used, and its holds as "id:amount:end". `key-value/counters.ts` does the same.
 
 import { script } from './connection.js'
-import { state } from './key-value-scripts.js'
-
-/** Maximum number of counters of a space that states no maximum of its own. */
-export const MAX_COUNTERS = 100_000
+import { MAX_OWNED, state } from './key-value-scripts.js'
 
 const counters = `
 local function words(text)
@@ -26,23 +23,15 @@ local function write(name, text, ttl)
   if not written[name] then names[#names + 1] = name end
   written[name] = { text, ttl }
 end
--- The names of counters by their ends, so that those of one space do not fill the server.
-local room, most = S .. '#room', tonumber(option[5]) or ${MAX_COUNTERS}
-local function checkRoom(added)
-  if redis.call('ZCOUNT', room, '(' .. whole(now), '+inf') + added > most then
-    error({ err = 'ERR the store has ' .. most .. ' counters of a space and takes no more of it' })
-  end
-end
-local function note(name, ttl)
-  redis.call('ZADD', room, now + ttl, name)
-  if redis.call('PTTL', room) < ttl then redis.call('PEXPIRE', room, whole(ttl + 86400000)) end
-end
+local room, most = roomOf(''), tonumber(option[5]) or ${MAX_OWNED}
 local function commit()
   local added = 0
   for _, name in ipairs(names) do
     if not found[name] and written[name][1] ~= '0' then added = added + 1 end
   end
-  if added > 0 then checkRoom(added) end
+  if added > 0 and not hasRoom(room, added, most) then
+    error({ err = 'ERR the store has ' .. most .. ' counters of a space and takes no more of it' })
+  end
   for _, name in ipairs(names) do
     local text, ttl = written[name][1], written[name][2]
     if text == '0' then
@@ -52,12 +41,11 @@ local function commit()
       ttl = math.min(1e12, math.ceil(ttl))
       redis.call('SET', at(name), text, 'PX', whole(ttl))
       -- The end of a window stays. The set that a bucket outlives is not made anew, as it would not end.
-      if not found[name] then note(name, ttl)
+      if not found[name] then note(room, name, ttl)
       elseif string.sub(name, 1, 2) ~= 'w/' then redis.call('ZADD', room, 'XX', now + ttl, name) end
     else redis.call('SET', at(name), text, 'KEEPTTL') end
   end
-  -- Last: once a script has removed something, a full server lets it write.
-  if added > 0 then redis.call('ZREMRANGEBYSCORE', room, '-inf', now) end
+  if added > 0 then sweep(room) end
 end
 local function unreadable(what) error({ err = 'ERR the value at the key of a ' .. what .. ' cannot be read' }) end
 local function window(key, ms, from)

@@ -3,6 +3,9 @@
 // in their order, and in another by their ends. Arguments and responses are packed, as each costs bytes by itself.
 import { script } from './connection.js'
 
+/** Maximum number of counters of a space, or of entries of an owner in a space with `maxOwned`, unless it states another one. */
+export const MAX_OWNED = 100_000
+
 /**
  * KEYS[1] is the name of the space, with the hash tag in it. ARGV[1] is the epoch that the caller knows ('-' if the space is not
  * tracked; '' for none). The state of a space is the time, and for a tracked one ' epoch:count', without the epoch if the caller
@@ -26,6 +29,15 @@ if known ~= '-' then
     redis.call('HSET', S .. '#space', 'lost', lost)
   end
 end
+-- The names of what an owner has, by their ends, so that one owner does not fill the server.
+local function roomOf(owner) return S .. '#room' .. (owner == '' and '' or '/' .. owner) end
+local function hasRoom(room, added, most) return redis.call('ZCOUNT', room, '(' .. whole(now), '+inf') + added <= most end
+local function note(room, name, ttl)
+  redis.call('ZADD', room, now + ttl, name)
+  if redis.call('PTTL', room) < ttl then redis.call('PEXPIRE', room, whole(ttl + 86400000)) end
+end
+-- To be called last: once a script has removed something, a full server lets it write.
+local function sweep(room) redis.call('ZREMRANGEBYSCORE', room, '-inf', now) end
 local function head()
   if not epoch then return whole(now) end
   local revision = (epoch == known and '' or epoch) .. ':' .. count
@@ -73,21 +85,26 @@ return respond('+')
 `)
 
 /**
- * ARGV: then of an ordered space its maximum number of entries, '!' for one that is watched, and a bound: the entries and their sum
- * that may be below a prefix ('' without). For each write "key expected version owner milliseconds" and the value: the version that it expects ('' for none,
+ * ARGV: then of an ordered space its maximum number of entries, '!' for one that is watched, '~' for one with a maximum for each owner
+ * and that maximum ('' for the default), and a bound: the entries and their sum that may be below a prefix ('' without). For each write "key expected version owner milliseconds" and the value: the version that it expects ('' for none,
  * '*' for any), the new one ('' to delete), and the time until its end ('' without). The response is '+' and the state, or begins
  * with '-' or, if the bound was reached, '!'.
  */
 export const commitWrites = script(`${state}${entries}
-local most, watched, boundEntries, boundTotal, prefix = string.match(ARGV[2], '^(%d*)(!?) ?(%S*) ?(%S*) ?(%S*)$')
+local most, watched, owned, boundEntries, boundTotal, prefix =
+  string.match(ARGV[2], '^(%d*)(!?)(~?%d*) ?(%S*) ?(%S*) ?(%S*)$')
 local maxEntries = tonumber(most)
-local writes, done, written = {}, true, {}
+local maxOwned = owned ~= '' and (tonumber(string.sub(owned, 2)) or ${MAX_OWNED})
+local writes, done, written, added = {}, true, {}, {}
 for i = 3, #ARGV, 2 do
   local key, expected, version, owner, ttl = string.match(ARGV[i], '^(%S+) (%S*) (%S*) (%S*) (%S*)$')
-  writes[#writes + 1] = { key = key, version = version, owner = owner, ttl = ttl, value = ARGV[i + 1] }
-  if expected ~= '*' then
+  local write = { key = key, version = version, owner = owner, ttl = ttl, value = ARGV[i + 1] }
+  writes[#writes + 1] = write
+  if expected ~= '*' or maxOwned then
     local raw = get(key)
-    if (raw and string.match(raw, '^%S+ (%S+) ') or '') ~= expected then done = false end
+    if expected ~= '*' and (raw and string.match(raw, '^%S+ (%S+) ') or '') ~= expected then done = false end
+    write.isNew = not raw
+    if not raw and version ~= '' then added[owner] = (added[owner] or 0) + 1 end
   end
 end
 local function refuse(status)
@@ -113,8 +130,19 @@ if prefix ~= '' then
   end
   if count > tonumber(boundEntries) or (total > 0 and total + new > tonumber(boundTotal)) then return refuse('!') end
 end
+if maxOwned then
+  for owner, count in pairs(added) do
+    if not hasRoom(roomOf(owner), count, maxOwned) then return refuse('!') end
+  end
+end
 for _, write in ipairs(writes) do
   local key, ttl = write.key, write.ttl
+  if maxOwned then
+    local room = roomOf(write.owner)
+    if write.version == '' then redis.call('ZREM', room, key)
+    elseif write.isNew then note(room, key, tonumber(ttl) or 1e13)
+    else redis.call('ZADD', room, 'XX', now + (tonumber(ttl) or 1e13), key) end
+  end
   if write.version == '' then
     if maxEntries then drop(key) else redis.call('DEL', at(key)) end
   else
@@ -137,6 +165,9 @@ if maxEntries then
     if last == 'inf' then redis.call('PERSIST', index)
     elseif last then redis.call('PEXPIREAT', index, whole(tonumber(last))) end
   end
+end
+if maxOwned then
+  for owner in pairs(added) do sweep(roomOf(owner)) end
 end
 if epoch then count = whole(redis.call('HINCRBY', S .. '#space', 'count', 1)) end
 -- A user who may not publish has no notices.

@@ -25,8 +25,8 @@ import type { Clock } from '../../plugin/tokens.js'
 import { checkChanges, checkLimits, checkWrites } from '../key-value/check.js'
 import { windowStart } from '../key-value/counters.js'
 import { RedisConnection, type RedisConnectionOptions, type Script } from './connection.js'
-import { MAX_COUNTERS, settleCounters, takeCounters } from './counter-scripts.js'
-import { commitWrites, getEntries, scanEntries } from './key-value-scripts.js'
+import { settleCounters, takeCounters } from './counter-scripts.js'
+import { commitWrites, getEntries, MAX_OWNED, scanEntries } from './key-value-scripts.js'
 
 export interface RedisKeyValueOptions extends RedisConnectionOptions {
   /** Begins every key. */
@@ -104,9 +104,11 @@ export class RedisKeyValueStore implements KeyValueStore, Counters {
     { isDurable = false, bound }: CommitOptions = {},
   ): Promise<Commit> {
     checkWrites(space, writes)
-    const order = `${space.isOrdered === true ? (space.maxEntries ?? NO_LIMIT) : ''}${space.isWatched === true ? '!' : ''}`
+    const order = space.isOrdered === true ? `${space.maxEntries ?? NO_LIMIT}` : ''
+    const notice = space.isWatched === true ? '!' : ''
+    const owned = space.maxOwned === undefined ? '' : `~${space.maxOwned === MAX_OWNED ? '' : space.maxOwned}`
     const bounds = bound === undefined ? '' : ` ${bound.maxEntries} ${bound.maxTotal} ${bound.prefix}`
-    const args = [order + bounds, ...writes.flatMap(argumentsOf)]
+    const args = [order + notice + owned + bounds, ...writes.flatMap(argumentsOf)]
     const { status, state, rest } = await this.#run(commitWrites, space, args, isDurable)
     const keys = writes.map(({ key }) => key)
     return {
@@ -138,8 +140,8 @@ export class RedisKeyValueStore implements KeyValueStore, Counters {
   async take(space: Space, limits: readonly CounterLimit[], options: TakeOptions = {}): Promise<Taken> {
     checkLimits(space, limits, options)
     const { at, hold, batch = 1 } = options
-    const { maxEntries: most = MAX_COUNTERS } = space
-    const isPlain = at === undefined && hold === undefined && batch === 1 && most === MAX_COUNTERS
+    const { maxOwned: most = MAX_OWNED } = space
+    const isPlain = at === undefined && hold === undefined && batch === 1 && most === MAX_OWNED
     const held = `${hold?.id ?? '-'} ${Math.ceil(hold?.ms ?? 0)}`
     const option = isPlain ? '' : `${at ?? '-'} ${held} ${batch} ${most}`
     const { status, state, rest } = await this.#run(takeCounters, space, [option, ...limits.map(limitText)])

@@ -109,7 +109,7 @@ export class QuotaCounters extends StoreLayer<Counters> implements QuotaStore {
 const MAX_COUNTERS = 100_000
 
 function spaceOf(tenant: string): Space {
-  return { name: `t/${nameFor(tenant)}`, isOrdered: false, maxEntries: MAX_COUNTERS }
+  return { name: `t/${nameFor(tenant)}`, maxOwned: MAX_COUNTERS }
 }
 
 /** Braces would end the hash tag of a cluster. A name that cannot be stored is replaced by its SHA-256. */

@@ -49,7 +49,8 @@ describe('the container of a gateway', () => {
             const data = Buffer.from('data')
             used.push(signer.verify(data, signer.sign(data)), appender.status?.().writable)
             used.push((await quotas.incrDaily('acme', 'curious', 5)).count)
-            const claim = { key: 'k', fingerprint: 'f', owner: 't', leaseMs: 1000, ttlMs: 1000 }
+            const kept = { tenant: 'acme', maxKeys: 16, leaseMs: 1000, ttlMs: 1000 }
+            const claim = { key: 'k', fingerprint: 'f', owner: 't', ...kept }
             used.push((await keys.claim(claim)).state)
             return next()
           },

@@ -1,5 +1,5 @@
-import type { CounterLimit } from '@svc/core'
-import { RedisConnection, script } from '@svc/core/redis'
+import { type CounterLimit, hostClock } from '@svc/core'
+import { RedisConnection, RedisKeyValueStore, script } from '@svc/core/redis'
 import { expect } from 'chai'
 import { type RedisServer, startRedis, until } from '../../support/redis.js'
 import { rejectionOf } from '../../support/rejection.js'
@@ -77,6 +77,21 @@ describe('a connection to a Redis that fails', function () {
     await until(async () => !watch.isLive)
   })
 
+  it('gives no notices to a user who has no channels, and takes its commits', async () => {
+    await server.send('ACL', 'SETUSER', 'quiet', 'on', '>s3cret', '~*', '+@all', 'resetchannels')
+    const url = server.url.replace('//', '//quiet:s3cret@')
+    to(1000)
+    const store = new RedisKeyValueStore({ url, keyPrefix: 'svc:', clock: hostClock })
+    await store.connect(signal)
+    const space = { name: 'news', isWatched: true }
+    const watch = store.watch(space, () => undefined)
+    await store.commit(space, [{ key: 'k', value: 'v', version: '1' }])
+    expect((await store.get(space, ['k'])).entries[0]?.value).to.equal('v')
+    expect(watch.isLive).to.equal(false)
+    watch.close()
+    await store.close()
+  })
+
   it('rejects without a server, and connects to one that starts later', async () => {
     await server.kill('SIGKILL')
     expect((await rejectionOf(to(1000).connect(signal))).message).to.match(
@@ -90,7 +105,7 @@ describe('a connection to a Redis that fails', function () {
 describe('counters in Redis', () => {
   const day = (key: string): CounterLimit => ({ key, max: 5, window: { ms: 86_400_000 } })
   const rate = (key: string): CounterLimit => ({ key, max: 1, perSecond: 1 })
-  const space = { name: 't/acme', maxEntries: 2 }
+  const space = { name: 't/acme', maxOwned: 2 }
 
   it('leave room for those of other spaces, and for new ones when others have ended', async () => {
     await using server = await startRedis()

@@ -19,9 +19,12 @@ class FailingStore extends ClaimStore {
   readonly released: string[] = []
 
   loss: Loss | undefined
+  /** Whether the tenant has as many keys as it may have when another one is claimed. */
+  isFull: (() => boolean) | undefined
 
   override async claim(claim: DedupeClaim): Promise<DedupeClaimResult> {
     if (this.fails === 'claim') throw new Error('down')
+    if (this.isFull?.()) return { state: 'full' }
     const result = await super.claim(claim)
     return result.state === 'claimed' && this.loss !== undefined ? { ...result, loss: this.loss } : result
   }
@@ -81,6 +84,16 @@ describe('the store of used mandates', () => {
       expect((await run({ mode: 'observe' })).outcome).to.include({ kind: 'completed' })
     })
   }
+
+  for (const full of ['the key', 'the mandate'] as const)
+    it(`refuses a call if the tenant has no room for ${full}`, async () => {
+      // The key of the call is claimed first.
+      let claims = 0
+      store.isFull = () => ++claims === (full === 'the key' ? 1 : 2)
+      expect((await run({})).outcome).to.include({ kind: 'denied', code: 'STORE_UNAVAILABLE' })
+      store.isFull = undefined
+      expect((await run({}, 'order-2')).outcome).to.include({ kind: 'completed' })
+    })
 
   it('refuses mandates that are older than a loss of its content, whatever has passed since, and takes newer ones', async () => {
     store.loss = { at: Date.UTC(2100, 0), ageMs: 31 * 86_400_000 }

@@ -9,7 +9,7 @@ import {
   type Write,
 } from '@svc/core'
 import { Pipeline } from '@svc/core/pipeline'
-import { ClaimStore, type DedupeClaim, MemoryKeyValueStore } from '@svc/core/store'
+import { ClaimStore, type DedupeClaim, MAX_KEYS, MemoryKeyValueStore } from '@svc/core/store'
 import { dedupePlugin } from '@svc/plugin-dedupe'
 import { type CallOverrides, controlOf, makeCall } from '../../support/call.js'
 import { StageRig, served } from '../../support/stage-rig.js'
@@ -52,12 +52,13 @@ function operationOf({ version, expect }: Write): Operation {
   return operations[phase]!
 }
 
-function claimIn({ key, value = '', version, ttlMs = 0 }: Write): DedupeClaim {
+function claimIn({ key, value = '', version, owner: tenant = '', ttlMs = 0 }: Write): DedupeClaim {
   const [, owner = ''] = version.split(':')
   const [fingerprint = '', leaseMs] = value.split(' ')
   // The mark that a call is sent lasts for both times.
   const leftMs = ttlMs - Number(leaseMs)
-  return { key, fingerprint, owner, leaseMs: Number(leaseMs), ttlMs: leftMs > 0 ? leftMs : DAY }
+  const times = { leaseMs: Number(leaseMs), ttlMs: leftMs > 0 ? leftMs : DAY }
+  return { key, fingerprint, owner, tenant, maxKeys: MAX_KEYS, ...times }
 }
 
 export class DedupeRig extends StageRig {

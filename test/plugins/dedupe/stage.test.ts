@@ -41,6 +41,20 @@ describe('the dedupe stage', () => {
     expect(rig.sent).to.equal(0)
   })
 
+  it('refuses new keys of a tenant that has as many as the policy gives it, and sends no call with one', async () => {
+    const running = await rig.pipeline({ maxKeysPerTenant: 16 })
+    const callWith = (n: number) =>
+      running.run(controlOf(keyed({ request: { idempotencyKey: `order-${n % 100}` } })))
+    const outcomes: Outcome[] = []
+    for (let n = 0; n < 100; n++) outcomes.push(await callWith(n))
+    const refused = outcomes.findIndex(({ kind }) => kind === 'denied')
+    expect(outcomes[refused]).to.deep.include({ code: 'RATE_LIMITED', headers: { 'retry-after': '60' } })
+    expect(rig.sent).to.equal(16)
+    // The first call was sent, and its repeat gets its response.
+    expect(await callWith(100)).to.deep.include({ kind: 'completed', status: 200 })
+    expect(rig.sent).to.equal(16)
+  })
+
   it('does not send a call that cannot be marked, and frees its key', async () => {
     rig.store.instead.markSent = () => Promise.reject(new Error('it is down'))
     const outcome = await (await rig.pipeline()).run(controlOf(keyed()))

@@ -4,7 +4,7 @@ import type { CounterLimit, CounterUse, Space, TakeOptions } from '@svc/core'
 import { EpochsModel } from './epochs-model.js'
 import type { PortCheck, Store, World } from './run.js'
 
-const space: Space = { name: 'counted', isTracked: true, maxEntries: 1_000 }
+const space: Space = { name: 'counted', isTracked: true, maxOwned: 1_000 }
 const other: Space = { name: 'other' }
 /** Divides each time that passes, so that no window ends because a slow machine runs. */
 const WINDOW_MS = 300_000

@@ -5,7 +5,7 @@ import { expect } from 'chai'
 import { HostClock } from './deployments.js'
 
 const DAY = 86_400_000
-const space = { name: 'counted', maxEntries: 2 }
+const space = { name: 'counted', maxOwned: 2 }
 
 describe('counters', () => {
   let clock: HostClock

@@ -11,6 +11,7 @@ const spaces: readonly [Space, ...Space[]] = [
   { name: 'tracked', isTracked: true },
   list,
   { name: 'bounded', isOrdered: true, maxEntries: 3 },
+  { name: 'owned', maxOwned: 2 },
 ]
 const keys = ['a', 'a/1', 'a/2', 'b', 'b/1'] as const
 /** Keys whose values are keys, and keys whose values are numbers. */
@@ -56,6 +57,12 @@ class Model {
     const isExpected = ({ key, expect }: Write) =>
       expect === undefined || (entries.get(key)?.version ?? null) === expect
     if (!writes.every(isExpected)) return 'conflict'
+    const { maxOwned = Infinity } = space
+    const added = writes.filter(({ key, value }) => value !== undefined && !entries.has(key))
+    const owned = (owner = '', all: Iterable<{ readonly owner?: string | undefined }>) =>
+      [...all].filter((one) => one.owner === owner).length
+    if (added.some(({ owner }) => owned(owner, entries.values()) + owned(owner, added) > maxOwned))
+      return 'full'
     const before = new Map(entries)
     for (const { key, value, version, owner = '', ttlMs = Infinity } of writes) {
       entries.delete(key)
@@ -136,14 +143,15 @@ export class KeyValueCheck implements PortCheck {
     const commit = await this.#use(space, (client) => client.commit(space, writes))
     const result = this.#model.commit(space, writes, this.#world.now)
     assert.equal(commit.isDone, result === 'done', 'whether a commit is done')
+    assert.equal(commit.isFull === true, result === 'full', 'whether an owner has too many entries')
     if (!commit.isDone) assert.deepEqual(shown(commit.entries), shown(held), 'what a commit has met')
     this.#checkRevision(space, commit.revision, commit.isDone)
   }
 
   /** Clients that have read the same version write at the same time: one of them wins. */
   async #race(space: Space): Promise<void> {
-    // The winner may be removed at once from a space that is full.
-    if (space.maxEntries !== undefined) return
+    // The winner may be removed at once from a space that is full, or there may be none.
+    if (space.maxEntries !== undefined || space.maxOwned !== undefined) return
     const key = this.#world.chance.pick(keys)
     const expect = this.#known(space).get(key)?.version ?? null
     const rivals = this.#world.clients.map(async (client) => {
@@ -182,7 +190,7 @@ export class KeyValueCheck implements PortCheck {
 
   /** The client does not see the response, and finds out by the version whether its commit was carried out. */
   async #loseResponse(space: Space): Promise<void> {
-    if (space.maxEntries !== undefined) return
+    if (space.maxEntries !== undefined || space.maxOwned !== undefined) return
     const write = this.#write(this.#world.chance.pick(keys))
     const expect = this.#known(space).get(write.key)?.version ?? null
     await this.#use(space, (client) => client.commit(space, [{ ...write, expect }]))
@@ -263,7 +271,7 @@ export class KeyValueCheck implements PortCheck {
     const n = this.#writes++
     const { chance } = this.#world
     const ttlMs = chance.int(0, 3) === 0 ? undefined : chance.pick(times)
-    return { key, value: `value ${n}\nü`, version: `v${n}`, owner: `o${n % 2}`, ttlMs }
+    return { key, value: `value ${n}\nü`, version: `v${n}`, owner: key.slice(0, 1), ttlMs }
   }
 
   #checkTimes(entry: Entry | undefined, known: Entry | undefined): void {

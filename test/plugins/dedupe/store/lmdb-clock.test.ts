@@ -58,7 +58,8 @@ describe('idempotency keys in LMDB and a wall clock that jumps', () => {
             await store.close()
             store = open()
           } else {
-            const full: DedupeClaim = { fingerprint: 'f', leaseMs: LEASE, ttlMs: TTL, ...one.claim }
+            const kept = { tenant: 'acme', maxKeys: 16, leaseMs: LEASE, ttlMs: TTL }
+            const full: DedupeClaim = { fingerprint: 'f', ...kept, ...one.claim }
             const act = async (of: Pick<ClaimStore, typeof one.kind>) =>
               one.kind === 'complete' ? of.complete(full, null) : of[one.kind](full)
             expect(await act(store), one.kind).to.deep.equal(await act(model))

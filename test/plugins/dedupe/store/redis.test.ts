@@ -59,7 +59,9 @@ describe('redis', () => {
       await store.complete(claim, Buffer.from('x'))
       expect(await left()).to.be.within(90_000, 100_000)
       const keys = (await server.send('KEYS', '*')) as string[]
-      expect(keys.filter((key) => !key.endsWith('#space'))).to.deep.equal([at('k')])
+      const room = `${NAMESPACE}{${spaceNameOf('k')}}#room/acme`
+      expect(keys.filter((key) => !key.endsWith('#space'))).to.have.members([at('k'), room])
+      expect(await server.send('PTTL', room)).to.be.within(100_000, 300_000_000)
     })
 
     it('treats a lease as lapsed that is too long after its clock was set back', async () => {
@@ -134,7 +136,7 @@ describe('redis', () => {
 
     it('needs only the documented rights', async () => {
       const commands = ['evalsha', 'eval', 'time', 'get', 'set', 'del', 'hmget', 'hset', 'hincrby', 'pttl']
-      commands.push('info', 'wait')
+      commands.push('pexpire', 'zadd', 'zrem', 'zcount', 'zremrangebyscore', 'info', 'wait')
       const rights = commands.map((command) => `+${command}`)
       await server.send('ACL', 'SETUSER', 'least', 'on', '>s3cret', `~${NAMESPACE}*`, ...rights)
       const url = server.url.replace('//', '//least:s3cret@')

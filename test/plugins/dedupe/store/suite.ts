@@ -21,6 +21,8 @@ export function claimOf(over: Partial<DedupeClaim> = {}): DedupeClaim {
     key: 'k'.repeat(64),
     fingerprint: 'f',
     owner: `owner-${owners}`,
+    tenant: 'acme',
+    maxKeys: 16_000,
     leaseMs: LEASE,
     ttlMs: TTL,
   }
@@ -99,6 +101,25 @@ export function dedupeStoreSuite(name: string, open: () => Promise<OpenStore>, r
       const found = await store.claim(claimOf())
       expect(found.state).to.equal('completed')
       expect(Buffer.from(responseOf(found) ?? [])).to.deep.equal(response)
+    })
+
+    it('refuses new keys of a tenant that has as many as it may have, until some end, and takes those of others', async () => {
+      const inOneSpace = Array.from({ length: 100 }, (_, n) => `key-${n}`).filter(
+        (key) => spaceNameOf(key) === 'claims-0',
+      )
+      const [first = '', second = '', third = ''] = inOneSpace
+      const few = { maxKeys: 16 }
+      const sent = await sentBy({ ...few, key: first })
+      expect(await stateOf({ ...few, key: second })).to.equal('full')
+      expect(await stateOf({ ...few, key: first })).to.equal('in_flight')
+      await store.complete(sent, null)
+      expect(await stateOf({ ...few, key: second })).to.equal('full')
+      const other = await claimedBy({ ...few, key: second, tenant: 'a name with a space' })
+      expect(await stateOf({ ...few, key: third, tenant: other.tenant })).to.equal('full')
+      await store.release(other)
+      expect(await stateOf({ ...few, key: third, tenant: other.tenant })).to.equal('claimed')
+      await opened.advance(TTL)
+      expect(await stateOf({ ...few, key: second })).to.equal('claimed')
     })
 
     it('distinguishes an empty response from one that was not stored', async () => {
