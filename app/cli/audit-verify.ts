@@ -19,6 +19,7 @@ import { progressDisplay } from './progress.js'
 export interface VerifyArguments {
   keys?: string
   against?: string
+  since?: string
   origin?: string
   strict?: boolean
   fast?: boolean
@@ -134,6 +135,12 @@ function summary(report: VerifyReport, fast: boolean): string {
   lines.push(`${sealed} records sealed by ${journalLines} journal lines, ${unsealed} not sealed yet`)
   const newest = report.head === undefined ? '' : `, the newest of ${report.head.size} leaves`
   lines.push(`${checkpoints} checkpoints agree${newest}`)
+  if (report.since !== undefined) {
+    lines.push(`only what follows ${report.since.size} leaves was read, and days that have grown since`)
+    const { earlierFaults = [] } = report
+    for (const { file, line, message } of earlierFaults)
+      lines.push(`${file}:${line}: fault before: ${message} (no failure of what follows)`)
+  }
   const { cosigned } = report
   if (cosigned !== undefined) {
     const { size, by, time } = cosigned

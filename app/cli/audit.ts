@@ -52,6 +52,10 @@ function judging(io: CliIo): Command[] {
       '--against <checkpoint>',
       'a file with a checkpoint kept elsewhere, to which the log must still lead',
     )
+    .option(
+      '--since <checkpoint>',
+      'a file with a checkpoint that was found intact before: verify only what follows it',
+    )
     .option('--origin <origin>', 'the origin that the log must have')
     .option(
       '--passkeys <file>',

@@ -13,7 +13,7 @@ import { rebuildDamaged } from '../tree/inconsistent-log.js'
 import { leafAt } from '../tree/read-lines.js'
 import type { PlacedLine } from '../tree/sealed-leaves.js'
 import type { LogTree } from './log-tree.js'
-import type { TreeParts } from './resumed-state.js'
+import type { TreeParts } from './own-checkpoint.js'
 
 /** A day whose log differs from the files of the tree. */
 interface ComparedDay {

@@ -28,16 +28,11 @@ import {
 import { JournalState } from '../tree/journal-state.js'
 import type { NotePiece } from '../tree/note-file.js'
 import { appendNote } from '../tree/note-tail.js'
+import { followingLine, resumedState } from '../tree/resumed-state.js'
 import { addSealedLeaves, type CoverOffsets } from '../tree/sealed-leaves.js'
 import { TreeStore, TreeWriter } from '../tree/tree-store.js'
 import { JournalConflictError } from './journal-conflict.js'
-import {
-  followingLine,
-  ownCheckpoint,
-  resumedState,
-  signedCheckpoint,
-  type TreeParts,
-} from './resumed-state.js'
+import { ownCheckpoint, signedCheckpoint, type TreeParts } from './own-checkpoint.js'
 
 // Hashes of verified lines that are kept in memory while lines are replayed.
 const FLUSHED_HASHES = 16_384

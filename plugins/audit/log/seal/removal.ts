@@ -19,7 +19,7 @@ import { MAX_STEP_MS } from '../tree/journal-state.js'
 import { compareDay, type SealedDay, sealedDays } from '../tree/sealed-leaves.js'
 import { isChangeConfirmed } from './confirm-change.js'
 import type { LogTree } from './log-tree.js'
-import type { TreeParts } from './resumed-state.js'
+import type { TreeParts } from './own-checkpoint.js'
 
 const MS_PER_DAY = 86_400_000
 /** Removal waits this long after a step of the clock. */

@@ -14,7 +14,7 @@ import { compareDay, sealedDays } from '../tree/sealed-leaves.js'
 import { isChangeConfirmed } from './confirm-change.js'
 import { JournalConflictError } from './journal-conflict.js'
 import type { LogTree } from './log-tree.js'
-import type { TreeParts } from './resumed-state.js'
+import type { TreeParts } from './own-checkpoint.js'
 
 // An open log without new records still shows that its clock runs evenly.
 const HEARTBEAT_MS = 24 * 3_600_000

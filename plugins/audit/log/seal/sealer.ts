@@ -13,7 +13,7 @@ import type { NoteSigner } from '../keys/note-keys.js'
 import { KeyHistory } from '../tree/key-history.js'
 import { JournalConflictError, retryOnConflict } from './journal-conflict.js'
 import { LogTree } from './log-tree.js'
-import type { TreeParts } from './resumed-state.js'
+import type { TreeParts } from './own-checkpoint.js'
 import { sealNewLines, stateDamagedDays, unsealedBytes } from './seal-round.js'
 
 const MS_PER_DAY = 86_400_000

@@ -14,7 +14,7 @@ import { journalLines } from './journal-file.js'
 import { hashLines } from './read-lines.js'
 import type { TreeStore, TreeWriter } from './tree-store.js'
 
-interface LogFiles {
+export interface LogFiles {
   readonly dir: string
   readonly port: FileSystem
 }
@@ -90,7 +90,7 @@ async function addCover(
 }
 
 /** The offset in the cover of `day` of the roots of the range that begins with the leaf `start`. */
-async function coverOffset(source: LogFiles, day: string, start: number): Promise<number> {
+export async function coverOffset(source: LogFiles, day: string, start: number): Promise<number> {
   const ranges = (await sealedDays(source, Infinity, new Set([day]))).get(day)?.ranges ?? []
   const before = ranges.filter(({ leaf }) => leaf < start)
   const roots = before.reduce((sum, { leaf, lines }) => sum + alignedSubtrees(leaf, leaf + lines).length, 0)

@@ -19,7 +19,7 @@ import { journalLines } from '../../tree/journal-file.js'
 import { KeyHistory } from '../../tree/key-history.js'
 import { notePieces } from '../../tree/note-file.js'
 import { storedLeaves } from '../../tree/tree-store.js'
-import { signatureFailure } from '../verify/checkpoint-walk.js'
+import { signatureFailure } from '../verify/kept-checkpoint.js'
 import type { FileJudge, Piece } from './joined-file.js'
 
 const NEWLINE = 0x0a

@@ -9,7 +9,7 @@ import type { TrustedKey } from '../../format/verifier.js'
 import { verifyConsistency } from '../../merkle/tree-hash.js'
 import { KeyHistory } from '../../tree/key-history.js'
 import { rootsOf } from '../../tree/tree-store.js'
-import { signatureFailure } from '../verify/checkpoint-walk.js'
+import { signatureFailure } from '../verify/kept-checkpoint.js'
 
 export type Consistency =
   | {

@@ -3,9 +3,10 @@
 import { digestToBase64 } from '../../format/digest.js'
 import { signersOf } from '../../format/note.js'
 import { checkpointFile, JOURNAL_FILE } from '../../format/paths.js'
-import { type CheckpointWalk, type KeptCheckpoint, signatureFailure } from './checkpoint-walk.js'
+import type { CheckpointWalk } from './checkpoint-walk.js'
 import type { Context } from './inventory.js'
 import type { JournalEntry } from './journal-walk.js'
+import { type KeptCheckpoint, signatureFailure } from './kept-checkpoint.js'
 import type { Claim, Mark } from './tree-check.js'
 import type { ClockCheck, CosignedHeadSearch } from './witnesses.js'
 
@@ -45,6 +46,7 @@ export class CheckpointCheck {
   #lines: MarkedLine[] = []
   /** Heads kept elsewhere that no line has reached. */
   readonly #open: Set<KeptCheckpoint>
+  /** The newest checkpoint that agrees with the tree. */
   #newest: KeptCheckpoint | undefined
   /** Leaves so far. */
   #size = 0
@@ -54,6 +56,8 @@ export class CheckpointCheck {
     this.#parts = parts
     this.#missing = new MissingCheckpoints(context)
     this.#open = new Set(parts.against)
+    this.#newest = context.beginning?.head
+    this.#size = context.beginning?.head.size ?? 0
   }
 
   /**
@@ -157,7 +161,7 @@ export class CheckpointCheck {
 
   /** @param size number of leaves that the journal covers. */
   finish(size: number): void {
-    const { findings } = this.#context
+    const { findings, beginning } = this.#context
     let largest: KeptCheckpoint | undefined
     for (const checkpoint of this.#parts.walk.upTo(Number.POSITIVE_INFINITY)) {
       if (this.#isSigned(checkpoint)) largest = checkpoint
@@ -165,7 +169,8 @@ export class CheckpointCheck {
     if (largest !== undefined) {
       const message = `${largest.file}:${largest.line} covers ${largest.size} leaves, the journal ends at ${size}`
       findings.tampered('truncated')
-      findings.fail(JOURNAL_FILE, findings.totals.journalLines + 1, 'truncated', message)
+      const line = (beginning?.lines ?? 0) + findings.totals.journalLines + 1
+      findings.fail(JOURNAL_FILE, line, 'truncated', message)
     }
     for (const head of this.#open) {
       const message = `${head.file} covers ${head.size} leaves, the log has ${size}`

@@ -3,22 +3,11 @@
 
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { readInput } from '../../files/read-input.js'
-import { type Head, parseCheckpoint } from '../../format/checkpoint.js'
-import { AuditError } from '../../format/errors.js'
-import { judgeNote, type Note } from '../../format/note.js'
+import { parseCheckpoint } from '../../format/checkpoint.js'
 import { checkpointFile, JOURNAL_FILE } from '../../format/paths.js'
-import type { KeyHistory } from '../../tree/key-history.js'
 import { notePieces } from '../../tree/note-file.js'
 import type { Context } from './inventory.js'
-import type { FailureKind } from './report.js'
-
-export interface KeptCheckpoint extends Head {
-  readonly file: string
-  /** Counted from 1. */
-  readonly line: number
-  readonly note: Note
-}
+import { type KeptCheckpoint, signatureFailure } from './kept-checkpoint.js'
 
 const SIZE_DIGITS = 16
 
@@ -26,6 +15,7 @@ const SIZE_DIGITS = 16
 interface WaitingFile {
   readonly day: string
   readonly least: number
+  readonly largest: number
   readonly isOrdered: boolean
 }
 
@@ -37,15 +27,19 @@ interface OpenFile {
 export class CheckpointWalk {
   readonly #context: Context
   readonly #origin: string
+  readonly #after: number
   /** The files that are not read yet by their smallest size, descending. */
   readonly #waiting: WaitingFile[]
   #open: OpenFile[] = []
 
+  /** The checkpoints that are larger than the head at which verification begins. */
   constructor(context: Context, origin: string) {
     this.#context = context
     this.#origin = origin
+    this.#after = context.beginning?.head.size ?? -1
     this.#waiting = [...context.checkpoints.keys()]
       .map((day) => this.#survey(day))
+      .filter(({ largest }) => largest > this.#after)
       .sort((a, b) => b.least - a.least || (a.day < b.day ? 1 : -1))
   }
 
@@ -76,16 +70,17 @@ export class CheckpointWalk {
   #survey(day: string): WaitingFile {
     const bytes = this.#bytes(day)
     const origin = Buffer.from(`${this.#origin}\n`)
-    let [least, last, isOrdered] = [Number.POSITIVE_INFINITY, 0, true]
+    let [least, largest, last, isOrdered] = [Number.POSITIVE_INFINITY, 0, 0, true]
     for (let at = bytes.indexOf(origin); at >= 0; at = bytes.indexOf(origin, at + origin.length)) {
       const start = at + origin.length
       const size = Number.parseInt(bytes.toString('latin1', start, start + SIZE_DIGITS), 10) || 0
       isOrdered &&= size >= last
       last = size
       least = Math.min(least, size)
+      largest = Math.max(largest, size)
     }
     // A file without a checkpoint is read, and its failures reported, at once.
-    return { day, least: Number.isFinite(least) ? least : 0, isOrdered }
+    return { day, least: Number.isFinite(least) ? least : 0, largest, isOrdered }
   }
 
   #bytes(day: string): Buffer {
@@ -103,37 +98,9 @@ export class CheckpointWalk {
       if (torn) findings.torn(file, line, bytes.length - offset, 'checkpoint')
       else if (note === undefined || head === undefined) fail('not a checkpoint')
       else if (head.origin !== this.#origin) fail(`a checkpoint of ${head.origin}`)
-      else yield { ...head, file, line, note }
+      else if (head.size > this.#after) yield { ...head, file, line, note }
     }
   }
-}
-
-/** Why the checkpoint's signature does not count; undefined if it does. */
-export function signatureFailure(
-  { note, origin, size }: Omit<KeptCheckpoint, 'file' | 'line'>,
-  keys: KeyHistory,
-): FailureKind | undefined {
-  const { kind } = judgeNote(note, origin, keys.allAt(size - 1))
-  if (kind === 'verified') return undefined
-  if (kind === 'bad_signature') return kind
-  const byAny = judgeNote(note, origin, keys.allAt(undefined)).kind
-  return byAny === 'verified' ? 'revoked_key' : byAny
-}
-
-/**
- * The checkpoints in a file that was kept elsewhere: one, or as many as an uploaded object holds.
- *
- * @throws {AuditError} `read_failed` if the file holds none.
- */
-export async function headsKeptElsewhere(path: string): Promise<KeptCheckpoint[]> {
-  const bytes = await readInput(path, 'checkpoint')
-  const end = bytes.indexOf('\n') + 1
-  const heads = [...notePieces(bytes, bytes.toString('utf8', 0, end))].flatMap(({ note, line }) => {
-    const head = note && parseCheckpoint(note.text)
-    return note === undefined || head === undefined ? [] : [{ ...head, note, line, file: path }]
-  })
-  if (heads.length === 0) throw new AuditError('read_failed', `${path} holds no checkpoint`)
-  return heads
 }
 
 /** The heads of the log `origin` that a trusted key signed; others become findings. */

@@ -3,10 +3,12 @@
 import { hash } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { nodeFileSystem } from '../../files/file-system.js'
 import { coverFile } from '../../format/paths.js'
 import type { PlacedRange } from '../../format/seal-ranges.js'
 import { alignedSubtrees, type SubtreeRoot } from '../../merkle/leaf-range.js'
 import { DIGEST_BYTES, digestFromBytes } from '../../merkle/tree-hash.js'
+import { coverOffset } from '../../tree/sealed-leaves.js'
 import type { Context } from './inventory.js'
 import type { Removal } from './journal-facts.js'
 
@@ -26,12 +28,17 @@ export class Covers {
   }
 
   /** The next hashes of the day's cover, which stand for `range`; undefined if they are not known. */
-  next({ day, leaf, lines }: PlacedRange): readonly SubtreeRoot[] | undefined {
-    const removal = this.#context.facts?.removals.get(day)
+  async next({ day, leaf, lines }: PlacedRange): Promise<readonly SubtreeRoot[] | undefined> {
+    const { dir, beginning, facts } = this.#context
+    const removal = facts?.removals.get(day)
     if (removal === undefined) return undefined
+    const isFirst = !this.#covers.has(day)
     const cover = this.#covers.get(day) ?? this.#read(day, removal)
     this.#covers.set(day, cover)
     if (cover.bytes === undefined) return undefined
+    // The hashes of the day's earlier ranges stand before.
+    if (isFirst && beginning?.ends.has(day))
+      cover.used = await coverOffset({ dir, port: nodeFileSystem }, day, leaf)
     const subtrees: SubtreeRoot[] = []
     for (const { level } of alignedSubtrees(leaf, leaf + lines)) {
       if (cover.used + DIGEST_BYTES > cover.bytes.length) return undefined
@@ -39,6 +46,12 @@ export class Covers {
       cover.used += DIGEST_BYTES
     }
     return subtrees
+  }
+
+  /** Whether the cover of a day, of which no range was read, is the one that the journal names. */
+  check(day: string): void {
+    const removal = this.#context.facts?.removals.get(day)
+    if (removal !== undefined && !this.#covers.has(day)) this.#read(day, removal)
   }
 
   /** The hashes of a range of the day are not those that were sealed. */

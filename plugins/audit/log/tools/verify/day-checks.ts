@@ -52,9 +52,11 @@ export class DayChecks {
     retentionDays: number | undefined,
     isIncomplete: boolean,
   ): void {
-    const { findings } = this.#context
+    const { findings, beginning } = this.#context
+    // The records of a day that began before are not counted.
+    const isCounted = !isIncomplete && !beginning?.ends.has(day)
     const sealed = this.of(day).lines
-    if (sealed !== lines && !isIncomplete) {
+    if (isCounted && sealed !== lines) {
       const message = `it states ${lines} records of ${day}, ${sealed} were sealed`
       findings.fail(JOURNAL_FILE, line, 'bad_journal', message)
     }
@@ -70,9 +72,12 @@ export class DayChecks {
    * @param size number of leaves that the journal covers; undefined if ranges are not known.
    */
   async finish(size: number | undefined): Promise<void> {
-    const { sizes } = this.#context
-    for (const day of [...new Set([...sizes.keys(), ...this.#days.keys()])].sort())
-      await this.of(day).finish(size)
+    const { sizes, beginning } = this.#context
+    const ends = beginning?.ends ?? new Map<string, number>()
+    // The days that are as they were at the beginning are not read.
+    const hasGrown = (day: string) => this.#days.has(day) || sizes.get(day) !== ends.get(day)
+    const days = new Set([...sizes.keys(), ...ends.keys(), ...this.#days.keys()])
+    for (const day of [...days].filter(hasGrown).sort()) await this.of(day).finish(size)
   }
 }
 
@@ -92,8 +97,10 @@ class Day {
   readonly #path: string
   /** Bytes of the file; undefined if it is not there. */
   readonly #size: number | undefined
+  /** Bytes that were sealed at the beginning. */
+  readonly #start: number
   /** Byte after the last sealed range. */
-  #end = 0
+  #end: number
   /** The ranges from the first changed one on, and how many of them reach to the last changed one. */
   readonly #ranges: ScannedRange[] = []
   #changed = 0
@@ -108,6 +115,9 @@ class Day {
     this.#file = dailyLog(name)
     this.#path = join(context.dir, this.#file)
     this.#size = context.sizes.get(name)
+    this.#start = context.beginning?.ends.get(name) ?? 0
+    this.#end = this.#start
+    if (this.#size !== undefined && this.#start > 0) this.lines = countLines(this.#path, 0, this.#start)
   }
 
   /** Takes the next sealed range; without a scan if the file is not there. */
@@ -141,17 +151,41 @@ class Day {
     const { findings, facts } = this.#context
     const bytes = this.#size
     if (bytes === undefined) {
-      if (facts?.removals.has(this.#name) === true || this.lines === 0) return
-      const message = `the log is missing; ${this.lines} records were sealed`
+      if (facts?.removals.has(this.#name) === true || this.#end === 0) return
+      const message = `the log is missing; ${this.#start > 0 ? 'its' : this.lines} records were sealed`
       findings.fail(this.#file, 0, 'missing_file', message)
       return
     }
     findings.totals.files++
+    if (bytes < this.#start) {
+      const message = `it has ${bytes} bytes, ${this.#start} were sealed`
+      findings.tampered('truncated')
+      findings.fail(this.#file, this.lines + 1, 'truncated', message)
+      return
+    }
+    await this.#scanStart()
     const [isChanged, isToEnd] = [this.#changed > 0, this.#changed === this.#ranges.length]
     if (isChanged) findings.totals.unsealed += await this.#reportChanged(bytes, isToEnd)
     if (!isChanged || !isToEnd) await this.#scanTail(bytes, size)
     if (isChanged || this.#isUnlocated || size === undefined || !this.#sequences.hasFailed) return
     await reportSequences(this.#context, this.#name, this.#sequences)
+  }
+
+  /** Checks the records before the beginning again: their numbers go on after it. */
+  async #scanStart(): Promise<void> {
+    const { pool, judged } = this.#context
+    if (!judged || this.#start === 0) return
+    let lines = 0
+    for await (const chunk of scanLines(pool, {
+      path: this.#path,
+      day: this.#name,
+      from: 0,
+      to: this.#start,
+      judged,
+    })) {
+      this.#takeLines(lines, chunk, true)
+      lines += chunk.lines
+    }
   }
 
   /** Checks the lines that are not sealed yet. */

@@ -15,6 +15,7 @@ import {
 } from '../../format/paths.js'
 import { HASH_BYTES, HASHES_PER_FILE, parseTreePath } from '../../format/tree-layout.js'
 import type { KeyHistory } from '../../tree/key-history.js'
+import type { Beginning } from './beginning.js'
 import type { JournalFacts } from './journal-facts.js'
 import type { Findings } from './report.js'
 import type { ScanPool } from './scan-pool.js'
@@ -41,6 +42,8 @@ export interface Context extends Inventory {
   readonly keys: KeyHistory
   /** Undefined if there is no journal. */
   readonly facts: JournalFacts | undefined
+  /** Set if an earlier verification is continued. */
+  readonly beginning: Beginning | undefined
   readonly pool: ScanPool
   /** Whether each record is checked by itself. */
   readonly judged: boolean

@@ -37,25 +37,27 @@ export async function factsOfLog(dir: string, keys?: KeyHistory): Promise<Journa
  * Reads the first `size` bytes of the journal. Lines with a wrong signature are skipped.
  *
  * @param keys are trusted if the genesis is missing; the keys of the log join them.
+ * @param from the byte after a newline at which to begin.
  */
 export async function journalFacts(
   path: string,
   size: number,
   keys = new KeyHistory(),
+  from = 0,
 ): Promise<JournalFacts> {
   const removals = new Map<string, Removal>()
   let genesis: LineOf<'genesis'> | undefined
   let logId: string | undefined
   let retentionDays: number | undefined
-  for await (const lines of lineBlocksOf(path)) {
-    for (const { bytes, number, complete, end } of lines) {
+  for await (const lines of lineBlocksOf(path, from)) {
+    for (const { bytes, number, complete, start, end } of lines) {
       if (end > size || !complete) return { genesis, logId, keys, removals, retentionDays }
       // Seals state none of this.
       if (logId !== undefined && beginsSeal(bytes)) continue
       const line = parseJournalLine(bytes)
       logId ??= line?.log_id
       if (line === undefined || line.kind === 'seal' || line.log_id !== logId) continue
-      if ((line.kind === 'genesis' && number > 1) || !keys.takeSigned(line)) continue
+      if ((line.kind === 'genesis' && start > 0) || !keys.takeSigned(line)) continue
       if (line.kind === 'genesis') genesis = line
       if (line.kind === 'genesis') retentionDays = line.retention_days
       if (line.kind === 'retention') retentionDays = line.days

@@ -49,7 +49,7 @@ export class JournalWalk {
   /** Numbers of lines that have a failure. */
   readonly #failed = new Set<number>()
   readonly #context: Context
-  readonly #state = new JournalState()
+  readonly #state: JournalState
   readonly #ends = new AssumedEnds()
   readonly #gaps: Gap[] = []
   #isDamaged = false
@@ -58,6 +58,7 @@ export class JournalWalk {
 
   constructor(context: Context) {
     this.#context = context
+    this.#state = context.beginning?.state ?? new JournalState()
   }
 
   hasFailed(number: number): boolean {
@@ -74,11 +75,13 @@ export class JournalWalk {
    * that continues the journal, as nearly all do, is checked when the entry is asked for it: a checkpoint may cover it.
    */
   async *entries(): AsyncGenerator<readonly JournalEntry[], void, void> {
-    const { dir, journalSize = 0, findings } = this.#context
-    for await (const lines of lineBlocksOf(join(dir, JOURNAL_FILE))) {
+    const { dir, journalSize = 0, findings, beginning } = this.#context
+    const before = beginning?.lines ?? 0
+    for await (const lines of lineBlocksOf(join(dir, JOURNAL_FILE), beginning?.offset)) {
       const entries: JournalEntry[] = []
       const read = lines.filter(({ end }) => end <= journalSize)
-      for (const { bytes, number, complete, end } of read) {
+      for (const { bytes, number: own, complete, end } of read) {
+        const number = before + own
         if (!complete) findings.torn(JOURNAL_FILE, number, bytes.length)
         const entry = complete ? this.#take(Buffer.from(bytes), number, end) : undefined
         if (entry !== undefined) entries.push(entry)

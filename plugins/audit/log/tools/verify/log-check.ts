@@ -8,6 +8,7 @@ import { Covers } from './covers.js'
 import type { DayChecks, RangeState } from './day-checks.js'
 import type { Context } from './inventory.js'
 import { type JournalEntry, JournalWalk } from './journal-walk.js'
+import { faultMessage } from './report.js'
 import type { Chunk, ChunkResult } from './scan-chunk.js'
 import { inOrder } from './scan-pool.js'
 import { type Agreement, type Claim, type Mark, type Part, TreeCheck } from './tree-check.js'
@@ -32,9 +33,9 @@ export class LogCheck {
   readonly #covers: Covers
   readonly #tree: TreeCheck
   /** The run of the last journal line. */
-  #run = 0
+  #run: number
   /** Number of leaves so far. */
-  #size = 0
+  #size: number
 
   constructor(context: Context, checkpoints: CheckpointCheck, days: DayChecks) {
     this.#context = context
@@ -42,7 +43,10 @@ export class LogCheck {
     this.#days = days
     this.#walk = new JournalWalk(context)
     this.#covers = new Covers(context)
-    this.#tree = new TreeCheck(context.dir)
+    const known = context.beginning?.range
+    this.#tree = new TreeCheck(context.dir, known)
+    this.#size = known?.end ?? 0
+    this.#run = Math.floor(this.#size / LEAVES_PER_RUN)
   }
 
   async run(): Promise<void> {
@@ -52,7 +56,7 @@ export class LogCheck {
       for (const part of parts) {
         const { entry, range } = part
         if (range !== undefined && sizes.has(range.day)) part.scan = results.next().value ?? undefined
-        if (entry === undefined) this.#take(part)
+        if (entry === undefined) await this.#take(part)
         else this.#takeLine(part, entry)
       }
     }
@@ -66,7 +70,7 @@ export class LogCheck {
   /** The parts in jobs of about equal size, the scans of their ranges under way. */
   async *#jobs(): AsyncGenerator<{ parts: Part[]; scanned: Promise<ChunkResult[]> }, void, void> {
     const { dir, pool, judged, sizes } = this.#context
-    let [parts, chunks, bytes, last]: [Part[], Chunk[], number, number] = [[], [], 0, 0]
+    let [parts, chunks, bytes, last]: [Part[], Chunk[], number, number] = [[], [], 0, this.#size]
     const paths = new Map([...sizes.keys()].map((day) => [day, join(dir, dailyLog(day))]))
     const take = () => {
       const job = { parts, scanned: chunks.length === 0 ? Promise.resolve([]) : pool.scan(chunks) }
@@ -98,9 +102,9 @@ export class LogCheck {
     yield take()
   }
 
-  #take(part: Part): void {
+  async #take(part: Part): Promise<void> {
     const { range, scan } = part
-    part.subtrees = scan === undefined ? range && this.#covers.next(range) : scan.subtrees
+    part.subtrees = scan === undefined ? range && (await this.#covers.next(range)) : scan.subtrees
     if (range !== undefined && scan !== undefined) this.#context.onBytes(range.end - range.start)
     this.#tree.add(part)
   }
@@ -157,12 +161,17 @@ export class LogCheck {
     if (isChanged && isSigned() && !walk.hasFailed(number)) {
       walk.fail(number, 'edited', 'not the line that was sealed here')
     }
-    if (line.kind === 'remove') this.#days.remove(line, number, retentionDays, walk.isIncomplete)
+    const { beginning, findings } = this.#context
+    const until = line.kind === 'revoke' || line.kind === 'key' ? line.until : undefined
+    if (beginning !== undefined && until !== undefined && until < beginning.head.size)
+      findings.unjudged = `audit.journal:${number} withdraws a key from leaf ${until} on, before the head: verify the whole log`
+    if (line.kind === 'remove') {
+      this.#days.remove(line, number, retentionDays, walk.isIncomplete)
+      if (beginning?.ends.has(line.day)) this.#covers.check(line.day)
+    }
     if (line.kind !== 'fault') return
-    const { day, sealed, found, resume } = line
-    const message = `sealed bytes of ${day} had changed: ${sealed} were sealed, ${found} found, ${resume} unchanged`
-    walk.fail(number, 'fault', message)
-    this.#days.of(day).resume(resume)
+    walk.fail(number, 'fault', faultMessage(line))
+    this.#days.of(line.day).resume(line.resume)
   }
 
   /** Reports the parts that no signed root has confirmed. */

@@ -1,7 +1,7 @@
 // The report of verification, and what collects it and the verdict.
 
 import type { LineFailure } from '../../format/check-line.js'
-import type { KeySpan } from '../../format/journal-line.js'
+import type { KeySpan, LineOf } from '../../format/journal-line.js'
 
 export type FailureKind =
   | LineFailure['kind']
@@ -101,6 +101,10 @@ export type LogVerdict = 'intact' | 'not_intact' | 'cannot_be_judged'
 
 export interface VerifyReport {
   readonly verdict: LogVerdict
+  /** The head at which verification began: records before it were not read, except those of days that have grown. */
+  readonly since?: { readonly size: number; readonly root: string }
+  /** With `since`: the writer's statements before it that sealed bytes had changed; not failures. */
+  readonly earlierFaults?: readonly VerifyFailure[]
   /** Reason for `cannot_be_judged`. */
   readonly reason?: string
   /** Origin of the log, if it has a genesis. */
@@ -149,6 +153,10 @@ export interface VerifyReport {
   readonly failures: readonly VerifyFailure[]
   /** Incomplete last lines of writers that died; nothing acknowledged is missing. They are not failures. */
   readonly tornTails: readonly TornTail[]
+}
+
+export function faultMessage({ day, sealed, found, resume }: LineOf<'fault'>): string {
+  return `sealed bytes of ${day} had changed: ${sealed} were sealed, ${found} found, ${resume} unchanged`
 }
 
 const MAX_FAILURES_KEPT = 1_000

@@ -48,9 +48,9 @@ export interface Agreement {
 
 export class TreeCheck {
   readonly #dir: string
-  #agreed = new LeafRange()
+  #agreed: LeafRange
   /** The range of the leaves on disk; undefined while the parts since `#agreed` cannot be joined. */
-  #current: LeafRange | undefined = new LeafRange()
+  #current: LeafRange | undefined
   /** The stored leaves since `#agreed`; undefined while they are not needed. */
   #stored: LeafRange | undefined
   readonly #parts: Part[] = []
@@ -59,8 +59,11 @@ export class TreeCheck {
   #disputed: Claim[] = []
   #overflown = false
 
-  constructor(dir: string) {
+  /** @param known the leaves that an earlier verification has compared. */
+  constructor(dir: string, known = new LeafRange()) {
     this.#dir = dir
+    this.#agreed = known
+    this.#current = known.copy()
   }
 
   /** The parts since the last signed root that agreed. */

@@ -4,6 +4,7 @@
 import { join } from 'node:path'
 import { messageOf } from '@svc/core/json'
 import { nodeFileSystem } from '../../files/file-system.js'
+import { digestToBase64 } from '../../format/digest.js'
 import { AuditError, systemCode } from '../../format/errors.js'
 import { JOURNAL_FILE } from '../../format/paths.js'
 import { shortLogId } from '../../format/record-place.js'
@@ -12,11 +13,13 @@ import { keysOfLog } from '../../keys/read-keys.js'
 import { originOfCheckpoints } from '../../tree/checkpoint-file.js'
 import { KeyHistory } from '../../tree/key-history.js'
 import { checkAgents } from './agent-check.js'
+import { type Beginning, beginningAt } from './beginning.js'
 import { CheckpointCheck } from './checkpoint-check.js'
-import { CheckpointWalk, headsKeptElsewhere, headsOf, type KeptCheckpoint } from './checkpoint-walk.js'
+import { CheckpointWalk, headsOf } from './checkpoint-walk.js'
 import { DayChecks } from './day-checks.js'
 import { type Context, type Inventory, takeInventory } from './inventory.js'
 import { type JournalFacts, journalFacts } from './journal-facts.js'
+import { headsKeptElsewhere, type KeptCheckpoint } from './kept-checkpoint.js'
 import { LogCheck } from './log-check.js'
 import { Findings, type VerifyFailure, type VerifyReport } from './report.js'
 import { scanPool } from './scan-pool.js'
@@ -39,6 +42,11 @@ export interface VerifyOptions {
   keys?: readonly TrustedKey[]
   /** A file with a checkpoint of this log that was kept elsewhere and that the log must match. */
   against?: string
+  /**
+   * A file with a checkpoint of this log that an earlier verification has found intact: only what follows it is verified. The
+   * whole log is, and compared with it, if the log does not lead to it.
+   */
+  since?: string
   /** The origin that the log must have. */
   origin?: string
   /** Witnesses whose cosignatures the newest checkpoint must have. */
@@ -70,13 +78,23 @@ const UNREADABLE = /^(?:E[A-Z]+|read_failed)$/
  * ranges and journal lines the leaves of one tree, its roots those that were signed, and nothing missing or added.
  *
  * @throws {SignerKeyError} when the log's own `public-keys` holds something else.
- * @throws {AuditError} `read_failed` when `against` holds no checkpoint.
+ * @throws {AuditError} `read_failed` when `against` or `since` holds no checkpoint; `bad_config` for options that exclude each
+ * other.
  */
 export async function verifyLog(dir: string, options: VerifyOptions = {}): Promise<VerifyReport> {
-  const heads = options.against === undefined ? [] : await headsKeptElsewhere(options.against)
+  const { against, since, passkeys, agents } = options
+  if (since !== undefined && (passkeys !== undefined || agents === true))
+    throw new AuditError('bad_config', 'passkeys and agents need the whole log, which since leaves out')
+  const heads = against === undefined ? [] : await headsKeptElsewhere(against)
+  const kept = since === undefined ? [] : await headsKeptElsewhere(since)
+  const newest = kept.toSorted((a, b) => a.size - b.size).at(-1)
   for (let attempt = 1; ; attempt++) {
     try {
-      return await verifyFiles(dir, takeInventory(dir), options, heads)
+      const inventory = takeInventory(dir)
+      const size = typeof inventory === 'string' ? 0 : (inventory.journalSize ?? 0)
+      const beginning = newest && (await beginningAt(dir, newest, size))
+      // What does not lead to the head is located by comparing the whole log with it.
+      return await verifyFiles(dir, inventory, options, beginning ? heads : [...heads, ...kept], beginning)
     } catch (error) {
       const code = systemCode(error)
       if (code === 'ENOENT' && attempt < MAX_ATTEMPTS) continue
@@ -88,27 +106,32 @@ export async function verifyLog(dir: string, options: VerifyOptions = {}): Promi
 
 /**
  * @param inventory the files, or why nothing can be judged.
- * @param heads the heads in the file `against`.
+ * @param heads the heads that were kept elsewhere.
+ * @param beginning where verification begins, if it continues an earlier one.
  */
 export async function verifyFiles(
   dir: string,
   inventory: Inventory | string,
   options: VerifyOptions,
   heads: readonly KeptCheckpoint[] = [],
+  beginning?: Beginning,
 ): Promise<VerifyReport> {
   if (options.passkeys !== undefined && options.fast === true)
     throw new AuditError('bad_config', 'passkeys are checked with the records, which fast leaves out')
   const { passkeys, voters } = options
   const findings = new Findings(options.onFailure)
-  const [compared, selfVouched] = [options.against !== undefined, options.keys === undefined]
+  const compared = (options.against ?? options.since) !== undefined
+  const selfVouched = options.keys === undefined
   const stated = { selfVouched, compared, pinned: options.origin !== undefined, keys: [], keySpans: [] }
   const unjudged = (reason: string) => findings.report({ verdict: 'cannot_be_judged', reason }, stated)
   if (typeof inventory === 'string') return unjudged(inventory)
   const given = options.keys ?? (await keysOfLog(dir))
   const { journalSize, sizes } = inventory
-  const own = KeyHistory.ofTrusted(given)
+  const own = beginning ? KeyHistory.of(beginning.state.keys.spans()) : KeyHistory.ofTrusted(given)
   const facts =
-    journalSize === undefined ? undefined : await journalFacts(join(dir, JOURNAL_FILE), journalSize, own)
+    journalSize === undefined
+      ? undefined
+      : await journalFacts(join(dir, JOURNAL_FILE), journalSize, own, beginning?.offset)
   const keys = selfVouched ? own : own.trustedBy(given)
   if (keys.ids.length === 0)
     return unjudged(
@@ -116,21 +139,25 @@ export async function verifyFiles(
         ? 'no public key is known'
         : 'none of the given keys is one of this log, so they are of another log, or this one was put in its place',
     )
-  const totalBytes = [...sizes.values()].reduce((sum, size) => sum + size, 0)
-  const logId = facts?.logId === undefined ? undefined : shortLogId(facts.logId)
+  const totalBytes = [...sizes].reduce((sum, [day, size]) => {
+    return sum + Math.max(0, size - (beginning?.ends.get(day) ?? 0))
+  }, 0)
+  const wholeId = beginning?.state.logId ?? facts?.logId
+  const logId = wholeId === undefined ? undefined : shortLogId(wholeId)
   const pool = scanPool({ keys, logId }, totalBytes, options.threads)
   const judged = options.fast !== true
   const onBytes = progressOver(totalBytes, options.onProgress)
   try {
     const votes = passkeys && new VoteCheck({ passkeys, voters }, (facts?.removals.size ?? 0) > 0, findings)
-    const context = { ...inventory, dir, keys, facts, pool, judged, findings, votes, onBytes }
+    const context = { ...inventory, dir, keys, facts, beginning, pool, judged, findings, votes, onBytes }
     const result =
       facts === undefined
         ? await checkUnsealed(context, options)
         : await check(context, facts, options, heads)
     const identity = { ...stated, keys: keys.ids, keySpans: keys.spans() }
     const proven = votes === undefined ? {} : { provenVotes: votes.proven, unjudgedVotes: votes.unjudged }
-    return findings.report(findings.verdict(judged), { ...identity, ...proven, ...result })
+    const verdict = findings.verdict(judged || beginning !== undefined)
+    return findings.report(verdict, { ...identity, ...proven, ...result })
   } finally {
     await pool.close()
   }
@@ -149,7 +176,12 @@ async function checkUnsealed(context: Context, { witnesses, allowUnsealed }: Ver
   return {}
 }
 
-type Result = Partial<Pick<VerifyReport, 'origin' | 'head' | 'cosigned' | 'removedDays' | 'clockSetBacks'>>
+type Result = Partial<
+  Pick<
+    VerifyReport,
+    'since' | 'earlierFaults' | 'origin' | 'head' | 'cosigned' | 'removedDays' | 'clockSetBacks'
+  >
+>
 
 async function check(
   context: Context,
@@ -157,14 +189,16 @@ async function check(
   { origin: wanted, witnesses, strict = false, agents }: VerifyOptions,
   heads: readonly KeptCheckpoint[],
 ): Promise<Result> {
-  const { dir, findings, sizes } = context
-  const origin = genesis?.origin ?? originOfCheckpoints(nodeFileSystem, dir) ?? ''
+  const { dir, findings, sizes, beginning } = context
+  const origin = beginning?.head.origin ?? genesis?.origin ?? originOfCheckpoints(nodeFileSystem, dir) ?? ''
   if (wanted !== undefined && wanted !== origin) {
     findings.fail(JOURNAL_FILE, 0, 'wrong_origin', `the log is ${origin}, not ${wanted}`)
   }
   const against = headsOf(heads, origin, context)
   const walk = new CheckpointWalk(context, origin)
   const cosigned = witnesses && new CosignedHeadSearch(witnesses)
+  const [start] = beginning === undefined ? [] : headsOf([beginning.head], origin, context)
+  if (start !== undefined) cosigned?.offer(start)
   const clock = new ClockCheck(witnesses?.keys ?? [])
   const checks = new CheckpointCheck(context, { walk, against, cosigned, clock, strict })
   await new LogCheck(context, checks, new DayChecks(context)).run()
@@ -172,6 +206,10 @@ async function check(
   const { head } = checks
   const witnessed = cosigned?.finish(findings, Date.now())
   return {
+    ...(beginning && {
+      since: { size: beginning.head.size, root: digestToBase64(beginning.head.root) },
+      earlierFaults: beginning.faults,
+    }),
     origin,
     removedDays: [...removals.keys()].filter((day) => !sizes.has(day)).sort(),
     clockSetBacks: clock.finish(),

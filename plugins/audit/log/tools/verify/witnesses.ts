@@ -6,7 +6,7 @@ import { isBy, isPast, judgeCosignature, timeOf } from '../../format/cosignature
 import type { Note } from '../../format/note.js'
 import { JOURNAL_FILE } from '../../format/paths.js'
 import type { NamedKey } from '../../format/vkey.js'
-import type { KeptCheckpoint } from './checkpoint-walk.js'
+import type { KeptCheckpoint } from './kept-checkpoint.js'
 import type { ClockAgreement, ClockSetBack, CosignedHead, Findings } from './report.js'
 
 /** The witnesses whose cosignatures verification requires. */

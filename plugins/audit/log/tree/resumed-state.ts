@@ -1,29 +1,21 @@
-// The state of the journal at a checkpoint, for a writer that opens the log. A seal that repeats what the lines before
-// it say is believed only if a checkpoint of the writer's own key covers it: the holder of that key has compared it with
-// those lines. If its key has signed none, for example after a rotation, the writer reads the journal from its first line.
+// The state of the log at a head, for a writer that opens it and a verification that continues an earlier one. A seal that
+// repeats what the lines before it say is believed only if a head covers it whose owner has compared it with those lines:
+// the newest checkpoint of the writer's own key, or the head that the verifier has kept. Without one, for example after a
+// rotation, the journal is read from its first line.
 
-import type { LockedDirectory } from '../files/directory-lock.js'
 import type { Head } from '../format/checkpoint.js'
 import type { Digest } from '../format/digest.js'
 import type { JournalLine, LineOf } from '../format/journal-line.js'
 import { inclusionRanges } from '../format/merkle-proof.js'
-import { isVerified } from '../format/note.js'
-import type { NoteSigner } from '../keys/note-keys.js'
-import { verifierFromLine, verifierFromPublicKey } from '../keys/public-key.js'
+import { verifierFromLine } from '../keys/public-key.js'
 import { hasSigned } from '../keys/signed-json.js'
 import { alignedSubtrees, LeafRange } from '../merkle/leaf-range.js'
 import { leafHash, verifyInclusion } from '../merkle/tree-hash.js'
-import { newestCheckpoint, type StoredCheckpoint } from '../tree/checkpoint-file.js'
-import { inconsistentLog } from '../tree/inconsistent-log.js'
-import { journalBackwards, journalLines, journalSize, type StoredJournalLine } from '../tree/journal-file.js'
-import { JournalState } from '../tree/journal-state.js'
-import { TreeStore } from '../tree/tree-store.js'
-
-/** The directory of a log, and the signers of its journal and checkpoints. */
-export interface TreeParts extends LockedDirectory {
-  /** The writer's own signer first; then one that is being retired. Signers whose key is trusted sign. */
-  readonly signers: readonly NoteSigner[]
-}
+import { inconsistentLog } from './inconsistent-log.js'
+import { journalBackwards, journalLines, type StoredJournalLine } from './journal-file.js'
+import { JournalState } from './journal-state.js'
+import type { LogFiles } from './sealed-leaves.js'
+import { TreeStore } from './tree-store.js'
 
 // Lines between two turns of the event loop.
 const SLICE = 512
@@ -41,12 +33,12 @@ interface ResumedState {
  * The state after the journal line that `head` covers, or after the last one. Every line
  * that counts is in the tree under its root; the roots of the records between them come from the files of the tree.
  *
- * @param own the newest checkpoint that the writer's own key has signed.
+ * @param own the newest head whose owner has compared the lines that it covers.
  * @param end bytes of the journal.
  * @throws {AuditError} `log_unlinked` if a line does not follow, or is not signed by a key that is trusted there.
  */
 export async function resumedState(
-  { port, dir }: TreeParts,
+  { port, dir }: LogFiles,
   genesis: LineOf<'genesis'>,
   { head, own }: { readonly head: Head | undefined; readonly own: Head | undefined },
   end: number,
@@ -109,40 +101,9 @@ export function followingLine(
   throw inconsistentLog(`${where} is not signed by a key that is trusted there`)
 }
 
-/** The newest checkpoint that the writer's own key has signed. */
-export function ownCheckpoint({ dir, port, signers }: TreeParts, origin: string): Head | undefined {
-  const own = signers.slice(0, 1).map(({ publicKey }) => verifierFromPublicKey(publicKey))
-  return newestCheckpoint(port, dir, origin, (note) => isVerified(note, origin, own))?.head
-}
-
-/**
- * The newest checkpoint that a key of the log has signed. A process without such a key can append others, and so can the
- * thief of a former one, which the log no longer trusts for them.
- */
-export async function signedCheckpoint(
-  parts: TreeParts,
-  genesis: LineOf<'genesis'>,
-  own: Head | undefined,
-): Promise<StoredCheckpoint | undefined> {
-  const { dir, port, lock, signers } = parts
-  const { origin } = genesis
-  const newest = newestCheckpoint(port, dir, origin)
-  if (newest === undefined) return undefined
-  if (newest.head.size === own?.size && newest.head.root === own.root) return newest
-  const journal = await lock.run(() => journalSize(port, dir))
-  const { state } = await resumedState(parts, genesis, { head: undefined, own }, journal?.end ?? 0)
-  // A journal that was cut does not know the writer's own key, which may have entered after its end.
-  const ownKeys = signers
-    .map(({ publicKey }) => verifierFromPublicKey(publicKey))
-    .filter(({ keyId }) => !state.keys.has(keyId))
-  return newestCheckpoint(port, dir, origin, (note, { size }) => {
-    return isVerified(note, origin, [...state.keys.allAt(size - 1), ...ownKeys])
-  })
-}
-
 /** The state in the newest seal that repeats one and that the files of the tree prove to be under `own`. */
 function confirmedSeal(
-  { dir, port }: Pick<TreeParts, 'dir' | 'port'>,
+  { dir, port }: LogFiles,
   store: TreeStore,
   genesis: LineOf<'genesis'>,
   own: Head,
@@ -159,7 +120,7 @@ function confirmedSeal(
 }
 
 /** The newest seal before the byte `end` of the journal that repeats a state, and that a checkpoint covers. */
-function newestSummary({ dir, port }: Pick<TreeParts, 'dir' | 'port'>, { size }: Head, end: number) {
+function newestSummary({ dir, port }: LogFiles, { size }: Head, end: number) {
   for (const stored of journalBackwards(port, dir, end)) {
     const { line } = stored
     if (line.kind === 'seal' && line.ends !== undefined && line.leaf < size) return stored
