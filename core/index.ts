@@ -81,9 +81,11 @@ export {
   callRequest,
   canonicalInput,
   frozen,
+  pathReferences,
   type RequestKind,
   repeatableInput,
   requestReference,
+  type ToolReferences,
 } from './call/request.js'
 export {
   type AskedRequest,

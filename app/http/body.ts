@@ -1,11 +1,24 @@
 // Reads a request's body once, up to the server's hard cap.
 import type { IncomingMessage } from 'node:http'
-import { Refusal } from '@svc/core'
+import { type MaybePromise, Refusal } from '@svc/core'
 import { isJsonObject, type JsonObject, type JsonValue, messageOf, parseJson } from '@svc/core/json'
 import { smallBytes } from '../budget/process-budgets.js'
 
-/** Rejects with `Refusal` for a body over the cap, an incomplete one, or a content coding other than identity. */
-export function readBody(message: IncomingMessage, maxBytes: number): Promise<Buffer> {
+/**
+ * What `parse` makes of the body; without it, its bytes. Rejects with `Refusal` for a body over the cap, an incomplete one,
+ * or a content coding other than identity, and with what `parse` throws.
+ */
+export function readBody(message: IncomingMessage, maxBytes: number): Promise<Buffer>
+export function readBody<T>(
+  message: IncomingMessage,
+  maxBytes: number,
+  parse: (bytes: Buffer) => MaybePromise<T>,
+): Promise<T>
+export function readBody(
+  message: IncomingMessage,
+  maxBytes: number,
+  parse?: (bytes: Buffer) => unknown,
+): Promise<unknown> {
   return new Promise((resolve, reject) => {
     const coding = message.headers['content-encoding']
     if (coding !== undefined && coding !== 'identity') {
@@ -37,8 +50,13 @@ export function readBody(message: IncomingMessage, maxBytes: number): Promise<Bu
     // Each of these happens once; `once` would wrap each listener.
     message.on('end', () => {
       isComplete = true
-      const only = pieces.length === 1 ? pieces[0] : undefined
-      resolve(only ?? Buffer.concat(pieces))
+      const bytes = (pieces.length === 1 ? pieces[0] : undefined) ?? Buffer.concat(pieces)
+      try {
+        // Here and not in a step that waits for the bytes, which would be one more promise for each call.
+        resolve(parse === undefined ? bytes : parse(bytes))
+      } catch (error) {
+        reject(error)
+      }
     })
     message.on('error', (cause) => reject(incompleteBody(message, cause)))
     // After `close` without `end` no more data is emitted.

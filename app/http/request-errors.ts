@@ -22,14 +22,6 @@ export function refuseRequest(
   maxHeaders: number,
   { allowsHost, hostsKey = 'server.allowedHosts' }: HostRule,
 ): string | undefined {
-  const error = requestError(message, maxHeaders)
-  if (error !== undefined) return error
-  const { host } = message.headers
-  if (host === undefined || allowsHost === undefined || allowsHost(host)) return undefined
-  return `host: the gateway does not respond to ${host.slice(0, 255)}; the names it responds to are listed in ${hostsKey}.`
-}
-
-function requestError(message: IncomingMessage, maxHeaders: number): string | undefined {
   const { headers, httpVersion, url = '' } = message
   if (message.rawHeaders.length > 2 * maxHeaders) return `The request has more than ${maxHeaders} headers.`
   const { host, expect } = headers
@@ -44,7 +36,10 @@ function requestError(message: IncomingMessage, maxHeaders: number): string | un
   if (coding !== undefined && (httpVersion !== '1.1' || coding.toLowerCase() !== 'chunked'))
     return 'transfer-encoding: only chunked is understood, once, in HTTP/1.1.'
   if (url.includes('#')) return 'The request target has a fragment.'
-  return url.startsWith('/') ? undefined : targetError(message)
+  const error = url.startsWith('/') ? undefined : targetError(message)
+  if (error !== undefined) return error
+  if (host === undefined || allowsHost === undefined || allowsHost(host)) return undefined
+  return `host: the gateway does not respond to ${host.slice(0, 255)}; the names it responds to are listed in ${hostsKey}.`
 }
 
 /** The mistake in a target that is no path. */

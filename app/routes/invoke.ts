@@ -8,7 +8,9 @@ import {
   isPending,
   type MaybePromise,
   type Outcome,
+  pathReferences,
   Refusal,
+  type ToolReferences,
 } from '@svc/core'
 import { isJsonObject, type JsonObject } from '@svc/core/json'
 import { parseNameSegment, parseToolSegment, ReferenceInputError } from '@svc/core/match'
@@ -24,8 +26,14 @@ import type { UpstreamDispatcher } from '../upstream/dispatcher.js'
 import { dispatchInvoke } from '../upstream/invoke.js'
 import { upstreamTarget } from '../upstream/send.js'
 
-/** A tool as the invoke protocol names it. */
-export interface ToolName {
+/** A tool as the invoke protocol names it, with what all calls of it share. */
+export interface NamedTool extends ToolName {
+  readonly target: CallTarget
+  /** Set by the first request that is sent under its own version. */
+  references: ToolReferences | undefined
+}
+
+interface ToolName {
   readonly server: string
   readonly tool: string
   readonly version: string
@@ -44,59 +52,62 @@ export class ToolEndpoint {
   readonly headers: IncomingHttpHeaders
   readonly encode = refusalResponse
   #message: IncomingMessage
-  #name: ToolName | undefined
+  #tool: NamedTool | undefined
   #policy: ActivePolicy
   #options: ToolEndpointOptions
 
-  /** `name` is that of the path. */
+  /** `tool` is that of the path. */
   constructor(
     message: IncomingMessage,
-    name: ToolName | undefined,
+    tool: NamedTool | undefined,
     policy: ActivePolicy,
     options: ToolEndpointOptions,
   ) {
-    this.protocol = name === undefined ? 'a2a' : 'invoke'
-    this.target = name === undefined ? unknownTarget : callTargetOf(name)
+    this.protocol = tool === undefined ? 'a2a' : 'invoke'
+    this.target = tool === undefined ? unknownTarget : tool.target
     this.headers = message.headers
     this.#message = message
-    this.#name = name
+    this.#tool = tool
     this.#policy = policy
     this.#options = options
   }
 
   /** Throws or rejects with `Refusal`. */
   read(call: CallControl): Promise<CallRequest> {
-    const named = this.#name
+    const named = this.#tool
     // A call of a server that is not configured is refused before its body is read.
     if (named !== undefined) this.#policy.target(named.server)
     const idempotencyKey = idempotencyKeyOf(this.headers)
-    return readBody(this.#message, this.#options.maxBodyBytes).then((bytes) => {
+    return readBody(this.#message, this.#options.maxBodyBytes, (bytes) => {
       const body = jsonObjectIn(bytes)
       if (named !== undefined) return this.#request(call, named, body, bytes.byteLength, idempotencyKey)
-      const { name, args } = a2aCallIn(body)
-      call[refineTarget](callTargetOf(name))
-      return this.#request(call, name, args, bytes.byteLength, idempotencyKey)
+      const { tool, args } = a2aCallIn(body)
+      call[refineTarget](tool.target)
+      return this.#request(call, tool, args, bytes.byteLength, idempotencyKey)
     })
   }
 
   /** An MCP server's tools have the version that the server gives itself. */
   #request(
     call: CallControl,
-    name: ToolName,
+    tool: NamedTool,
     args: JsonObject,
     bytes: number,
     idempotencyKey: string | null,
   ): MaybePromise<CallRequest> {
-    const { server } = name
+    const { server } = tool
     const { url, isMcp } = this.#policy.target(server)
-    if (!isMcp) return requestOf(name, args, bytes, idempotencyKey, true)
+    if (!isMcp) {
+      tool.references ??= referencesOf(tool)
+      return requestOf(tool, args, bytes, idempotencyKey, tool.references)
+    }
     const { mcp } = this.#options
     return after(
       mcp.versionOf(url, () => this.#policy.ownCredential(server)),
       (version) => {
         call[refineTarget]({ serverVersion: version, toolVersion: version })
-        reportVersionMismatch(call, name, version)
-        const known = requestOf({ ...name, version }, args, bytes, idempotencyKey, false)
+        reportVersionMismatch(call, tool, version)
+        const known = requestOf({ ...tool, version }, args, bytes, idempotencyKey)
         const refreshing = mcp.refreshAnnotations(url, known)
         return refreshing === undefined ? known : refreshing.then(() => known)
       },
@@ -105,10 +116,7 @@ export class ToolEndpoint {
 
   dispatch(call: CallControl): MaybePromise<Outcome> {
     const request = call.request()
-    return isPending(request) ? request.then((known) => this.#send(call, known)) : this.#send(call, request)
-  }
-
-  #send(call: CallControl, request: CallRequest): MaybePromise<Outcome> {
+    if (isPending(request)) return request.then(() => this.dispatch(call))
     const { mcp, upstream } = this.#options
     const target = this.#policy.target(request.server)
     call.set(upstreamTarget, target)
@@ -123,7 +131,7 @@ function requestOf(
   args: JsonObject,
   bytes: number,
   idempotencyKey: string | null,
-  isInPath: boolean,
+  references?: ToolReferences,
 ): CallRequest {
   try {
     return callRequest({
@@ -135,7 +143,7 @@ function requestOf(
       args,
       bytes,
       idempotencyKey,
-      isInPath,
+      references,
     })
   } catch (error) {
     throw badName(error)
@@ -143,7 +151,7 @@ function requestOf(
 }
 
 /** `{ "to": server, "toolAtVersion": "<tool>@<version>", "args": object }`. Throws `Refusal`. */
-function a2aCallIn(body: JsonObject): { readonly name: ToolName; readonly args: JsonObject } {
+function a2aCallIn(body: JsonObject): { readonly tool: NamedTool; readonly args: JsonObject } {
   const { to, toolAtVersion, args, ...rest } = body
   const [unknown] = Object.keys(rest)
   if (
@@ -158,7 +166,7 @@ function a2aCallIn(body: JsonObject): { readonly name: ToolName; readonly args: 
     )
   }
   try {
-    return { name: { server: parseNameSegment(to), ...parseToolSegment(toolAtVersion) }, args }
+    return { tool: namedTool({ server: parseNameSegment(to), ...parseToolSegment(toolAtVersion) }), args }
   } catch (error) {
     throw badName(error)
   }
@@ -169,8 +177,22 @@ function badName(cause: unknown): unknown {
   return new Refusal('BAD_REQUEST', `Bad name: ${cause.message}`, { cause })
 }
 
+export function namedTool(name: ToolName): NamedTool {
+  return { ...name, target: callTargetOf(name), references: undefined }
+}
+
+/** Throws `Refusal` for names that no reference can have. */
+function referencesOf(name: ToolName): ToolReferences {
+  try {
+    return pathReferences(name)
+  } catch (error) {
+    throw badName(error)
+  }
+}
+
+/** Immutable, as calls share it. */
 export function callTargetOf({ server, tool, version }: ToolName): CallTarget {
-  return { server, serverVersion: version, tool, toolVersion: version, mcpMethod: null }
+  return Object.freeze({ server, serverVersion: version, tool, toolVersion: version, mcpMethod: null })
 }
 
 export const unknownTarget = callTargetOf({ server: 'unknown', tool: 'unknown', version: UNVERSIONED })

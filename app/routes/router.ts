@@ -22,7 +22,7 @@ import {
   type RepeatableEndpoint,
   refusedPath,
 } from './endpoints.js'
-import { ToolEndpoint } from './invoke.js'
+import { type NamedTool, namedTool, ToolEndpoint } from './invoke.js'
 import { alive, readiness, resourceMetadata, respondToEscalationPoll } from './plain-requests.js'
 
 interface RouterOptions extends CallHandlerOptions, CallEndpointsOptions {
@@ -77,7 +77,7 @@ export class Router {
     const exchange = new HttpClientExchange(message, response)
     switch (route.kind) {
       case 'invoke':
-        return this.#calls.run(exchange, new ToolEndpoint(message, route, policy, this.#options), policy)
+        return this.#calls.run(exchange, new ToolEndpoint(message, route.tool, policy, this.#options), policy)
       case 'a2a':
         return this.#calls.run(exchange, new ToolEndpoint(message, undefined, policy, this.#options), policy)
       case 'mcp':
@@ -236,7 +236,7 @@ function onlyServer(server: string): Pick<IncomingExchange, 'used' | 'only'> {
 type McpMethod = 'POST' | 'GET' | 'DELETE'
 
 type Route =
-  | { readonly kind: 'invoke'; readonly server: string; readonly tool: string; readonly version: string }
+  | { readonly kind: 'invoke'; readonly tool: NamedTool }
   /** `name` is that of a server or group; undefined for /mcp itself. */
   | { readonly kind: 'mcp'; readonly name: string | undefined; readonly method: McpMethod }
   | { readonly kind: 'a2a' }
@@ -306,7 +306,8 @@ function mcpRoute(method: string, rest: string): Route {
     }
     if (method !== 'POST') return onlyPost
     const { tool, version } = parseToolSegment(rest.slice(slash + 1))
-    return { kind: 'invoke', server: parseNameSegment(rest.slice(0, slash)), tool, version }
+    const server = parseNameSegment(rest.slice(0, slash))
+    return { kind: 'invoke', tool: namedTool({ server, tool, version }) }
   } catch (cause) {
     const message = cause instanceof Error ? cause.message : 'malformed path'
     return { kind: 'bad', refusal: new Refusal('BAD_REQUEST', `Bad path: ${message}`, { cause }) }

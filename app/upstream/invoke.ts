@@ -1,5 +1,13 @@
 // The upstream half of the invoke protocol: POST <target>/invoke/<tool>@<version>.
-import { type CallRequest, failed, isPending, isRefusal, type Outcome, type ResponseChunk } from '@svc/core'
+import {
+  type CallRequest,
+  failed,
+  isPending,
+  isRefusal,
+  type MaybePromise,
+  type Outcome,
+  type ResponseChunk,
+} from '@svc/core'
 import type { CallControl } from '@svc/core/pipeline'
 import type { UpstreamDispatcher } from './dispatcher.js'
 import { isUpstreamError, type UpstreamResponse } from './response.js'
@@ -18,39 +26,54 @@ const bodyHeaders: ReadonlySet<string> = new Set([
   'etag',
 ])
 
-export async function dispatchInvoke(
+export function dispatchInvoke(
   call: CallControl,
   request: CallRequest,
   target: Target,
   upstream: UpstreamDispatcher,
   maxResponseBytes: number,
-): Promise<Outcome> {
-  const committing = call.commitHolds()
-  const refused = isPending(committing) ? await committing : committing
-  if (refused !== undefined) return refused
+): MaybePromise<Outcome> {
+  const refused = call.commitHolds()
+  if (isPending(refused))
+    return refused.then((known) => known ?? sendInvoke(call, request, target, upstream, maxResponseBytes))
+  return refused ?? sendInvoke(call, request, target, upstream, maxResponseBytes)
+}
+
+function sendInvoke(
+  call: CallControl,
+  request: CallRequest,
+  target: Target,
+  upstream: UpstreamDispatcher,
+  maxResponseBytes: number,
+): MaybePromise<Outcome> {
+  const failedBy = (error: unknown): Outcome => outcomeOfError(call, error)
+  const { name, version } = request
   try {
     const headers = upstreamHeaders(call, request)
     headers['content-type'] = 'application/json'
     headers['accept'] = 'application/json, text/event-stream;q=0.5, */*;q=0.1'
     const sending = {
       method: 'POST',
-      path: invokePath(target, request),
+      path: `${target.path}/invoke/${encodeURIComponent(name)}@${encodeURIComponent(version)}${target.query}`,
       headers,
       body: JSON.stringify(request.args),
       signal: call,
       call,
       responseTimeoutMs: responseTimeoutOf(call),
     } as const
-    const response = limitResponse(await sendCall(upstream, target.url, sending), maxResponseBytes)
-    return completedOutcome(call, isPending(response) ? await response : response)
+    return sendCall(upstream, target.url, sending).then((received) => {
+      try {
+        const response = limitResponse(received, maxResponseBytes)
+        return isPending(response)
+          ? response.then((limited) => completedOutcome(call, limited), failedBy)
+          : completedOutcome(call, response)
+      } catch (error) {
+        return failedBy(error)
+      }
+    }, failedBy)
   } catch (error) {
-    return outcomeOfError(call, error)
+    return failedBy(error)
   }
-}
-
-/** The path of the tool below its target. The names of a request have been checked. */
-function invokePath({ path, query }: Target, { name, version }: CallRequest): string {
-  return `${path}/invoke/${encodeURIComponent(name)}@${encodeURIComponent(version)}${query}`
 }
 
 /** The outcome of an error while a call is sent. */

@@ -41,19 +41,13 @@ export class UndiciDispatcher implements UpstreamDispatcher {
   }
 
   send(target: URL, request: UpstreamRequest, onSent: () => void): Promise<UpstreamResponse> {
-    if (loaded !== undefined) return this.#send(loaded, target, request, onSent)
-    return import('undici').then((undici) => {
-      loaded = undici
-      return this.#send(undici, target, request, onSent)
-    })
-  }
-
-  #send(
-    undici: Undici,
-    target: URL,
-    request: UpstreamRequest,
-    onSent: () => void,
-  ): Promise<UpstreamResponse> {
+    const undici = loaded
+    if (undici === undefined) {
+      return import('undici').then((known) => {
+        loaded = known
+        return this.send(target, request, onSent)
+      })
+    }
     return new Promise((resolve, reject) => {
       if (request.signal.aborted) {
         reject(request.signal.reason)

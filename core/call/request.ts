@@ -3,7 +3,7 @@ import { canonicalize } from '../json/canonical.js'
 import { membersLike } from '../json/members.js'
 import { isJsonObject } from '../json/parse-object.js'
 import type { JsonObject, JsonValue } from '../json/value.js'
-import { formatReference, pathReadings, toolReference } from '../match/reference.js'
+import { formatReference, pathReadings, type ToolParts, toolReference } from '../match/reference.js'
 
 export type CallProtocol = 'invoke' | 'a2a' | 'mcp'
 
@@ -53,6 +53,9 @@ export interface CallRequest {
   readonly ofTasks?: readonly string[]
 }
 
+/** The reference of a tool and its readings, as a request has them. */
+export type ToolReferences = Pick<CallRequest, 'reference' | 'readings'>
+
 type DerivedField = 'reference' | 'readings' | 'canonicalArgs' | 'canonicalParams'
 type OptionalField = 'params' | 'escalationId' | 'emergency' | 'rpcId' | 'round' | 'shownBy' | 'ofTasks'
 
@@ -62,15 +65,15 @@ export type CallRequestInit = Omit<CallRequest, DerivedField | OptionalField | '
 } & {
   /** Whether the tool's name travels in a URL path to the upstream. */
   readonly isInPath?: boolean
+  /** Those of the tool, if they are known. */
+  readonly references?: ToolReferences | undefined
 }
 
 /** Throws the errors of `formatReference` and `canonicalize` for invalid names and arguments. */
 export function callRequest(init: CallRequestInit): CallRequest {
-  const reference = requestReference(init)
+  const { reference, readings } = init.references ?? referencesOf(init)
   const canonicalArgs = canonicalize(init.args)
   const { kind, method, server, name, version, args, idempotencyKey } = init
-  const readings = [reference]
-  if (init.isInPath === true) readings.push(...pathReadings({ server, tool: name, version }))
   const bytes = init.bytes ?? Buffer.byteLength(canonicalArgs)
   const request: { -readonly [K in keyof CallRequest]: CallRequest[K] } = {
     kind,
@@ -96,6 +99,19 @@ export function callRequest(init: CallRequestInit): CallRequest {
   if (init.shownBy !== undefined) request.shownBy = init.shownBy
   if (init.ofTasks !== undefined) request.ofTasks = init.ofTasks
   return frozen(request)
+}
+
+function referencesOf(init: CallRequestInit): ToolReferences {
+  const { server, name, version, isInPath } = init
+  if (isInPath === true) return pathReferences({ server, tool: name, version })
+  const reference = requestReference(init)
+  return { reference, readings: [reference] }
+}
+
+/** The references of a tool whose name travels in a URL path to the upstream. Throws the errors of `formatReference`. */
+export function pathReferences(parts: ToolParts): ToolReferences {
+  const reference = toolReference(parts)
+  return { reference, readings: Object.freeze([reference, ...pathReadings(parts)]) }
 }
 
 /** The request, immutable in depth: a stage must not change what other stages have inspected. */

@@ -1,6 +1,5 @@
 // The rule by which a call counts as side-effecting, shared by write-ahead intents, idempotency keys,
 // escalations and mandates.
-import { membersLike } from '../json/members.js'
 import { isJsonObject } from '../json/parse-object.js'
 import type { JsonValue } from '../json/value.js'
 import { foldName } from '../match/fold.js'
@@ -134,14 +133,31 @@ function effectsByName(name: string): SideEffects {
 /** A `method` that is not a string counts as unsafe. */
 function hasEffectMethod(args: JsonValue): boolean {
   if (!isJsonObject(args)) return false
-  const [name, other] = membersLike(args, 'method')
-  if (name === undefined) return false
-  if (other !== undefined) {
-    throw new Refusal(
-      'BAD_REQUEST',
-      'Two arguments could be read as "method": their names differ only in case or form.',
-    )
+  let method: string | undefined
+  for (const name of Object.keys(args)) {
+    if (!isMethod(name)) continue
+    if (method !== undefined) {
+      throw new Refusal(
+        'BAD_REQUEST',
+        'Two arguments could be read as "method": their names differ only in case or form.',
+      )
+    }
+    method = name
   }
-  const method = args[name]
-  return typeof method !== 'string' || !safeMethods.has(method.toUpperCase())
+  if (method === undefined) return false
+  const value = args[method]
+  return typeof value !== 'string' || !safeMethods.has(value.toUpperCase())
+}
+
+/** Whether a program could read the name of an argument as `method`; bounded like the names of tools. */
+const argumentNames = new Map<string, boolean>()
+
+function isMethod(name: string): boolean {
+  const known = argumentNames.get(name)
+  if (known !== undefined) return known
+  const is = foldName(name) === 'method'
+  if (name.length > MAX_NAME_LENGTH) return is
+  if (argumentNames.size >= MAX_NAMES) argumentNames.clear()
+  argumentNames.set(name, is)
+  return is
 }

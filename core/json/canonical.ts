@@ -2,7 +2,7 @@
 // it is a single traversal that writes bytes: text that grows by concatenation has an object for each piece.
 
 import { type CanonicalJsonCode, CanonicalJsonError } from './errors.js'
-import { type ObjectShape, placeOf, sortedShape } from './shape.js'
+import { type ObjectShape, placeBeside, sortedShape, TAKEN } from './shape.js'
 
 const MAX_DEPTH = 512
 const QUOTE = 0x22
@@ -274,14 +274,16 @@ export function canonicalizeAround<T>(
     let from = 0
     writeByte(0x7b)
     for (const member of more) {
-      const to = placeBeside(shape, member.name, object)
+      const to = placeBeside(shape, member.name)
+      if (to === TAKEN) throw new Violation('reserved_member').within(object, member.name)
       isFirst = writeMembers(members, shape, from, to, 1, isFirst)
       if (!isFirst) writeByte(COMMA)
       writeText(member.text)
       isFirst = false
       from = to
     }
-    const to = placeBeside(shape, name, object)
+    const to = placeBeside(shape, name)
+    if (to === TAKEN) throw new Violation('reserved_member').within(object, name)
     isFirst = writeMembers(members, shape, from, to, 1, isFirst)
     const headEnd = at - start
     writeMembers(members, shape, to, shape.keys.length, 1, isFirst)
@@ -292,11 +294,4 @@ export function canonicalizeAround<T>(
   } finally {
     release(start)
   }
-}
-
-/** The place of a member that the object must not have. */
-function placeBeside(shape: ObjectShape, name: string, object: object): number {
-  const place = placeOf(shape, name)
-  if (shape.keys[place] === name) throw new Violation('reserved_member').within(object, name)
-  return place
 }

@@ -32,19 +32,29 @@ export function sortedShape(object: object, quote: (key: string) => string): Obj
   if (count > MAX_KEYS) return order(given, quote)
   const slot = slotOf(given, count)
   const candidate = known[slot]
-  if (candidate !== undefined && same(candidate.given, given, count)) return candidate
+  if (candidate !== undefined && candidate.given.length === count) {
+    let i = 0
+    while (i < count && candidate.given[i] === given[i]) i++
+    if (i === count) return candidate
+  }
   const shape = order(given, quote)
   if (given.every((key) => key.length <= MAX_KEY_LENGTH)) known[slot] = { given, ...shape }
   return shape
 }
 
-/** The index of the first key that is not before `name`. The result is cached, so `name` must be one of a few. */
-export function placeOf(shape: ObjectShape, name: string): number {
+/** In place of an index: the object has a member of the name. */
+export const TAKEN = -1
+
+/**
+ * The index at which a member of the name would stand among the keys, or `TAKEN`. The result is cached, so `name` must be one of
+ * a few.
+ */
+export function placeBeside(shape: ObjectShape, name: string): number {
   shape.places ??= new Map()
   let place = shape.places.get(name)
   if (place === undefined) {
     const found = shape.keys.findIndex((key) => key >= name)
-    place = found === -1 ? shape.keys.length : found
+    place = found === -1 ? shape.keys.length : shape.keys[found] === name ? TAKEN : found
     shape.places.set(name, place)
   }
   return place
@@ -62,12 +72,6 @@ function slotOf(given: readonly string[], count: number): number {
     last.charCodeAt(0) * 61
   // charCodeAt of an empty key is NaN, which the bit operation turns into slot 0.
   return mix & (SLOTS - 1)
-}
-
-function same(left: readonly string[], right: readonly string[], count: number): boolean {
-  if (left.length !== count) return false
-  for (let i = 0; i < count; i++) if (left[i] !== right[i]) return false
-  return true
 }
 
 function order(given: readonly string[], quote: (key: string) => string): ObjectShape {

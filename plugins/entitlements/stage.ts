@@ -34,12 +34,7 @@ export class EntitlementsStage implements Stage {
 
   handle(call: Call, next: Next): MaybePromise<Outcome> {
     const request = call.request()
-    return isPending(request)
-      ? request.then((known) => this.#judge(call, known, next))
-      : this.#judge(call, request, next)
-  }
-
-  #judge(call: Call, request: CallRequest, next: Next): MaybePromise<Outcome> {
+    if (isPending(request)) return request.then(() => this.handle(call, next))
     const caller = call.get(identity)
     const tenant = caller?.tenant ?? this.#tenant
     const entitlement = this.#tenants.entitlementOf(tenant, caller ?? ANONYMOUS, call.agent.nodeId)

@@ -1,21 +1,25 @@
 // Counts one call against its limits, refuses it at the first that is used up, and reports the use in response fields:
 // x-rate-*, x-quota-* and the RateLimit fields of draft-ietf-httpapi-ratelimit-headers-10 (structured fields, RFC
-// 9651).
+// 9651). The parts of limits, a rate and a number of calls per day, are counted separately and reported under separate names.
 import {
-  after,
   type Call,
   type Clock,
   type Denied,
   denied,
   type Hold,
+  isPending,
+  type Limit,
   type MaybePromise,
   type Outcome,
   type ResponseHeaders,
-  type Sent,
 } from '@svc/core'
 import type { Counted, LimitCounter } from './limit-counter.js'
-import { describeLimit, type LimitPart, MAX_INTEGER } from './limit-parts.js'
-import { isDaily } from './store/quota-store.js'
+import { bucketSize, dayLimit, isDaily, type QuotaLimit, rateLimit } from './store/quota-store.js'
+
+const DAY_SECONDS = 86_400
+
+/** The greatest integer of a structured field (RFC 9651 §3.3.1). */
+const MAX_INTEGER = 999_999_999_999_999
 
 /** The counts of one call; as a hold it refunds those of the day if the call is not sent. */
 export class CallCount implements Hold {
@@ -35,7 +39,10 @@ export class CallCount implements Hold {
   /** Throws or rejects if the store is down and the call must be refused. */
   take(counter: LimitCounter, parts: readonly LimitPart[]): MaybePromise<Denied | undefined> {
     this.#counter = counter
-    return after(counter.count(this.#tenant, parts), (counted) => this.#judge(parts, counted))
+    const counted = counter.count(this.#tenant, parts)
+    return isPending(counted)
+      ? counted.then((known) => this.#judge(parts, known))
+      : this.#judge(parts, counted)
   }
 
   #judge(parts: readonly LimitPart[], counted: Counted | undefined): Denied | undefined {
@@ -76,28 +83,23 @@ export class CallCount implements Hold {
     if (this.#counted !== undefined) await this.#counter?.refund(this.#tenant, this.#parts, this.#counted)
   }
 
-  /** The outcome with fields about the use of the limits. */
+  /** The outcome with fields about the use of the limits. A call that is not sent is refunded, so it is not reported as used. */
   reported(outcome: Outcome): Outcome {
     // If properties follow a spread, V8 gives the object a new hidden class each time.
     const headers: ResponseHeaders = Object.assign({}, outcome.headers)
-    this.#addTo(headers, this.#clock.now(), this.#call.sent)
-    return { ...outcome, headers }
-  }
-
-  /** `now` in milliseconds since the epoch. A call that is not sent is refunded, so it is not reported as used. */
-  #addTo(headers: ResponseHeaders, now: number, sent: Sent): void {
+    const now = this.#clock.now()
     let tightestRate = Number.POSITIVE_INFINITY
     let tightestDay = Number.POSITIVE_INFINITY
     let dayEnds = 0
     let policy = ''
     let state = ''
     const { uses = [], isCounted = false, isRefundable = false } = this.#counted?.call ?? {}
-    const isRefunded = sent === 'no' && isCounted && isRefundable
+    const isRefunded = this.#call.sent === 'no' && isCounted && isRefundable
     for (let i = 0; i < uses.length; i++) {
       const [part, use] = [this.#parts[i], uses[i]]
       if (part === undefined || use === undefined) continue
       const { resetAt } = use
-      const remaining = within(Math.floor(use.left))
+      const remaining = Math.min(MAX_INTEGER, Math.max(0, Math.floor(use.left)))
       const left = isRefunded && isDaily(part) ? remaining + 1 : remaining
       const comma = policy === '' ? '' : ', '
       policy += comma + part.policy
@@ -117,11 +119,8 @@ export class CallCount implements Hold {
       headers['ratelimit-policy'] = policy
       headers['ratelimit'] = state
     }
+    return { ...outcome, headers }
   }
-}
-
-function within(remaining: number): number {
-  return Math.min(MAX_INTEGER, Math.max(0, remaining))
 }
 
 /** Whole seconds, rounded up, so that a caller who waits for them waits long enough. */
@@ -135,4 +134,65 @@ let lastFormatted = { instant: Number.NaN, text: '' }
 function isoTime(instant: number): string {
   if (instant !== lastFormatted.instant) lastFormatted = { instant, text: new Date(instant).toISOString() }
   return lastFormatted.text
+}
+
+interface LimitPart extends QuotaLimit {
+  readonly limit: Limit
+  readonly name: string
+  /** The item of the part in the field RateLimit-Policy. */
+  readonly policy: string
+}
+
+/** Entitlements give the calls of a caller and a tool the same list. */
+const known = new WeakMap<readonly Limit[], readonly LimitPart[]>()
+
+/** The parts in the order of counting: first all rates, as a call that a rate refuses must not count for the day. */
+export function limitPartsOf(limits: readonly Limit[]): readonly LimitPart[] {
+  let parts = known.get(limits)
+  if (parts === undefined) {
+    parts = split(limits)
+    known.set(limits, parts)
+  }
+  return parts
+}
+
+function split(limits: readonly Limit[]): readonly LimitPart[] {
+  const parts: LimitPart[] = []
+  for (const limit of limits) {
+    if (limit.ratePerSec === undefined) continue
+    const counted = rateLimit(limit, limit.ratePerSec)
+    const name = nameOf(limit, 'rate', parts)
+    const policy = item(name, counted.max, Math.max(1, Math.ceil(counted.max / limit.ratePerSec)))
+    parts.push({ ...counted, limit, name, policy })
+  }
+  for (const limit of limits) {
+    if (limit.callsPerDay === undefined) continue
+    const name = nameOf(limit, 'day', parts)
+    const policy = item(name, limit.callsPerDay, DAY_SECONDS)
+    parts.push({ ...dayLimit(limit, limit.callsPerDay), limit, name, policy })
+  }
+  return parts
+}
+
+function item(name: string, quota: number, seconds: number): string {
+  return `"${name}";q=${Math.min(MAX_INTEGER, Math.floor(quota))};w=${Math.min(MAX_INTEGER, seconds)}`
+}
+
+/** The names of limits are numbered if a caller has several of one kind, such as one for each role. */
+function nameOf({ level }: Limit, unit: 'rate' | 'day', before: readonly LimitPart[]): string {
+  const name = `${level.replace(/[^a-z0-9_-]/gi, '-')}-${unit}`
+  const others = before.filter((part) => part.name === name || part.name.startsWith(`${name}-`)).length
+  return others === 0 ? name : `${name}-${others + 1}`
+}
+
+/** A limit, or the part of it that is used up. */
+type DescribedLimit = Pick<Limit, 'level'> & { [K in keyof Limit]?: Limit[K] | undefined }
+
+export function describeLimit({ level, callsPerDay, ratePerSec, burst }: DescribedLimit): string {
+  const parts: string[] = []
+  if (ratePerSec !== undefined) {
+    parts.push(`${ratePerSec} calls per second, ${bucketSize(ratePerSec, burst)} at once`)
+  }
+  if (callsPerDay !== undefined) parts.push(`${callsPerDay} calls per day`)
+  return `limit of the ${level}: ${parts.join('; ')}`
 }

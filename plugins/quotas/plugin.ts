@@ -17,7 +17,7 @@ import {
 import { nearest } from '@svc/core/policy'
 import { bindStore, checkForWorkers, type StoreResource } from '@svc/core/store'
 import { isQuotaAdapter, type QuotasConfig, quotasSchema } from './config.js'
-import { LimitsInUse } from './limits-in-use.js'
+import { LimitsInUse } from './limit-counter.js'
 import { QuotasStage } from './stage.js'
 import { StoreAdapter } from './store/adapter.js'
 import type { QuotaStore } from './store/quota-store.js'

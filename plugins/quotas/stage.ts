@@ -2,7 +2,6 @@
 // so that a replay is not counted.
 import {
   after,
-  attempt,
   type Call,
   type DoctorCheck,
   failed,
@@ -18,11 +17,9 @@ import {
   type StageHealth,
 } from '@svc/core'
 import { MemoryKeyValueStore, type StoreResource } from '@svc/core/store'
-import { CallCount } from './call-count.js'
+import { CallCount, describeLimit, limitPartsOf } from './call-count.js'
 import type { QuotasConfig } from './config.js'
-import { LimitCounter } from './limit-counter.js'
-import { describeLimit, limitPartsOf } from './limit-parts.js'
-import type { LimitsInUse } from './limits-in-use.js'
+import { LimitCounter, type LimitsInUse } from './limit-counter.js'
 import { QuotaCounters, type QuotaStore } from './store/quota-store.js'
 
 const DAY_MS = 86_400_000
@@ -118,16 +115,18 @@ export class QuotasStage implements Stage {
   }
 
   #count(call: Call, apply: readonly Limit[], next: Next): MaybePromise<Outcome> {
-    const counter = this.#running()
-    const count = new CallCount(call, this.#tenantOf(call), this.#store.clock)
-    const refused = attempt(() => count.take(counter, limitPartsOf(apply)), storeUnavailable)
-    const passed = isPending(refused) ? refused.then((refusal) => refusal ?? next()) : (refused ?? next())
-    return after(passed, (outcome) => count.reported(outcome))
-  }
-
-  #running(): LimitCounter {
     if (this.#counter === undefined) throw new Error('the quotas stage was not started')
-    return this.#counter
+    const count = new CallCount(call, this.#tenantOf(call), this.#store.clock)
+    let refused: MaybePromise<Outcome | undefined>
+    try {
+      refused = count.take(this.#counter, limitPartsOf(apply))
+    } catch (cause) {
+      refused = storeUnavailable(cause)
+    }
+    const passed = isPending(refused)
+      ? refused.catch(storeUnavailable).then((refusal) => refusal ?? next())
+      : (refused ?? next())
+    return after(passed, (outcome) => count.reported(outcome))
   }
 
   #localCounts(): QuotaStore {

@@ -2,7 +2,6 @@
 
 import {
   type Call,
-  type CallRequest,
   type Denied,
   denied,
   type Hold,
@@ -41,10 +40,7 @@ export class CallIntent implements Hold {
 
   commit(): MaybePromise<Denied | undefined> {
     const request = this.#call.request()
-    return isPending(request) ? request.then((known) => this.#commit(known)) : this.#commit(request)
-  }
-
-  #commit(request: CallRequest): MaybePromise<Denied | undefined> {
+    if (isPending(request)) return request.then(() => this.commit())
     const { which } = this.#rule
     const hasIntent = which === 'all' || isSideEffecting(request, this.#call.get(sideEffects))
     return hasIntent ? this.#begin() : undefined

@@ -75,6 +75,8 @@ const epochs: readonly Space[] = Array.from({ length: 16 }, (_, n) => ({
 /** In a store that all gateways share, the counters of a tenant lie on one node, as those of a call are taken together. */
 export class QuotaCounters extends StoreLayer<Counters> implements QuotaStore {
   #values: KeyValueStore | undefined
+  /** That of the last call, as calls in a row are often of one tenant. */
+  #lastSpace = { tenant: '', space: spaceOf('') }
 
   /** `values` is the store of the counters, if it can lose them. */
   constructor(counters: Counters, values?: KeyValueStore) {
@@ -83,8 +85,13 @@ export class QuotaCounters extends StoreLayer<Counters> implements QuotaStore {
   }
 
   count(tenant: string, limits: readonly QuotaLimit[], now?: number): MaybePromise<QuotaCount> {
-    const taken = this.store.take(spaceOf(tenant), limits, now === undefined ? undefined : { at: now })
+    const taken = this.store.take(this.#space(tenant), limits, now === undefined ? undefined : { at: now })
     return after(taken, ({ isTaken: isCounted, uses, at }) => ({ isCounted, uses, at, isRefundable: true }))
+  }
+
+  #space(tenant: string): Space {
+    if (tenant !== this.#lastSpace.tenant) this.#lastSpace = { tenant, space: spaceOf(tenant) }
+    return this.#lastSpace.space
   }
 
   refund(
@@ -93,7 +100,7 @@ export class QuotaCounters extends StoreLayer<Counters> implements QuotaStore {
     { at }: Pick<QuotaCount, 'at'>,
   ): MaybePromise<unknown> {
     const days = limits.filter(isDaily).map(({ key, window }) => ({ key, window, amount: -1 }))
-    return days.length === 0 ? undefined : this.store.settle(spaceOf(tenant), days, { at })
+    return days.length === 0 ? undefined : this.store.settle(this.#space(tenant), days, { at })
   }
 
   async lostAt(): Promise<number | undefined> {

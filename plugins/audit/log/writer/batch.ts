@@ -58,8 +58,9 @@ export class WriteBatch {
   /** Called when they are lost. */
   onLost: (() => void) | undefined
   isLost = false
-  #resolve: () => void = unset
-  #reject: (error: Error) => void = unset
+  /** End the wait of its records. */
+  resolve: () => void = unset
+  reject: (error: Error) => void = unset
 
   /** @param failuresBefore batches of its file that had failed when it was begun. */
   constructor(
@@ -69,8 +70,8 @@ export class WriteBatch {
     this.memory = memory
     this.buffer = memory.bytes
     this.settled = new Promise((resolve, reject) => {
-      this.#resolve = resolve
-      this.#reject = reject
+      this.resolve = resolve
+      this.reject = reject
     })
   }
 
@@ -82,14 +83,6 @@ export class WriteBatch {
   markLost(): void {
     this.isLost = true
     this.onLost?.()
-  }
-
-  resolve(): void {
-    this.#resolve()
-  }
-
-  reject(error: Error): void {
-    this.#reject(error)
   }
 
   /** Adds one line unchanged. Returns its length in bytes. */

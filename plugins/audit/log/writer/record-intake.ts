@@ -5,7 +5,6 @@ import { canonicalize, canonicalizeAround } from '@svc/core/json'
 import { agentLog } from '../files/daily-files.js'
 import type { AuditEnvelope } from '../format/envelope.js'
 import { AuditBackpressureError, AuditError, signerFailure } from '../format/errors.js'
-import { dailyLog } from '../format/paths.js'
 import { signatureOf } from '../keys/signed-json.js'
 import { canUseThread, type SigningThread } from '../signing/signing-thread.js'
 import { maxLineBytes, SIGNATURE_MEMBER, type UnsignedLine, type WriteBatch } from './batch.js'
@@ -13,7 +12,7 @@ import type { GroupCommit } from './group-commit.js'
 import type { LogDirectory } from './log-directory.js'
 import { type RecordPosition, RecordSequence, rangesOf } from './record-sequence.js'
 import type { StatusTracker } from './status.js'
-import type { WriteQueues } from './write-queues.js'
+import type { WriteQueue, WriteQueues } from './write-queues.js'
 
 interface IntakeParts {
   readonly signer: Signer
@@ -71,7 +70,8 @@ export class RecordIntake {
 
   /** Adds a line unsigned to the file at `path`. */
   addLine(line: string, path: string, day: string): Promise<void> {
-    const batch = this.#batch(path, day, maxLineBytes(line.length))
+    const queue = this.#parts.queues.queue(path, day)
+    const batch = this.#batch(queue, maxLineBytes(line.length))
     const start = batch.length
     batch.addLine(line)
     return this.#enqueue(batch, start, undefined).settled
@@ -128,7 +128,7 @@ export class RecordIntake {
   }
 
   #place(envelope: AuditEnvelope, day: string, position?: RecordPosition): WriteBatch | Promise<WriteBatch> {
-    const agent = agentPathOf(envelope, day)
+    const agent = typeof envelope.agentRef === 'string' ? agentPathOf(envelope, day) : undefined
     const members = position?.text ?? []
     if (this.#parts.signer.signAsync !== undefined) {
       const cut = canonicalizeAround(envelope, SIGNATURE_MEMBER, members, copied)
@@ -148,7 +148,7 @@ export class RecordIntake {
     agent: string | undefined,
     position: RecordPosition | undefined,
   ): WriteBatch {
-    const batch = this.#batch(dailyLog(day), day, maxLineBytes(bytes.length))
+    const batch = this.#batch(this.#parts.queues.daily(day), maxLineBytes(bytes.length))
     const start = batch.length
     if (this.#signsBatches) {
       batch.addUnsigned(bytes, headEnd)
@@ -194,7 +194,7 @@ export class RecordIntake {
         own = naming(cut, numbers.slice(0, -1))
         sig = await this.#signature(own)
       }
-      const batch = queues.batch(queues.queue(dailyLog(day), day), maxLineBytes(own.bytes.length))
+      const batch = queues.batch(queues.daily(day), maxLineBytes(own.bytes.length))
       const start = batch.length
       this.#signed(() => batch.addWithSignature(own, sig))
       batch.numbers.push(...numbers)
@@ -225,10 +225,9 @@ export class RecordIntake {
     }
   }
 
-  #batch(path: string, day: string, room: number): WriteBatch {
-    const { queues } = this.#parts
+  #batch(queue: WriteQueue, room: number): WriteBatch {
     this.#requireRoom(room)
-    return queues.batch(queues.queue(path, day), room)
+    return this.#parts.queues.batch(queue, room)
   }
 
   #requireRoom(bytes: number): void {

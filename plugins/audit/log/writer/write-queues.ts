@@ -2,6 +2,7 @@
 // the raw payloads, midnight and late records add others.
 
 import type { LogFile } from '../files/log-file.js'
+import { dailyLog } from '../format/paths.js'
 import { type BatchSize, SharedBatch } from '../signing/shared-batch.js'
 import { WriteBatch } from './batch.js'
 
@@ -20,12 +21,20 @@ export class WriteQueues {
   readonly #make: (path: string) => LogFile
   readonly #queues = new Map<string, WriteQueue>()
   readonly #pending = new Set<WriteBatch>()
+  /** The queue of the daily log that was asked for last: nearly all records are of one day. */
+  #daily: WriteQueue | undefined
 
   /** @param make gets the path of a file, relative to the log's directory. */
   constructor(pool: BatchPool, handles: number, make: (path: string) => LogFile) {
     this.#pool = pool
     this.#handles = handles
     this.#make = make
+  }
+
+  /** The queue of the log of a day. */
+  daily(day: string): WriteQueue {
+    if (this.#daily?.day !== day) this.#daily = this.queue(dailyLog(day), day)
+    return this.#daily
   }
 
   /** The queue of the file at `path`, relative to the log's directory. */
@@ -90,12 +99,14 @@ export class WriteQueues {
       if (queue.batches.length > 0) continue
       queue.file.close()
       this.#queues.delete(path)
+      if (queue === this.#daily) this.#daily = undefined
     }
   }
 
   close(): void {
     for (const queue of this.#queues.values()) queue.file.close()
     this.#queues.clear()
+    this.#daily = undefined
   }
 }
 
