@@ -260,12 +260,12 @@ function keeping(io: CliIo): Command[] {
 }
 
 async function resume(dir: string, io: CliIo): Promise<void> {
-  const logId = resumeLog(dir)
+  const logId = await resumeLog(dir)
   await io.out(`log ${logId} continues in ${dir}; no copy of it may be continued elsewhere\n`)
 }
 
 async function fork(dir: string, io: CliIo): Promise<void> {
-  const { folder, parent } = forkLog(dir)
+  const { folder, parent } = await forkLog(dir)
   await io.out(
     `${dir}/${folder} holds ${parent.origin} with ${parent.size} leaves; the next writer begins a log that names it\n`,
   )

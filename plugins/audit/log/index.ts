@@ -17,12 +17,18 @@ export type { PresignConfig } from './upload/presign.js'
 export type { UploadStatus } from './upload/upload-status.js'
 export { SvcAppender } from './writer/appender.js'
 export type { AppenderConfig, AppenderLimits, AppenderOptions } from './writer/config.js'
-export { forkLog, resumeLog } from './writer/fork.js'
 export type { Revocation } from './writer/log-keys.js'
 
+type LogFork = typeof import('./writer/fork.js')
 type LogKeys = typeof import('./writer/log-keys.js')
 
-// A key changes once in years: what changes it is loaded then.
+// A key changes once in years, and a log is seldom copied: what does it is loaded then.
+export const forkLog = async (...given: Parameters<LogFork['forkLog']>) =>
+  (await import('./writer/fork.js')).forkLog(...given)
+
+export const resumeLog = async (...given: Parameters<LogFork['resumeLog']>) =>
+  (await import('./writer/fork.js')).resumeLog(...given)
+
 export const rotateKey: LogKeys['rotateKey'] = async (...given) =>
   (await import('./writer/log-keys.js')).rotateKey(...given)
 

@@ -102,7 +102,7 @@ async function judge(copy: string, acknowledged: readonly string[]): Promise<voi
   const needed = [...acknowledged]
   const report = await verifyLog(copy, { keys: [verifierFromPublicKey(signer.publicKey)] })
   expect(report.failures, 'what the killed writer left').to.deep.equal([])
-  resumeLog(copy)
+  await resumeLog(copy)
   const next = appenderIn(copy)
   for (const day of DAYS) await next.append(envelope({ ts: `${day}T11:00:00Z` }))
   await next.close()

@@ -37,7 +37,7 @@ export interface UploadLimits {
   uploadRefusalMs: number
 }
 
-interface UploaderParts {
+export interface UploaderParts {
   readonly dir: string
   readonly config: PresignConfig
   readonly retentionDays: number

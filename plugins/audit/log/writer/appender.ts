@@ -14,7 +14,7 @@ import { shortLogId } from '../format/record-place.js'
 import { withTimeLimit } from '../keys/signed-json.js'
 import { canUseThread, SigningThread } from '../signing/signing-thread.js'
 import { uploadWarning } from '../upload/upload-status.js'
-import { Uploader } from '../upload/uploader.js'
+import type { Uploader, UploaderParts } from '../upload/uploader.js'
 import {
   type AppenderConfig,
   type AppenderLimits,
@@ -50,7 +50,8 @@ export class SvcAppender {
   readonly #intake: RecordIntake
   readonly #disk: DiskMonitor
   readonly #unwatch: readonly ((() => void) | undefined)[]
-  readonly #uploader: Uploader | undefined
+  /** Undefined before the directory is open, and for a log that is not uploaded. */
+  #uploader: Uploader | undefined
   #closing: Promise<void> | undefined
   #probe: NodeJS.Timeout | undefined
 
@@ -107,11 +108,11 @@ export class SvcAppender {
         return active === true ? (clock.now() - sealedAt) / 1000 : 0
       }),
     ]
+    const { random = Math.random } = options
     const onOpen = () => {
       void this.#disk.start()
-      this.#uploader?.start()
+      return this.#startUpload({ dir, clock, meter, random, onAsyncError, log: this.#directory, signer })
     }
-    const { random = Math.random } = options
     const services = { port, clock, logger, meter, random, onAsyncError, onOpen }
     this.#directory = new LogDirectory(dir, { config, limits, signer, retiringSigner, ...services })
     this.#status.onWriteFailure = () => this.#scheduleProbe()
@@ -129,13 +130,17 @@ export class SvcAppender {
       maxPendingBytes: limits.maxPendingBytes,
       isSealed: config.checkpoints !== false,
     })
-    const sender = { dir, clock, meter, random, onAsyncError, log: this.#directory, signer }
-    const { presign, retentionDays } = config
-    if (presign !== undefined) {
-      const uploader = new Uploader({ ...sender, config: presign, retentionDays, limits })
-      this.#uploader = uploader
-      this.#status.onDurable = (bytes, day) => uploader.bytesAppended(bytes, day)
-    }
+  }
+
+  async #startUpload(parts: Omit<UploaderParts, 'config' | 'retentionDays' | 'limits'>): Promise<void> {
+    const { presign: config, retentionDays } = this.#config
+    if (config === undefined) return
+    // Loaded here, because most logs stay where they are.
+    const { Uploader } = await import('../upload/uploader.js')
+    const uploader = new Uploader({ ...parts, config, retentionDays, limits: this.#limits })
+    this.#uploader = uploader
+    this.#status.onDurable = (bytes, day) => uploader.bytesAppended(bytes, day)
+    uploader.start()
   }
 
   /** Opens the directory before the first record. Rejects with the reason when it cannot be used. */

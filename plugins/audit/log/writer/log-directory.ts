@@ -79,7 +79,7 @@ export class LogDirectory {
   async #openNow(): Promise<OpenDirectory> {
     const { openDirectory } = await import('./open-directory.js')
     this.opened = await openDirectory(this.#dir, this.#parts)
-    this.#parts.onOpen()
+    await this.#parts.onOpen()
     return this.opened
   }
 }

@@ -33,7 +33,7 @@ export interface DirectoryParts {
   readonly meter: Meter
   readonly random: () => number
   readonly onAsyncError: (error: Error) => void
-  readonly onOpen: () => void
+  readonly onOpen: () => Promise<void>
 }
 
 /** The parts of an open directory. */
