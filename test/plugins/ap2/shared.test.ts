@@ -6,7 +6,7 @@ import { generateKeyFile } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import { stringify } from 'yaml'
 import { Running } from '../../support/gateway-process.js'
-import { type RedisServer, startRedis } from '../../support/redis.js'
+import { type RedisServer, startRedis, until } from '../../support/redis.js'
 import { startUpstream, type TestUpstream } from '../../support/upstream.js'
 import { args, issuance, section } from './rig.js'
 
@@ -47,8 +47,8 @@ describe('mandates of several gateways', () => {
     return new Running(['--policy', policy, '--port', '0', '--dir', join(home, name)])
   }
 
-  async function bundle(): Promise<string> {
-    const issuedAt = Math.floor(Date.now() / 1000)
+  async function bundle(agoSec = 0): Promise<string> {
+    const issuedAt = Math.floor(Date.now() / 1000) - agoSec
     return JSON.stringify(await issueMandates('chain', { ...issuance, issuedAt }))
   }
 
@@ -76,6 +76,24 @@ describe('mandates of several gateways', () => {
     )
     expect(statuses.filter((status) => status === 200)).to.have.lengthOf(1)
     expect(upstream.calls).to.have.lengthOf(2)
+  })
+
+  it('are refused if they are older than a loss of what Redis had, used or not, and newer ones are taken', async () => {
+    await using running = gateway('fourth', {
+      dedupe: { redisUrl: redis.url, failureMode: 'open', leaseSec: 1 },
+    })
+    const { url } = await running.line('listening')
+    const [used, unused] = [await bundle(600), await bundle(600)]
+    expect(await statusAt(url, used)).to.equal(200)
+    await redis.send('FLUSHALL')
+    expect(await statusAt(url, used)).to.equal(503)
+    expect(await statusAt(url, unused)).to.equal(503)
+    // Clocks may differ by `skewSec`, so the loss is moved into the past, and is still after the two were issued.
+    const spaces = async () => (await redis.send('KEYS', '*{claims-*#space')) as string[]
+    await until(async () => (await spaces()).length === 16)
+    for (const space of await spaces()) await redis.send('HINCRBY', space, 'began', -300_000)
+    expect(await statusAt(url, unused)).to.equal(503)
+    expect(await statusAt(url, await bundle())).to.equal(200)
   })
 
   it('are remembered on disk without a section dedupe', async () => {
