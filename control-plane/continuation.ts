@@ -1,7 +1,7 @@
 // Checks that an upload continues what the store has: the key of a client must not put bytes where its log had none.
 import type { KeyOwner } from './key-file.js'
+import type { Store } from './objects.js'
 import { foldersOf, type UploadRequest } from './requests.js'
-import type { Store } from './store.js'
 
 type Listing = Pick<Store, 'list'>
 

@@ -2,8 +2,8 @@
 import type { Logger } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import { KeyRing } from './key-file.js'
+import type { LogStoreOptions, Store } from './objects.js'
 import { type ControlPlaneHandle, startServer } from './server.js'
-import type { LogStoreOptions, Store } from './store.js'
 
 export type { ControlPlaneHandle }
 
@@ -44,6 +44,6 @@ export async function openStore(
   options: LogStoreOptions,
   env: Readonly<Record<string, string | undefined>>,
 ): Promise<Store> {
-  const { Store } = await import('./store.js')
+  const { Store } = await import('./objects.js')
   return new Store(options, env)
 }

@@ -7,5 +7,5 @@ export {
   startControlPlane,
 } from './control-plane.js'
 export { addKey, type KeyAccess, type KeyOwner } from './key-file.js'
+export type { LogStoreOptions as StoreOptions, Store } from './objects.js'
 export { foldersOf } from './requests.js'
-export type { LogStoreOptions as StoreOptions, Store } from './store.js'

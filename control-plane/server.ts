@@ -6,8 +6,8 @@ import { messageOf, parseJson } from '@svc/core/json'
 import { whyNotContinued } from './continuation.js'
 import { type JsonResponse, type ListeningServer, listen, type Request } from './http.js'
 import type { KeyGrant, KeyRing } from './key-file.js'
+import type { Store } from './objects.js'
 import { downloadIn, listingIn, RefusedRequest, uploadIn } from './requests.js'
-import type { Store } from './store.js'
 
 const statuses = {
   BAD_REQUEST: 400,

@@ -1,6 +1,6 @@
 // A board: a short list that every gateway of a deployment reads within moments, and says that it has read.
 import { randomUUID } from 'node:crypto'
-import type { Entry, KeyValueStore, Space, Watch } from '../plugin/key-value-store.js'
+import type { KeyValueStore, Space, Watch } from '../plugin/key-value-store.js'
 
 export interface BoardReader {
   /** Unique for the life of the reader. */
@@ -53,7 +53,12 @@ export class Board {
     const { revision: version, now, entries } = await this.#store.scan(list, scan)
     const time = this.#store.isRemote === true ? { time: now } : {}
     if (entries === undefined || version === known) return { version, entries: undefined, ...time }
-    return { version, entries: entries.map((entry) => boardEntryOf(entry, now)), ...time }
+    const shown = entries.map(({ key, value, endsAt }) => ({
+      id: key.slice('entry/'.length),
+      value,
+      leftMs: endsAt - ENDED_MS - now,
+    }))
+    return { version, entries: shown, ...time }
   }
 
   /** Of changes of the list. */
@@ -80,9 +85,7 @@ export class Board {
 
   /** Sets an entry, which replaces one with the same id, and returns the new version. */
   async put(id: string, value: string, ttlMs: number): Promise<string> {
-    const stored = JSON.stringify([Math.round(ttlMs), value])
-    const keptMs = Math.max(0, ttlMs) + ENDED_MS
-    const write = { key: `entry/${id}`, value: stored, version: randomUUID(), ttlMs: keptMs }
+    const write = { key: `entry/${id}`, value, version: randomUUID(), ttlMs: ttlMs + ENDED_MS }
     return (await this.#store.commit(list, [write])).revision
   }
 
@@ -100,9 +103,4 @@ export class Board {
   async close(): Promise<void> {
     await this.#store.close?.()
   }
-}
-
-function boardEntryOf({ key, value, writtenAt }: Entry, now: number): BoardEntry {
-  const [ttlMs, text] = JSON.parse(value) as [number, string]
-  return { id: key.slice('entry/'.length), value: text, leftMs: writtenAt + ttlMs - now }
 }

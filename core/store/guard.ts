@@ -13,17 +13,13 @@ type Undo<T, F> = F extends Method
   : never
 
 export interface GuardOptions<T> {
-  /** The name of the store, for example `quota store`. */
+  /** The name of the store, for example `quota store`, whose metrics begin with `svc_quota_store`. */
   readonly name: string
   readonly timeoutMs: number
   /** The methods that are guarded; others cannot be called. One that the store does not have is skipped. */
   readonly operations: readonly Exclude<keyof T & string, keyof StoreLifecycle>[]
   /** By operation. */
   readonly undo?: { readonly [K in keyof T]?: Undo<T, T[K]> }
-  /** The counter of failures. */
-  readonly failureMetric: string
-  /** The histogram of the time that operations took; not of those in this process. */
-  readonly durationMetric: string
   /** The effect of a failure on calls, for the log. */
   readonly whileDown: string
 }
@@ -50,8 +46,9 @@ export function guarded<T extends StoreLifecycle>(
   options: GuardOptions<T>,
   { clock, logger, meter }: Observers,
 ): T {
-  const { name, timeoutMs, operations, failureMetric, durationMetric, whileDown } = options
-  const ended = (ms: number): void => meter?.observe?.(durationMetric, ms / 1000)
+  const { name, timeoutMs, operations, whileDown } = options
+  const metrics = `svc_${name.replaceAll(' ', '_')}`
+  const ended = (ms: number): void => meter?.observe?.(`${metrics}_duration_seconds`, ms / 1000)
   const deadline = store.inProcess === true ? undefined : deadlineOf(name, timeoutMs, clock, ended)
   let failures = 0
   let logAt = Number.NEGATIVE_INFINITY
@@ -60,7 +57,7 @@ export function guarded<T extends StoreLifecycle>(
   const refuse = (cause: unknown): never => {
     failures++
     last = { message: messageOf(cause), at: clock.monotonic() }
-    meter?.count(failureMetric)
+    meter?.count(`${metrics}_failures_total`)
     if (clock.monotonic() >= logAt) {
       logAt = clock.monotonic() + LOG_INTERVAL_MS
       logger?.warn({ error: messageOf(cause), failures }, `the ${name} fails: ${whileDown}`)

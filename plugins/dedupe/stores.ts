@@ -18,8 +18,6 @@ export function dedupeStore(config: DedupeConfig, context: PluginContext): Store
         claim: (store, { state }, claim) => freed(state === 'claimed', store, claim),
         markSent: (store, isOwner, claim) => freed(isOwner, store, claim),
       },
-      failureMetric: 'svc_dedupe_store_failures_total',
-      durationMetric: 'svc_dedupe_store_duration_seconds',
       whileDown: 'calls with an idempotency key are refused',
       whenEvicted: 'a call whose key it has evicted can run again',
     },

@@ -18,8 +18,6 @@ export function escalationStore(
       settings: config,
       instance: bound && { name: 'the bound EscalationStore', store: new EscalationStore(bound) },
       operations: ['open', 'get', 'input', 'removeInput', 'latest', 'replace', 'remove', 'due', 'page'],
-      failureMetric: 'svc_escalation_store_failures_total',
-      durationMetric: 'svc_escalation_store_duration_seconds',
       whileDown: 'calls that escalate are refused',
     },
     context,

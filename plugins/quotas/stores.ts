@@ -49,8 +49,6 @@ export function quotaStore(config: QuotasConfig, context: PluginContext): StoreR
           return store.refund(tenant, limits, counted)
         },
       },
-      failureMetric: 'svc_quota_store_failures_total',
-      durationMetric: 'svc_quota_store_duration_seconds',
       whileDown: whileDown[failure_mode],
     },
     context,

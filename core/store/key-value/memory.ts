@@ -25,8 +25,7 @@ export class MemoryKeyValueStore extends TableStore {
 
 /** A map whose keys can be read in their order. It holds entries as objects, which need no decoding. */
 class SortedMap implements OrderedTable {
-  #texts = new Map<string, string>()
-  #entries = new Map<string, Entry>()
+  #values = new Map<string, string | Entry>()
   #keys = new SortedKeys()
   #maxLength: number
   #length = 0
@@ -36,37 +35,28 @@ class SortedMap implements OrderedTable {
   }
 
   get(key: string): string | undefined {
-    return this.#texts.get(key)
-  }
-
-  put(key: string, text: string): void {
-    this.#replace(key, this.#texts.get(key)?.length, text.length)
-    this.#texts.set(key, text)
+    const value = this.#values.get(key)
+    return typeof value === 'string' ? value : undefined
   }
 
   entry(key: string): Entry | undefined {
-    return this.#entries.get(key)
+    const value = this.#values.get(key)
+    return typeof value === 'string' ? undefined : value
   }
 
-  putEntry(key: string, entry: Entry): void {
-    const before = this.#entries.get(key)
-    this.#replace(key, before && lengthOf(before), lengthOf(entry))
-    this.#entries.set(key, entry)
-  }
-
-  #replace(key: string, before: number | undefined, after: number): void {
+  put(key: string, value: string | Entry): void {
+    const before = this.#values.get(key)
     if (before === undefined) this.#keys.add(key)
-    this.#length += after - (before ?? -key.length)
+    this.#length += lengthOf(value) - (before === undefined ? -key.length : lengthOf(before))
+    this.#values.set(key, value)
   }
 
   remove(key: string): void {
-    const entry = this.#entries.get(key)
-    const length = entry === undefined ? this.#texts.get(key)?.length : lengthOf(entry)
-    if (length === undefined) return
+    const value = this.#values.get(key)
+    if (value === undefined) return
     this.#keys.delete(key)
-    this.#entries.delete(key)
-    this.#texts.delete(key)
-    this.#length -= key.length + length
+    this.#values.delete(key)
+    this.#length -= key.length + lengthOf(value)
   }
 
   keys(start: string, end: string, limit: number, isReverse = false): string[] {
@@ -83,6 +73,7 @@ class SortedMap implements OrderedTable {
 /** Two instants, in characters. */
 const INSTANTS = 32
 
-function lengthOf({ value, version, owner }: Entry): number {
-  return value.length + version.length + owner.length + INSTANTS
+function lengthOf(value: string | Entry): number {
+  if (typeof value === 'string') return value.length
+  return value.value.length + value.version.length + value.owner.length + INSTANTS
 }

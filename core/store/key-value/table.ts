@@ -17,10 +17,9 @@ import type { StoreTime } from './host-time.js'
 /** Entries, and the texts of their indexes, by keys of ASCII in the order of the keys. */
 export interface OrderedTable {
   get(key: string): string | undefined
-  put(key: string, value: string): void
   /** `key` is that of the table; the entry has the key of its space. */
   entry(key: string): Entry | undefined
-  putEntry(key: string, entry: Entry): void
+  put(key: string, value: string | Entry): void
   remove(key: string): void
   /** Up to `limit` keys between the two, without them, from `start` on; `start` is the greater one of a reverse range. */
   keys(start: string, end: string, limit: number, isReverse?: boolean): string[]
@@ -98,7 +97,7 @@ export class TableKeyValue {
     for (const { key, entry, isInPlace } of changes) {
       if (isInPlace !== true) this.#remove(space.name, key)
       if (entry === undefined) continue
-      this.#table.putEntry(keyOf(space.name, key), entry)
+      this.#table.put(keyOf(space.name, key), entry)
       if (isInPlace !== true) this.#index(space, entry)
     }
     if (!isIndexed) this.#evict(space)

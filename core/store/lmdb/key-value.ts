@@ -60,17 +60,13 @@ class LmdbTable implements SharedTable {
     return this.#db.get(key)?.toString()
   }
 
-  put(key: string, value: string): void {
-    this.#db.put(key, Buffer.from(value))
-  }
-
   entry(key: string): Entry | undefined {
     const text = this.get(key)
     return text === undefined ? undefined : decode(key, text)
   }
 
-  putEntry(key: string, entry: Entry): void {
-    this.put(key, encode(entry))
+  put(key: string, value: string | Entry): void {
+    this.#db.put(key, Buffer.from(typeof value === 'string' ? value : encode(value)))
   }
 
   remove(key: string): void {

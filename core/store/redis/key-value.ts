@@ -56,7 +56,8 @@ export class RedisKeyValueStore implements KeyValueStore, Counters {
   #options: RedisKeyValueOptions
   #connection: RedisConnection
   #connecting: Promise<unknown> | undefined
-  #time: RedisTime
+  /** By how much the server is ahead of the monotonic clock, in milliseconds. */
+  #aheadMs: number | undefined
   /** By tracked space, of which there are few. */
   #epochs = new Map<string, string>()
   #evicts: string | undefined
@@ -64,7 +65,6 @@ export class RedisKeyValueStore implements KeyValueStore, Counters {
   constructor(options: RedisKeyValueOptions) {
     this.#options = options
     this.#connection = new RedisConnection(options)
-    this.#time = new RedisTime(options.clock)
   }
 
   /** Keeps trying to connect after it has rejected. */
@@ -89,8 +89,10 @@ export class RedisKeyValueStore implements KeyValueStore, Counters {
     return `Redis may evict keys (maxmemory-policy ${this.#evicts}): ${this.#options.whenEvicted}`
   }
 
+  /** The time of the server; until the first response, that of the wall clock, which changes nothing from then on. */
   now(): number {
-    return this.#time.now()
+    const { clock } = this.#options
+    return this.#aheadMs === undefined ? clock.now() : Math.round(clock.monotonic() + this.#aheadMs)
   }
 
   async get(space: Space, keys: readonly string[], { follows = false }: GetOptions = {}): Promise<Snapshot> {
@@ -200,7 +202,10 @@ export class RedisKeyValueStore implements KeyValueStore, Counters {
         ? await this.#connection.runReplicated(operation, key, all, { replicas, timeoutMs })
         : await this.#connection.run(operation, key, all)
     const response = responseIn(sent, known)
-    this.#time.read(response.state.now, asked)
+    const uncertainMs = (clock.monotonic() - asked) / 2
+    const aheadMs = response.state.now - asked - uncertainMs
+    // A reading that a slow response blurs must not move the time to and fro.
+    if (!(Math.abs(aheadMs - (this.#aheadMs ?? Infinity)) <= uncertainMs + 1)) this.#aheadMs = aheadMs
     if (response.epoch !== '') this.#epochs.set(space.name, response.epoch)
     return response
   }
@@ -255,29 +260,5 @@ function entryOf(key: string, raw: string, left: number, now: number): Entry {
     owner,
     writtenAt: Number(written),
     endsAt: left < 0 ? Infinity : now + left,
-  }
-}
-
-/** The time of the server, which all gateways that use it share: a wall clock that is set, or wrong, changes nothing. */
-class RedisTime {
-  #clock: Pick<Clock, 'now' | 'monotonic'>
-  /** By how much the server is ahead of the monotonic clock, in milliseconds. */
-  #ahead: number | undefined
-
-  constructor(clock: Pick<Clock, 'now' | 'monotonic'>) {
-    this.#clock = clock
-  }
-
-  /** Milliseconds since the epoch; until the first reading, those of the wall clock. */
-  now(): number {
-    return this.#ahead === undefined ? this.#clock.now() : Math.round(this.#clock.monotonic() + this.#ahead)
-  }
-
-  /** A response has this time, and was asked for at `asked`, in monotonic milliseconds. */
-  read(server: number, asked: number): void {
-    const uncertain = (this.#clock.monotonic() - asked) / 2
-    const ahead = server - asked - uncertain
-    // A reading that a slow response blurs must not move the time to and fro.
-    if (this.#ahead === undefined || Math.abs(ahead - this.#ahead) > uncertain + 1) this.#ahead = ahead
   }
 }

@@ -77,8 +77,6 @@ describe('StoreResource', () => {
         settings: { timeoutMs: 200 },
         operations: ['takeToken', 'incrDaily', 'refundDaily'],
         undo: { incrDaily: (own, _response, tenant, tool) => own.refundDaily?.(tenant, tool) },
-        failureMetric: 'failures_total',
-        durationMetric: 'duration_seconds',
         whileDown: 'calls are refused',
         ...options,
       },
@@ -223,7 +221,7 @@ describe('StoreResource', () => {
       }
       await pass(10_000)
       await rejectionOf(running.incrDaily('t', 'a', 1))
-      expect(rig.meter.counted).to.deep.equal(Array(4).fill('failures_total'))
+      expect(rig.meter.counted).to.deep.equal(Array(4).fill('svc_test_store_failures_total'))
       const message = 'the test store fails: calls are refused'
       expect(rig.log.lines).to.deep.equal([
         { level: 'warn', fields: { error: 'connection refused', failures: 1 }, message },
