@@ -9,9 +9,19 @@ const maxListed = 500
 
 export const escalationQuery = z.strictObject({
   status: z
-    .enum([...statuses, 'undecided'], { error: `expected one of ${statuses.join(', ')}, undecided` })
+    .enum([...statuses, 'undecided', 'decided'], {
+      error: `expected one of ${statuses.join(', ')}, undecided, decided`,
+    })
     .optional()
-    .describe('undecided: pending, or an emergency call whose review is open.'),
+    .describe('undecided: pending, or an emergency call whose review is open; decided: all others.'),
+  search: z
+    .string()
+    .max(200)
+    .trim()
+    .optional()
+    .describe(
+      'Words that the caller, the tool, a reviewer, a comment or the first characters of the input have, each in one of them.',
+    ),
   review: z.enum(reviews, { error: `expected one of ${reviews.join(', ')}` }).optional(),
   tenant: z.string().optional(),
   enrolments: z.literal('true', { error: 'expected true' }).optional(),

@@ -15,6 +15,7 @@ import {
   type EnrolmentChallenge,
   type EnrolmentService,
   type Escalation,
+  type EscalationFilter,
   type EscalationInput,
   type EscalationService,
   type GivenVote,
@@ -90,16 +91,18 @@ export class ReviewerEscalations {
   }
 
   async #search(
-    { status, review, tenant, enrolments, first, limit, after }: EscalationSearch,
+    { status, review, tenant, enrolments, search, first, limit, after }: EscalationSearch,
     maxAgeMs?: number,
   ): Promise<FoundEscalations> {
     const voters = this.#access.readsAll || this.#access.readsOutlines ? undefined : this.#groups()
     if (voters?.tenant === undefined && voters?.sets.length === 0) return { found: [], next: undefined }
+    const readsInput = this.#access.readsAll || voters !== undefined
     const readUpTo = after === undefined ? undefined : timeIn(after)
     const page = await withStoreRefusal(() =>
       this.#service.page({
         first,
-        ...(status === undefined ? {} : status === 'undecided' ? { isUndecided: true } : { status }),
+        ...statusFilter(status),
+        ...(search === undefined || search === '' ? {} : { search: { text: search, readsInput } }),
         ...defined({ review }),
         ...(enrolments === undefined ? {} : { isEnrolment: true }),
         ...defined({ tenant, voters }),
@@ -291,6 +294,11 @@ export type VoteResult = { readonly id: string } & (
 
 function refusalOf(id: string, status: EscalationStatus, reason: string) {
   return { escalation: { id, status }, denial: { type: 'escalation', reason } }
+}
+
+function statusFilter(status: EscalationQuery['status']): Pick<EscalationFilter, 'status' | 'isUndecided'> {
+  if (status === undefined) return {}
+  return status === 'undecided' || status === 'decided' ? { isUndecided: status === 'undecided' } : { status }
 }
 
 /** The time in the `after` of a page whose search had stopped; undefined for an id. */

@@ -69,7 +69,10 @@ describe('votes in the console', () => {
     await page.getByText('1 picked').waitFor()
     // A vote by a key must not be taken for one on all that is picked.
     expect(await page.getByRole('button', { name: /^Approve/ }).count()).to.equal(0)
-    for (const key of ['j', 'j', 'j', 'Shift+X', 'v']) await page.keyboard.press(key)
+    // Equal calls are folded.
+    for (const key of ['j', 'Enter']) await page.keyboard.press(key)
+    await page.locator('.waiting li:nth-child(2) a:focus').waitFor()
+    for (const key of ['j', 'j', 'Shift+X', 'v']) await page.keyboard.press(key)
     await page.locator('#together-title:focus', { hasText: 'Vote on 4 calls together' }).waitFor()
     const calls = page.locator('.together-calls li')
     for (const [at, input] of inputs.entries()) {

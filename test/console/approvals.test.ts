@@ -167,7 +167,8 @@ describe('the view of approvals', () => {
     const [first] = await store.page(undefined, 1)
     for (let n = 1; n < 1000; n++) {
       const [id, createdAt] = [`esc_${n}`, (first?.createdAt ?? 0) + n]
-      const value = { ...JSON.parse(first?.body ?? ''), id, fingerprint: id, createdAt }
+      // Equal calls of one caller would be folded.
+      const value = { ...JSON.parse(first?.body ?? ''), id, fingerprint: id, principal: id, createdAt }
       const entry = { ...first!, id, fingerprint: id, principal: id, createdAt, body: JSON.stringify(value) }
       await store.open(entry, { replaces: undefined, maxPending: 1, maxInputBytes: 1, now: 0 })
     }

@@ -31,6 +31,7 @@ const paths = [
   '/console/log',
   '/console/log/1',
   '/console/overview',
+  '/console/approvals/decided',
 ]
 
 const [small, large] = [

@@ -16,7 +16,10 @@ const names = {
   emoji: '\u{1f600}'.repeat(LENGTH / 2),
   invisible: 'a\u200b'.repeat(LENGTH / 2),
 }
-const views = ['live', 'log', 'servers', 'servers/billing', 'policy/access', 'overview', 'approvals'] as const
+const views = [
+  ...['live', 'log', 'servers', 'servers/billing', 'policy/access', 'overview', 'approvals'],
+  'approvals/decided',
+]
 
 describe('the lists of the console', () => {
   const browser = chromiumOfSuite()
@@ -32,13 +35,11 @@ describe('the lists of the console', () => {
       )
       expect(status, name).to.equal(200)
     }
-    await rig.waits(
-      'billing/refund_payment',
-      { amount: 240, [names.latin]: names.latin },
-      {
-        user: `${names.latin.slice(0, MAX_USER)}@example.com`,
-      },
-    )
+    const user = `${names.latin.slice(0, MAX_USER)}@example.com`
+    const waits = (amount: number) =>
+      rig.waits('billing/refund_payment', { amount, [names.latin]: names.latin }, { user })
+    await waits(240)
+    await rig.vote(await waits(241), 'approve', { user: `y${user.slice(1)}` })
     const problems: string[] = []
     for (const options of [{ viewport: { width: 1280, height: 800 } }, phone]) {
       const page = await rig.page('/console/live', options)

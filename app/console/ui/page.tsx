@@ -4,7 +4,7 @@ import type { PageRequest, PageState, Pages } from '../api.js'
 import type { StatusJson } from '../status-operation.js'
 import { App } from './app.js'
 import { type Api, apiRefusalOf, readOnlyApi } from './kit/api.js'
-import { viewAt } from './views.js'
+import { viewAt, waitingIn } from './views.js'
 
 export const render: Pages['render'] = async (request) => {
   const { ask, assets, theme, ...given } = request
@@ -12,14 +12,14 @@ export const render: Pages['render'] = async (request) => {
   const state: PageState =
     request.session === undefined ? given : { ...given, ...(await loaded(api, request)) }
   const view = viewAt(request.location.path)
-  const title = request.session === undefined ? 'Sign in' : (view?.title ?? 'Not found')
+  const name = request.session === undefined ? 'Sign in' : (view?.title ?? 'Not found')
   const html = renderToString(
     <html lang="en" data-theme={theme}>
       <head>
         <meta charset="utf-8" />
         <meta name="viewport" content="width=device-width, initial-scale=1" />
         <meta name="color-scheme" content="light dark" />
-        <title>{`${title} · svc`}</title>
+        <title>{titleOf(name, state)}</title>
         <link rel="icon" href={assets.icon.path} type="image/svg+xml" />
         <script type="module" src={assets.script.path} integrity={assets.script.integrity} />
       </head>
@@ -32,6 +32,12 @@ export const render: Pages['render'] = async (request) => {
   )
   const styled = html.replace('</head>', () => `<style>${assets.style}</style></head>`)
   return { status: statusOf(state, view === undefined), html: withState(`<!doctype html>${styled}`, state) }
+}
+
+/** Begins with the number of calls that wait. */
+function titleOf(name: string, { status }: PageState): string {
+  const waiting = status === undefined ? '' : waitingIn(status)
+  return `${waiting === '' ? '' : `(${waiting}) `}${name} · svc`
 }
 
 async function loaded(

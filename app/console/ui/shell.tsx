@@ -8,10 +8,11 @@ import { useConnection, useEvents } from './kit/events.js'
 import type { EventsConnection } from './kit/gateway-events.js'
 import { ThemeIcon } from './kit/icons.js'
 import { areKeysOff, focusFilter, stepRow, turnKeys, useKeys } from './kit/keys.js'
+import { notifyOfWaiting, queueForNotices, showsNotices } from './kit/notify.js'
 import { usePage } from './kit/page.js'
 import { Time } from './kit/time.js'
 import { Untrusted } from './kit/untrusted.js'
-import { viewAt, views } from './views.js'
+import { viewAt, views, waitingIn } from './views.js'
 
 interface ShellProps {
   readonly state: PageState
@@ -24,6 +25,7 @@ export function Shell({ state, children }: ShellProps): JSX.Element {
   // A client without a role may not watch.
   useEvents(state.status === undefined ? {} : { status: setStatus })
   const connection = useConnection()
+  useWaitingCount(status, connection)
   const help = useRef<HTMLDialogElement>(null)
   const current = viewAt(location.path)
   useKeys({
@@ -74,6 +76,24 @@ export function Shell({ state, children }: ShellProps): JSX.Element {
       <Help dialog={help} state={state} />
     </div>
   )
+}
+
+/** The number of calls that wait, as it is known: in the title of the page, and in a notification once it has risen. */
+function useWaitingCount(status: StatusJson | undefined, connection: EventsConnection): void {
+  const isKnown = connection === 'open' || connection === 'connecting'
+  const waiting = status === undefined || !isKnown ? '' : waitingIn(status)
+  const last = useRef(status?.pending ?? 0)
+  useEffect(queueForNotices, [])
+  useEffect(() => {
+    const title = document.title.replace(/^\(\d+\+?\) /, '')
+    document.title = waiting === '' ? title : `(${waiting}) ${title}`
+  }, [waiting])
+  useEffect(() => {
+    if (status === undefined) return
+    const hasRisen = status.pending > last.current
+    last.current = status.pending
+    if (hasRisen && document.hidden && showsNotices()) notifyOfWaiting(waitingIn(status), status.gateway)
+  }, [status])
 }
 
 const logStates = {

@@ -1,9 +1,11 @@
 // The views, in the order of the rail.
 import type { JSX } from 'preact'
 import type { CallerView } from '../../escalations/escalation-json.js'
+import type { StatusJson } from '../status-operation.js'
 import { Approvals } from './approvals/approvals.js'
 import { CallerPage } from './approvals/caller-page.js'
-import { type ApprovalsData, loadApprovals } from './approvals/load.js'
+import { DecidedList } from './approvals/decided-list.js'
+import { type ApprovalsData, type DecidedData, loadApprovals } from './approvals/load.js'
 import { CallView } from './call/call-view.js'
 import { ApprovalsIcon, LiveIcon, LogIcon, OverviewIcon, PolicyIcon, ServersIcon } from './kit/icons.js'
 import { type AnyView, defineView, type ViewProps } from './kit/view.js'
@@ -84,12 +86,18 @@ const approvalsView = defineView({
   title: 'Approvals',
   Icon: ApprovalsIcon,
   isFor: () => true,
-  count: ({ pending, pending_more: more }) => (pending === 0 ? '' : `${pending}${more ? '+' : ''}`),
+  count: waitingIn,
   load: loadApprovals,
-  View({ data }: ViewProps<ApprovalsData | CallerView>) {
+  View({ data, location }: ViewProps<ApprovalsData | DecidedData | CallerView>) {
+    if ('decided' in data) return <DecidedList initial={data} query={location.query} />
     return 'escalation_id' in data ? <CallerPage initial={data} /> : <Approvals initial={data} />
   },
 })
+
+/** Empty for none. */
+export function waitingIn({ pending, pending_more: more }: StatusJson): string {
+  return pending === 0 ? '' : `${pending}${more ? '+' : ''}`
+}
 
 export const views: readonly AnyView[] = [
   approvalsView,

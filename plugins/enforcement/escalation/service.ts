@@ -256,8 +256,11 @@ export function isVotedOnBy(
 export interface EscalationFilter {
   readonly status?: EscalationStatus
   readonly review?: ReviewStatus
-  /** Only those on which people have to vote: pending ones, and emergency calls whose review is open. */
-  readonly isUndecided?: true
+  /**
+   * True: only those on which people have to vote, which are pending ones, and emergency calls whose review is open. False:
+   * only the others.
+   */
+  readonly isUndecided?: boolean
   readonly tenant?: string
   /** Only enrolments of passkeys. */
   readonly isEnrolment?: true
@@ -271,6 +274,8 @@ export interface EscalationFilter {
 }
 
 export interface EscalationPageFilter extends EscalationFilter {
+  /** Words that it has to have, in any letter case; `readsInput`: also where the input is, or is quoted. */
+  readonly search?: { readonly text: string; readonly readsInput: boolean }
   /** Only those on which these vote. */
   readonly voters?: VoterGroups
   /** Entries after which the search stops, matches or not. Those of its last millisecond are read to the end. */

@@ -20,6 +20,7 @@ import type { Passkeys } from './passkeys.js'
 import { hashesOfNames } from './person.js'
 import { publicView, votersView } from './public-view.js'
 import type { EscalationRepository, Waiters } from './repository.js'
+import { isFoundBy } from './search.js'
 import {
   adminReviewer,
   type EscalationFilter,
@@ -91,14 +92,15 @@ export class VotingService implements EscalationService {
   }
 
   async #page({ voters, first, limit, maxRead, after, readUpTo, ...filter }: EscalationPageFilter) {
-    const { status, review, isUndecided, tenant, isEnrolment } = filter
+    const { status, review, isUndecided, tenant, isEnrolment, search } = filter
     const isWanted = (value: StoredEscalation) =>
       (isEnrolment === undefined || value.enrolment !== undefined) &&
       (status === undefined || value.status === status) &&
-      (isUndecided === undefined || awaitsVotes(value)) &&
+      (isUndecided === undefined || awaitsVotes(value) === isUndecided) &&
       (review === undefined || value.emergency?.review === review) &&
       (tenant === undefined || value.tenant === tenant) &&
-      (voters === undefined || isVotedOnBy(voters, votersView(value)))
+      (voters === undefined || isVotedOnBy(voters, votersView(value))) &&
+      (search === undefined || isFoundBy(search, value))
     const isPending = isUndecided === true || status === 'pending' || review === 'open'
     const which = { isPending, first }
     const page = await this.#options.repository.list(isWanted, { limit, maxRead, which, after, readUpTo })

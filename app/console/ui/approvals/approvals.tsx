@@ -6,7 +6,9 @@ import { apiRefusalOf } from '../kit/api.js'
 import { ErrorBanner, useLoaded, useWhenLostOrBack } from '../kit/error-banner.js'
 import { useEvents } from '../kit/events.js'
 import { useKeys } from '../kit/keys.js'
+import { canNotify, isNotifying, turnNotifying } from '../kit/notify.js'
 import { usePage } from '../kit/page.js'
+import { ApprovalTabs } from './decided-list.js'
 import { Detail } from './detail.js'
 import {
   type ApprovalDetail,
@@ -58,6 +60,8 @@ export function Approvals({ initial }: { readonly initial: ApprovalsData }): JSX
         <p class="title" aria-hidden="true">
           Approvals
         </p>
+        <ApprovalTabs current="Waiting" />
+        <NotifySwitch />
         <ErrorBanner
           error={list.error}
           isToldElsewhere={selection.error !== undefined}
@@ -135,6 +139,32 @@ export function Approvals({ initial }: { readonly initial: ApprovalsData }): JSX
         </section>
       )}
     </div>
+  )
+}
+
+/** Whether the browser shows a notification once more calls wait, while the page is hidden. */
+function NotifySwitch(): JSX.Element | null {
+  const { isLive } = usePage()
+  const [isOn, setOn] = useState(false)
+  const [isRefused, setRefused] = useState(false)
+  useEffect(() => setOn(isNotifying()), [])
+  if (!isLive || (!canNotify() && !isRefused)) return null
+  return (
+    <p class="hint notify">
+      <label>
+        <input
+          type="checkbox"
+          checked={isOn}
+          onChange={async ({ currentTarget: { checked } }) => {
+            const isNowOn = await turnNotifying(checked)
+            setOn(isNowOn)
+            setRefused(checked && !isNowOn)
+          }}
+        />{' '}
+        Notify me of calls that wait
+      </label>
+      {isRefused && ' (the browser does not allow it)'}
+    </p>
   )
 }
 

@@ -12,7 +12,7 @@ type Reads = Pick<Api, 'get' | 'text'>
 export interface WaitingRow
   extends Pick<
     EscalationJson,
-    'id' | 'tool' | 'principal' | 'principal_kind' | 'agent' | 'reason' | 'expires_at' | 'values'
+    'id' | 'server' | 'tool' | 'principal' | 'principal_kind' | 'agent' | 'reason' | 'expires_at' | 'values'
   > {
   /** An emergency call that ran, and whose review is open. */
   readonly isReview: boolean
@@ -33,6 +33,29 @@ export interface ApprovalsData extends Waiting {
   readonly isChosen: boolean
 }
 
+/** The last part of the path of the page, which is the id of no escalation. */
+export const DECIDED = 'decided'
+
+export interface DecidedData {
+  /** Those asked last first. */
+  readonly decided: readonly EscalationJson[]
+  /** The `after` of the next page. */
+  readonly next: string | undefined
+}
+
+const decidedRows = 50
+
+export async function loadDecided(api: Pick<Api, 'get'>, query: string): Promise<DecidedData> {
+  const given = new URLSearchParams(query)
+  const asked = new URLSearchParams({ status: DECIDED, limit: String(decidedRows) })
+  for (const name of ['search', 'after']) {
+    const value = given.get(name)
+    if (value !== null && value !== '') asked.set(name, value)
+  }
+  const { escalations, next } = await api.get<EscalationList>(`/api/escalations?${asked}`)
+  return { decided: escalations, next }
+}
+
 export interface ShownCall {
   readonly escalation: EscalationJson
   /** The whole input; undefined if it is hidden, or deleted after the decision. */
@@ -47,10 +70,14 @@ export interface ApprovalDetail extends ShownCall {
 
 export function chosenId({ path }: Pick<Location, 'path'>): string | undefined {
   const [, , id] = path.split('/')
-  return id === undefined || id === '' ? undefined : id
+  return id === undefined || id === '' || id === DECIDED ? undefined : id
 }
 
-export async function loadApprovals(api: Reads, location: Location): Promise<ApprovalsData | CallerView> {
+export async function loadApprovals(
+  api: Reads,
+  location: Location,
+): Promise<ApprovalsData | DecidedData | CallerView> {
+  if (location.path.split('/')[2] === DECIDED) return loadDecided(api, location.query)
   const chosen = chosenId(location)
   try {
     return await loadForReviewer(api, chosen)
@@ -91,6 +118,7 @@ export async function loadWaiting(api: Reads, count: number): Promise<Waiting> {
 function rowOf(escalation: EscalationJson): WaitingRow {
   const {
     id,
+    server,
     tool,
     principal,
     principal_kind,
@@ -103,7 +131,10 @@ function rowOf(escalation: EscalationJson): WaitingRow {
   } = escalation
   const isReview = status !== 'pending'
   const hasHidden = hiddenCharacters(args).length > 0
-  return { id, tool, principal, principal_kind, agent, reason, expires_at, values, isReview, hasHidden }
+  return {
+    ...{ id, server, tool, principal, principal_kind, agent, reason, expires_at, values },
+    ...{ isReview, hasHidden },
+  }
 }
 
 export async function loadDetail(api: Reads, id: string): Promise<ApprovalDetail> {

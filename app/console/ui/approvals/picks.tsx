@@ -10,6 +10,7 @@ export interface Picks {
   readonly isFull: boolean
   /** Picks or leaves out. `range`: picks all of these too, from the one that was picked last. */
   toggle(id: string, range?: readonly string[]): void
+  add(ids: readonly string[]): void
   clear(): void
 }
 
@@ -27,8 +28,11 @@ export function usePicks(): Picks {
     )
     last.current = id
   }, [])
+  const add = useCallback((ids: readonly string[]) => {
+    setPicked((all) => [...new Set([...all, ...ids])].slice(0, MAX_PICKED))
+  }, [])
   const clear = useCallback(() => setPicked([]), [])
-  return { picked, isFull: picked.length === MAX_PICKED, toggle, clear }
+  return { picked, isFull: picked.length === MAX_PICKED, toggle, add, clear }
 }
 
 interface PicksBarProps {

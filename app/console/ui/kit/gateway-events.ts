@@ -3,6 +3,7 @@
 import type { SessionJson } from '../../../admin/session.js'
 import type { CallsEvent, EndEvent, EscalationsEvent, SealedEvent } from '../../events/event-schemas.js'
 import type { StatusJson } from '../../status-operation.js'
+import { showsNotices } from './notify.js'
 
 export interface EventListeners {
   calls?(event: CallsEvent): void
@@ -13,8 +14,10 @@ export interface EventListeners {
   reopened?(): void
 }
 
-/** `ended`: the session is over. `refused`: it goes on, and its client may no longer watch. */
-export type EventsConnection = 'connecting' | 'open' | 'lost' | 'ended' | 'refused'
+/**
+ * `paused`: the page is hidden. `ended`: the session is over. `refused`: it goes on, and its client may no longer watch.
+ */
+export type EventsConnection = 'connecting' | 'open' | 'paused' | 'lost' | 'ended' | 'refused'
 
 /** Time after which the connection of a hidden page is closed, and a refused one is tried again, in milliseconds. */
 const HIDDEN_MS = 30_000
@@ -36,8 +39,8 @@ export class GatewayEvents {
   constructor() {
     document.addEventListener('visibilitychange', () => {
       clearTimeout(this.#timer)
-      if (document.hidden) this.#timer = setTimeout(() => this.#close(), HIDDEN_MS)
-      else this.#adjust()
+      if (!document.hidden) this.#adjust()
+      else if (!showsNotices()) this.#timer = setTimeout(() => this.#pause(), HIDDEN_MS)
     })
   }
 
@@ -126,6 +129,11 @@ export class GatewayEvents {
     this.#timer = setTimeout(() => {
       if (!document.hidden) this.#adjust()
     }, AGAIN_MS)
+  }
+
+  #pause(): void {
+    this.#close()
+    if (!this.#isOver) this.#become('paused')
   }
 
   #close(): void {

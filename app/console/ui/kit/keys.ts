@@ -47,7 +47,7 @@ export function useKeys(keys: Keys): void {
   }, [])
 }
 
-const rows = 'main :is(a.row, a.node, td:first-child > a)'
+const rows = 'main :is(a.row, button.row, a.node, td:first-child > a)'
 
 /** Moves the focus to the row that is so many below; the first step is from the one with `aria-current`. */
 export function stepRow(by: number): void {

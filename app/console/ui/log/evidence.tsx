@@ -33,18 +33,11 @@ export function EvidenceForm({ query }: { readonly query: string }): JSX.Element
   }
   return (
     <form class="log-filter panel" aria-label="Filter" onSubmit={filter}>
-      {filterFields.map(({ name, label, hint, options }) => (
+      {filterFields.map(({ name, label, isDay, options }) => (
         <div key={name} class="field">
           <label for={`filter-${name}`}>{label}</label>
           {options === undefined ? (
-            <input
-              id={`filter-${name}`}
-              name={name}
-              placeholder={hint}
-              defaultValue={given.get(name) ?? ''}
-              maxLength={200}
-              aria-keyshortcuts={name === 'tool' ? '/' : undefined}
-            />
+            <FilterInput name={name} value={given.get(name) ?? ''} isDay={isDay === true} />
           ) : (
             <select id={`filter-${name}`} name={name}>
               {options.map(([value, text]) => (
@@ -68,6 +61,23 @@ export function EvidenceForm({ query }: { readonly query: string }): JSX.Element
       </div>
     </form>
   )
+}
+
+function FilterInput({
+  name,
+  value,
+  isDay,
+}: {
+  readonly name: string
+  readonly value: string
+  readonly isDay: boolean
+}): JSX.Element {
+  const id = `filter-${name}`
+  // A link may have a time of the day, which a field for dates would drop.
+  if (isDay && (value === '' || /^\d{4}-\d\d-\d\d$/.test(value)))
+    return <input id={id} name={name} type="date" defaultValue={value} />
+  const keys = name === 'tool' ? '/' : undefined
+  return <input id={id} name={name} defaultValue={value} maxLength={200} aria-keyshortcuts={keys} />
 }
 
 function Offer({

@@ -14,15 +14,15 @@ export interface LogData {
 interface FilterField {
   readonly name: string
   readonly label: string
-  readonly hint?: string
+  readonly isDay?: boolean
   /** Values and their names; the first is the default. */
   readonly options?: readonly (readonly [value: string, name: string])[]
 }
 
 /** The filters of the form, in its order. */
 export const filterFields: readonly FilterField[] = [
-  { name: 'since', label: 'From', hint: '2026-11-01' },
-  { name: 'until', label: 'To, before', hint: '2026-12-01' },
+  { name: 'since', label: 'From', isDay: true },
+  { name: 'until', label: 'To, before', isDay: true },
   { name: 'tenant', label: 'Tenant' },
   { name: 'principal', label: 'Caller' },
   { name: 'server', label: 'Server' },

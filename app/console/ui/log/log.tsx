@@ -4,6 +4,7 @@ import { useEffect } from 'preact/hooks'
 import type { RecordJson } from '../../../log/log-json.js'
 import { ErrorBanner, useLoaded } from '../kit/error-banner.js'
 import { usePage } from '../kit/page.js'
+import { Time } from '../kit/time.js'
 import { Untrusted } from '../kit/untrusted.js'
 import type { ViewProps } from '../kit/view.js'
 import { RecordSource, useVerification } from '../verify/use-verification.js'
@@ -33,8 +34,7 @@ export function Log({ data: initial, location }: ViewProps<LogData>): JSX.Elemen
       <ErrorBanner error={error} since={at} onRetry={() => void reload()}>
         {shown === undefined ? (
           <>
-            <DayStrip days={log.days} />
-            <Heads log={log} />
+            <LogState log={log} />
             {records === undefined ? (
               <p class="empty">Records are for reviewers, auditors and operators.</p>
             ) : (
@@ -54,6 +54,32 @@ export function Log({ data: initial, location }: ViewProps<LogData>): JSX.Elemen
         )}
       </ErrorBanner>
     </section>
+  )
+}
+
+/** A line, so that the first records are in sight; all of it once something is wrong. */
+function LogState({ log }: Pick<LogData, 'log'>): JSX.Element {
+  const { days, head, sealed_at: sealedAt, writing } = log
+  const gaps = days.filter(({ state }) => state === 'gap').length
+  const isWell = gaps === 0 && writing.writable && writing.warning === undefined
+  return (
+    <details class="log-state" open={!isWell}>
+      <summary>
+        <span class={`badge ${isWell ? 'good' : writing.writable && gaps === 0 ? 'warn' : 'bad'}`}>
+          {writing.writable ? 'writable' : 'NOT WRITABLE'}
+        </span>{' '}
+        {head === null ? 'no leaf yet' : `${head.size.toLocaleString('en')} leaves`}
+        {sealedAt !== null && (
+          <>
+            , sealed <Time at={sealedAt} show="ago" />
+          </>
+        )}
+        , {days.length} {days.length === 1 ? 'day' : 'days'}
+        {gaps > 0 && `, ${gaps} with a gap`}
+      </summary>
+      <DayStrip days={days} />
+      <Heads log={log} />
+    </details>
   )
 }
 
