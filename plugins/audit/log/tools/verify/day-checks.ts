@@ -4,21 +4,14 @@ import { join } from 'node:path'
 import { defined } from '@svc/core/json'
 import { countLines } from '../../files/lines.js'
 import { daysBetween } from '../../format/day.js'
-import type { Digest } from '../../format/digest.js'
 import type { LineOf } from '../../format/journal-line.js'
 import { dailyLog, JOURNAL_FILE } from '../../format/paths.js'
 import type { PlacedRange } from '../../format/seal-ranges.js'
-import { storedLeaves } from '../../tree/tree-store.js'
+import type { ScannedRange } from './forensics.js'
 import type { Context } from './inventory.js'
-import { reportChanges } from './leaf-diff.js'
-import type { ChunkResult, IndexedFailure } from './scan-chunk.js'
+import type { ChunkResult } from './scan-chunk.js'
 import { scanLines } from './scan-pool.js'
-import { DaySequences, reportSequences } from './sequences.js'
-
-/** More lines than this are not compared, so that memory stays bounded. */
-const MAX_LINES = 2_097_152
-/** Failed lines that are remembered, so that they get no second failure. */
-const MAX_FAILED_LINES = 200_000
+import { DaySequences } from './sequences.js'
 
 /**
  * The state of a range: it is as sealed; the stored leaves show that it has changed; no signed root confirms it; or it
@@ -79,12 +72,6 @@ export class DayChecks {
     const days = new Set([...sizes.keys(), ...ends.keys(), ...this.#days.keys()])
     for (const day of [...days].filter(hasGrown).sort()) await this.of(day).finish(size)
   }
-}
-
-/** A sealed range and what its bytes hold. */
-interface ScannedRange extends PlacedRange, Pick<ChunkResult, 'subtrees' | 'failures'> {
-  /** Lines of the day that were sealed before. */
-  readonly lineBefore: number
 }
 
 class Day {
@@ -165,9 +152,15 @@ class Day {
     }
     await this.#scanStart()
     const [isChanged, isToEnd] = [this.#changed > 0, this.#changed === this.#ranges.length]
-    if (isChanged) findings.totals.unsealed += await this.#reportChanged(bytes, isToEnd)
+    if (isChanged) {
+      const { reportChangedDay } = await import('./forensics.js')
+      const part = { file: this.#file, day: this.#name, size: bytes }
+      const of = { ranges: this.#ranges, changed: this.#changed }
+      findings.totals.unsealed += await reportChangedDay(this.#context, { ...part, ...of })
+    }
     if (!isChanged || !isToEnd) await this.#scanTail(bytes, size)
     if (isChanged || this.#isUnlocated || size === undefined || !this.#sequences.hasFailed) return
+    const { reportSequences } = await import('./forensics.js')
     await reportSequences(this.#context, this.#name, this.#sequences)
   }
 
@@ -237,75 +230,5 @@ class Day {
         ? `it has ${size} bytes, ${range.end} were sealed; the change is on this line or after it`
         : `from this line on it differs from what was sealed, and the tree does not show where`
     findings.fail(this.#file, this.#unconfirmed ?? this.lines + 1, kind, message)
-  }
-
-  /**
-   * Compares the part between the first and the last changed range line by line with the sealed leaves.
-   *
-   * @param size of the file.
-   * @param isToEnd whether the part reaches to the end of the file.
-   * @returns lines of the part that are not sealed yet.
-   */
-  async #reportChanged(size: number, isToEnd: boolean): Promise<number> {
-    const { pool, judged, findings } = this.#context
-    const file = this.#file
-    const inside = this.#ranges.slice(0, this.#changed)
-    const after = this.#ranges.slice(this.#changed)
-    const [first, last] = [inside[0], inside.at(-1)]
-    if (first === undefined || last === undefined) return 0
-    const { lineBefore } = first
-    // Line numbers and the leaves of lines are as sealed if every range has its number of whole lines.
-    const isAligned = inside.every(({ subtrees }) => subtrees !== undefined)
-    const failedLines = new Set<number>()
-    let failures = 0
-    const fail = (line: number, { kind, message }: IndexedFailure) => {
-      findings.fail(file, lineBefore + line + 1, kind, message)
-      failures++
-      if (failures <= MAX_FAILED_LINES) failedLines.add(line)
-    }
-    for (const range of isAligned ? this.#ranges : after) {
-      for (const failure of range.failures) fail(range.lineBefore + failure.index - lineBefore, failure)
-    }
-    const region = { path: this.#path, day: this.#name, from: first.start, to: after[0]?.start ?? size }
-    // Lines in whole ranges were checked as sealed at their leaves; of others the leaf is not known.
-    const from = isAligned ? Math.min(last.end, region.to) : first.start
-    let lines = isAligned ? last.lineBefore + last.lines - lineBefore : 0
-    for await (const chunk of scanLines(pool, { ...region, from, judged })) {
-      for (const failure of chunk.failures) fail(lines + failure.index, failure)
-      lines += chunk.lines
-      if (chunk.tornBytes > 0 && isToEnd) findings.torn(file, lineBefore + lines + 1, chunk.tornBytes)
-    }
-    const records = after.reduce((sum, range) => sum + range.lines, lines)
-    findings.checked(records, judged ? records - failures : 0)
-    const before = findings.total
-    const sealed = this.#sealedLeaves(inside)
-    const present = sealed && (await this.#presentLeaves(region))
-    const compared = { file, lineBefore, failedLines, judged, isToEnd }
-    const unsealed = sealed && present && reportChanges({ ...compared, sealed, present }, findings)
-    if (unsealed === undefined) {
-      const message = 'from this line on, too much differs from what was sealed to be located'
-      findings.fail(file, lineBefore + 1, 'altered', message)
-    } else if (findings.total === before && failures === 0) {
-      const isShort = size < last.end
-      const message = isShort ? 'its last bytes are missing' : 'its lines are not where they were sealed'
-      findings.fail(file, last.lineBefore + last.lines, isShort ? 'truncated' : 'altered', message)
-    }
-    return isToEnd ? (unsealed ?? 0) : 0
-  }
-
-  #sealedLeaves(ranges: readonly ScannedRange[]): Digest[] | undefined {
-    if (ranges.reduce((sum, { lines }) => sum + lines, 0) > MAX_LINES) return undefined
-    return ranges.flatMap(({ leaf, lines }) =>
-      [...storedLeaves(this.#context.dir, leaf, leaf + lines)].flat(),
-    )
-  }
-
-  async #presentLeaves(region: { path: string; day: string; from: number; to: number }) {
-    const leaves: Digest[] = []
-    for await (const { hashes } of scanLines(this.#context.pool, { ...region, judged: false })) {
-      for (const leaf of hashes) leaves.push(leaf)
-      if (leaves.length > MAX_LINES) return undefined
-    }
-    return leaves
   }
 }

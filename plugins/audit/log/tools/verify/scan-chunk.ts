@@ -72,32 +72,34 @@ export interface ScanContext {
 }
 
 /**
- * Scans the chunks on the current thread. The last file stays open, because the chunks of a job are often of one file.
+ * Scans the chunks on the current thread. Those that follow each other in a file are read at once: a system call for each
+ * of many small ranges would cost more than the work on them.
  *
  * @throws what `openSync` and `readSync` throw, and {AuditError} `read_failed` for a line longer than any record.
  */
 export function scanChunks(chunks: readonly Chunk[], context: ScanContext): ChunkResult[] {
-  let open: { readonly path: string; readonly fd: number; readonly file: ReadAhead } | undefined
-  try {
-    return chunks.map((chunk) => {
-      const { path } = chunk
-      if (open?.path !== path) {
-        const previous = open
-        open = undefined
-        if (previous !== undefined) closeSync(previous.fd)
-        const fd = openSync(path, 'r')
-        open = { path, fd, file: new ReadAhead(fd) }
-      }
-      return scanChunk(open.file, chunk, context)
-    })
-  } finally {
-    if (open !== undefined) closeSync(open.fd)
+  const results: ChunkResult[] = []
+  for (let first = 0; first < chunks.length; ) {
+    let after = first + 1
+    while (chunks[after] !== undefined && follows(chunks[after], chunks[after - 1])) after++
+    const group = chunks.slice(first, after)
+    const bytes = bytesOf(group)
+    const from = group[0]?.start ?? 0
+    // The byte before a line is lent to `leafHashWithin`.
+    for (const chunk of group)
+      results.push(scanChunk(bytes.subarray(chunk.start - from, 1 + chunk.end - from), chunk, context))
+    first = after
   }
+  return results
 }
 
-function scanChunk(file: ReadAhead, chunk: Chunk, { keys, logId }: ScanContext): ChunkResult {
+function follows(chunk: Chunk | undefined, before: Chunk | undefined): boolean {
+  return chunk?.path === before?.path && chunk?.start === before?.end
+}
+
+/** @param bytes those of the chunk that the file has, after one that is not of it. */
+function scanChunk(bytes: Buffer, chunk: Chunk, { keys, logId }: ScanContext): ChunkResult {
   const { range, day } = chunk
-  const bytes = bytesOf(file, chunk)
   const leaves: Digest[] = []
   const tree = range && new LeafRange(range.leaf)
   const sequences = chunk.judged ? new RunCollector() : undefined
@@ -172,48 +174,29 @@ function mayBeTorn(tail: Buffer): boolean {
   return objectIn(tail.subarray(0, -1)) === undefined
 }
 
-// One chunk is scanned at a time; memory that is used again costs no page errors.
+// One group is scanned at a time; memory that is used again costs no page errors.
 let space = Buffer.allocUnsafeSlow(0)
 const MAX_SPACE = 8_388_608
 
-/** The available bytes of the chunk, after a spare one that `leafHashWithin` requires. */
-function bytesOf(file: ReadAhead, { start, end }: Chunk): Buffer {
-  const length = 1 + end - start
+/** The available bytes of chunks that follow each other, after a spare one. */
+function bytesOf(chunks: readonly Chunk[]): Buffer {
+  const { path = '', start = 0 } = chunks[0] ?? {}
+  const length = 1 + (chunks.at(-1)?.end ?? 0) - start
   if (space.length < length && length <= MAX_SPACE) {
     space = Buffer.allocUnsafeSlow(Math.min(MAX_SPACE, 2 * length))
   }
   const bytes = length > MAX_SPACE ? Buffer.allocUnsafe(length) : space
-  let filled = 1
-  while (filled < length) {
-    const got = file.read(bytes, filled, length - filled, start + filled - 1)
-    // A writer with a full disk has truncated its batch. Checkpoints detect missing sealed lines.
-    if (got === 0) break
-    filled += got
-  }
-  return bytes.subarray(0, filled)
-}
-
-const WINDOW_BYTES = 65_536
-
-/** Reads ahead if little is requested: a system call for each of many small ranges costs more than the work on them. */
-class ReadAhead {
-  readonly #fd: number
-  readonly #window = Buffer.allocUnsafeSlow(WINDOW_BYTES)
-  #start = 0
-  #filled = 0
-
-  constructor(fd: number) {
-    this.#fd = fd
-  }
-
-  /** Returns the number of bytes that were read, as `readSync` does. */
-  read(target: Buffer, at: number, length: number, position: number): number {
-    if (length >= WINDOW_BYTES) return readSync(this.#fd, target, at, length, position)
-    if (position < this.#start || position + length > this.#start + this.#filled) {
-      this.#filled = readSync(this.#fd, this.#window, 0, WINDOW_BYTES, position)
-      this.#start = position
+  const fd = openSync(path, 'r')
+  try {
+    let filled = 1
+    while (filled < length) {
+      const got = readSync(fd, bytes, filled, length - filled, start + filled - 1)
+      // A writer with a full disk has truncated its batch. Checkpoints detect missing sealed lines.
+      if (got === 0) break
+      filled += got
     }
-    const offset = position - this.#start
-    return this.#window.copy(target, at, offset, Math.min(offset + length, this.#filled))
+    return bytes.subarray(0, filled)
+  } finally {
+    closeSync(fd)
   }
 }

@@ -1,13 +1,8 @@
 // The sequence numbers of a day's records: each writer session counts its records of a day from 0, so a number that
 // occurs twice is a replay, and one that is missing is a record that never reached the tree.
 
-import { join } from 'node:path'
-import { linesOf } from '../../files/lines.js'
 import type { LineFailure } from '../../format/check-line.js'
-import { dailyLog } from '../../format/paths.js'
 import { recordPlace } from '../../format/record-place.js'
-import { objectIn } from '../../format/stored-record.js'
-import type { Findings } from './report.js'
 
 /** Consecutive numbers of one session, in the order of the log. */
 export interface NumberRun {
@@ -113,31 +108,4 @@ function fill({ gaps }: Session, from: number, to: number): number {
   }
   gaps.splice(first, after - first, ...rest)
   return filled
-}
-
-/** Reads the day once more to report the lines of replayed and missing records. */
-export async function reportSequences(
-  { dir, findings }: { readonly dir: string; readonly findings: Findings },
-  day: string,
-  { missing }: DaySequences,
-): Promise<void> {
-  const file = dailyLog(day)
-  const open = new Set(missing)
-  const sequences = new DaySequences()
-  for await (const { bytes, number: line } of linesOf(join(dir, file))) {
-    const place = recordPlace(objectIn(bytes) ?? {})
-    if (place === undefined) continue
-    const { session, number } = place
-    if (!sequences.add({ session, from: number, to: number + 1 }, true)) {
-      findings.tampered('replayed')
-      findings.fail(file, line, 'replayed', `${session}:${number} stands in a line before`)
-    }
-    for (const gap of open) {
-      if (gap.session !== session || number < gap.to) continue
-      open.delete(gap)
-      const count = gap.to - gap.from
-      const message = `${count} records of session ${session} are missing, from number ${gap.from} on`
-      findings.fail(file, line, 'missing', message)
-    }
-  }
 }
