@@ -24,7 +24,7 @@ export interface PhraseMatch {
 /**
  * A phrase as rules write it: words of a step with `|`, steps with spaces, and `..N` where up to N other words may stand:
  * `ignore|disregard ..3 previous|prior ..2 instruction*`.
- * @throws {SyntaxError} it has no words, or a word has other characters than ASCII letters and digits.
+ * @throws {SyntaxError} it has no words, or a word is too long or has other characters than ASCII letters and digits.
  */
 export function parsePhrase(text: string): Phrase {
   const steps: Step[] = []
@@ -36,9 +36,11 @@ export function parsePhrase(text: string): Phrase {
       continue
     }
     const words = part.split('|')
-    const wrong = words.find((word) => !/^[a-z0-9]+\*?$/.test(word))
+    const wrong = words.find((word) => !/^[a-z0-9]{1,30}\*?$/.test(word))
     if (wrong !== undefined)
-      throw new SyntaxError(`"${wrong}" is not a word: lower-case letters and digits, then * or nothing`)
+      throw new SyntaxError(
+        `"${wrong}" is not a word: up to 30 lower-case letters and digits, then * or nothing`,
+      )
     steps.push({ words, gap: steps.length === 0 ? 0 : gap })
     gap = 0
   }
@@ -70,11 +72,15 @@ export class PhraseMatcher {
   readonly #places = new Map<number, Place[]>()
   /** The lowest 16 bits of hashes that can be in `#places`. */
   readonly #filter = new Uint8Array(65_536)
+  /** The lengths of the words, and of the beginnings, that begin with a character: a bit for each up to 31. */
+  readonly #exactLengths = new Uint32Array(0x80)
+  readonly #prefixLengths = new Uint32Array(0x80)
   /** The position of the word that completed each step last, and the beginning of the phrase then. */
   readonly #position: Int32Array
   readonly #start: Int32Array
-  /** The steps that the current word completes. */
-  readonly #hits: Hit[] = []
+  /** The steps that the current word completes, and where the phrase began. */
+  readonly #hits: Place[] = []
+  readonly #hitStarts: number[] = []
   /** The position after the last text: no phrase spans two texts. */
   #next = 0
   /** Characters of the shortest phrase. */
@@ -113,6 +119,9 @@ export class PhraseMatcher {
     places.push(place)
     this.#places.set(hash, places)
     this.#filter[hash & 0xffff] = (this.#filter[hash & 0xffff] ?? 0) | (place.isPrefix ? PREFIX : EXACT)
+    const lengths = place.isPrefix ? this.#prefixLengths : this.#exactLengths
+    const first = place.word.charCodeAt(0)
+    lengths[first] = (lengths[first] ?? 0) | (1 << place.word.length)
   }
 
   /** In the order of their ends; each end of a phrase at most once. */
@@ -126,6 +135,10 @@ export class PhraseMatcher {
     let position = this.#next
     let wordStart = -1
     let hash = BASIS
+    /** The letters of the word up to here as a bit, and the lengths of the words that begin as it does. */
+    let length = 0
+    let prefixes = 0
+    let words = 0
     /** The same word, with digits read as the letters that they resemble. */
     let spelled = BASIS
     let hasDigit = false
@@ -135,7 +148,6 @@ export class PhraseMatcher {
     let lineStart = -1
     let lines = BASIS
     let breaks = 0
-    const filter = this.#filter
     for (let index = 0; index <= text.length; index++) {
       const unit = index < text.length ? text.charCodeAt(index) : 0x20
       let letter = letterOf(unit)
@@ -150,28 +162,32 @@ export class PhraseMatcher {
           wordStart = index
           hash = BASIS
           hasDigit = false
+          length = 1
+          prefixes = this.#prefixLengths[letter] ?? 0
+          words = this.#exactLengths[letter] ?? 0
         }
         const read = digit === 0 ? letter : digit
         if (hasDigit || digit !== 0) {
           spelled = hashed(hasDigit ? spelled : hash, read)
           hasDigit = true
-          this.#collect(spelled, PREFIX, wordStart)
+          this.#collect(spelled, PREFIX, wordStart, position)
         }
         hash = hashed(hash, letter)
-        if (((filter[hash & 0xffff] ?? 0) & PREFIX) !== 0) this.#collect(hash, PREFIX, wordStart)
+        length <<= 1
+        if ((prefixes & length) !== 0) this.#collect(hash, PREFIX, wordStart, position)
         if (breaks > 0) {
           last = hashed(last, read)
           lines = hashed(lines, read)
-          this.#collect(last, PREFIX, lastStart, 1)
-          if (breaks > 1) this.#collect(lines, PREFIX, lineStart, breaks)
+          this.#collect(last, PREFIX, lastStart, position, 1)
+          if (breaks > 1) this.#collect(lines, PREFIX, lineStart, position, breaks)
         }
         continue
       }
       if (wordStart >= 0) {
-        this.#collect(hash, EXACT, wordStart)
-        if (hasDigit) this.#collect(spelled, EXACT, wordStart)
-        if (breaks > 0) this.#collect(last, EXACT, lastStart, 1)
-        if (breaks > 1) this.#collect(lines, EXACT, lineStart, breaks)
+        if ((words & length) !== 0) this.#collect(hash, EXACT, wordStart, position)
+        if (hasDigit) this.#collect(spelled, EXACT, wordStart, position)
+        if (breaks > 0) this.#collect(last, EXACT, lastStart, position, 1)
+        if (breaks > 1) this.#collect(lines, EXACT, lineStart, position, breaks)
         if (this.#hits.length > 0) this.#take(index, position, matches)
         position++
         lastStart = wordStart
@@ -189,37 +205,37 @@ export class PhraseMatcher {
     return matches
   }
 
-  /** Notes the steps that a word from `start`, with so many breaks in it, or words with this beginning complete. */
-  #collect(hash: number, kind: number, start: number, breaks = 0): void {
+  /**
+   * Notes the steps that a word from `start`, with so many breaks in it, or words with this beginning complete. They are
+   * judged by what the words before it completed, so that no word serves two steps of a phrase.
+   */
+  #collect(hash: number, kind: number, start: number, position: number, breaks = 0): void {
     if (((this.#filter[hash & 0xffff] ?? 0) & kind) === 0) return
     for (const place of this.#places.get(hash) ?? []) {
-      if (place.isPrefix === (kind === PREFIX)) this.#hits.push({ place, start, breaks })
+      if (place.isPrefix !== (kind === PREFIX)) continue
+      if (place.isFirst) {
+        this.#hits.push(place)
+        this.#hitStarts.push(start)
+        continue
+      }
+      const before = place.step - 1
+      const between = position - (this.#position[before] ?? NEVER) - 1
+      if (between > place.gap + breaks) continue
+      this.#hits.push(place)
+      this.#hitStarts.push(this.#start[before] ?? start)
     }
   }
 
-  /** Later steps first, so that no word serves two steps of a phrase. */
   #take(end: number, position: number, matches: PhraseMatch[]): void {
-    if (this.#hits.length > 1) this.#hits.sort((a, b) => b.place.step - a.place.step)
-    for (const { place, start, breaks } of this.#hits) {
-      const { step, phrase, isFirst, isLast, gap } = place
-      if (isFirst) this.#start[step] = start
-      else {
-        const between = position - (this.#position[step - 1] ?? NEVER) - 1
-        if (between < 0 || between > gap + breaks) continue
-        this.#start[step] = this.#start[step - 1] ?? start
-      }
+    for (const [index, { step, phrase, isLast }] of this.#hits.entries()) {
+      const start = this.#hitStarts[index] ?? end
+      this.#start[step] = start
       this.#position[step] = position
-      if (isLast) matches.push({ phrase, start: this.#start[step] ?? start, end })
+      if (isLast) matches.push({ phrase, start, end })
     }
     this.#hits.length = 0
+    this.#hitStarts.length = 0
   }
-}
-
-/** A step that a word completes. */
-interface Hit {
-  readonly place: Place
-  readonly start: number
-  readonly breaks: number
 }
 
 function isLineEnd(unit: number): boolean {

@@ -73,15 +73,15 @@ export class TextScanner {
     const { parts, isComplete } = decodedParts(text)
     const unread = isComplete ? undefined : this.#unread
     const findings = unread === undefined ? outer : [...outer, { rule: unread, start: 0, end: text.length }]
-    if (parts.length === 0) return findings
-    const covered = new Covered(outer)
-    for (const { encoding, text: inner, start, end } of parts) {
+    const covered = parts.length === 0 ? undefined : new Covered(outer)
+    for (const group of joinedParts(parts)) {
       yield
-      for (const { rule } of this.#within(inner)) {
+      for (const { rule, start: at } of this.#within(group.text)) {
+        const { encoding, start, end } = group.partAt(at)
         // Written as an escape, a character that hides text is seen.
-        if (rule.class === 'hidden' && (encoding === 'escapes' || encoding === 'entities')) continue
+        if (rule.class === 'hidden' && encoding === 'escapes') continue
         // The inner text is not reported for what only the outer one can have, such as a letter of another script.
-        if (covered.add(rule, start, end)) findings.push({ rule, start, end, encoding })
+        if (covered?.add(rule, start, end) === true) findings.push({ rule, start, end, encoding })
       }
     }
     return findings
@@ -104,31 +104,72 @@ export class TextScanner {
   }
 }
 
+/** Characters of decoded parts that are searched at once. */
+const GROUP = 4096
+/** No finding spans it. */
+const BETWEEN_PARTS = '\n\n\0\n\n'
+
+/** Decoded parts as one text, because many short ones would cost more. */
+class PartGroup {
+  text = ''
+  readonly #parts: Layer[] = []
+  readonly #ends: number[] = []
+
+  add(part: Layer): void {
+    this.text += part.text + BETWEEN_PARTS
+    this.#parts.push(part)
+    this.#ends.push(this.text.length)
+  }
+
+  partAt(at: number): Layer {
+    const part = this.#parts[firstAbove(this.#ends, at)]
+    if (part === undefined) throw new RangeError('a finding behind the last part')
+    return part
+  }
+}
+
+function* joinedParts(parts: readonly Layer[]): Generator<PartGroup> {
+  let group = new PartGroup()
+  for (const part of parts) {
+    group.add(part)
+    if (group.text.length < GROUP) continue
+    yield group
+    group = new PartGroup()
+  }
+  if (group.text !== '') yield group
+}
+
+/** The index of the first of ascending numbers that is above `value`; their count if none is. */
+export function firstAbove(ascending: readonly number[], value: number): number {
+  let [low, high] = [0, ascending.length]
+  while (low < high) {
+    const middle = (low + high) >> 1
+    if ((ascending[middle] ?? 0) <= value) low = middle + 1
+    else high = middle
+  }
+  return low
+}
+
 /** The places of findings by rule, so that each part is compared with few of them. */
 class Covered {
-  /** By rule: in the order of their starts, the furthest end up to there. */
-  #spans = new Map<TextRule, { readonly start: number; readonly furthest: number }[]>()
+  /** By rule: starts in their order, and the furthest end up to each. */
+  #spans = new Map<TextRule, { readonly starts: number[]; readonly furthest: number[] }>()
   /** The parts for which a rule is reported. */
   #reported = new Map<TextRule, Set<string>>()
 
   constructor(findings: readonly Found[]) {
     for (const { rule, start, end } of findings.toSorted((a, b) => a.start - b.start)) {
-      const spans = this.#spans.get(rule) ?? []
-      spans.push({ start, furthest: Math.max(spans.at(-1)?.furthest ?? 0, end) })
+      const spans = this.#spans.get(rule) ?? { starts: [], furthest: [] }
+      spans.starts.push(start)
+      spans.furthest.push(Math.max(spans.furthest.at(-1) ?? 0, end))
       this.#spans.set(rule, spans)
     }
   }
 
   /** False if a finding of the rule covers the part already. */
   add(rule: TextRule, start: number, end: number): boolean {
-    const spans = this.#spans.get(rule) ?? []
-    let [low, high] = [0, spans.length]
-    while (low < high) {
-      const middle = (low + high) >> 1
-      if ((spans[middle]?.start ?? 0) <= start) low = middle + 1
-      else high = middle
-    }
-    if ((spans[low - 1]?.furthest ?? -1) >= end) return false
+    const { starts, furthest } = this.#spans.get(rule) ?? { starts: [], furthest: [] }
+    if ((furthest[firstAbove(starts, start) - 1] ?? -1) >= end) return false
     const parts = this.#reported.get(rule) ?? new Set()
     this.#reported.set(rule, parts)
     const part = `${start} ${end}`

@@ -7,7 +7,8 @@ import {
   pathSegment,
 } from '@svc/core/json'
 import { ReadingBudget } from '../shared/reading-budget.js'
-import { MAX_FINDINGS, type TextFinding, type TextScanner } from './scan.js'
+import type { TextRule } from './rules.js'
+import { firstAbove, MAX_FINDINGS, type TextFinding, type TextScanner } from './scan.js'
 import { removedMark, stripped } from './strip.js'
 
 /** A finding in a JSON value. */
@@ -99,7 +100,6 @@ export class TextSearch {
 
   /** A model reads the texts of a result one after the other: what begins in one and ends in another is found too. */
   *#acrossTexts(value: unknown, pointer: string): Reading<unknown> {
-    const known = new Set(this.found.flatMap(({ finding }) => (finding.certain ? [finding.rule] : [])))
     let shown = value
     for (let times = 0; times <= MAX_REMOVALS; times++) {
       const texts = textsIn(shown)
@@ -112,18 +112,21 @@ export class TextSearch {
       }
       // Where texts are stripped, each of them has no certain finding alone.
       const findings = scanned.filter(
-        ({ certain, rule }) => certain && (this.#isStripping || !known.has(rule)),
+        ({ certain, rule }) => certain && (this.#isStripping || !this.#hasCertain(rule)),
       )
       for (const finding of findings)
         if (this.found.length < MAX_FINDINGS) this.found.push({ pointer, finding })
       const [{ rule } = {}] = findings
       if (rule === undefined || !this.#isStripping) return shown
-      const isTouched = (index: number): boolean =>
-        findings.some(({ start, end }) => start < (ends[index] ?? 0) && end > (ends[index - 1] ?? 0))
+      const touched = touchedBy(findings, ends)
       const mark = removedMark(rule.id)
-      shown = withTexts(shown, (one, index) => (isTouched(index) ? mark : one))
+      shown = withTexts(shown, (one, index) => (touched.has(index) ? mark : one))
     }
     return withTexts(shown, () => removedMark('too many findings'))
+  }
+
+  #hasCertain(rule: TextRule): boolean {
+    return this.found.some(({ finding }) => finding.certain && finding.rule === rule)
   }
 
   *#object(value: object, pointer: string, depth: number): Reading<unknown> {
@@ -292,6 +295,16 @@ function joinedAtBorders(texts: readonly string[]): { readonly text: string; rea
     text += '\n'
   }
   return { text, ends }
+}
+
+/** The indices of the texts, by their ends in the joined text, that a finding is in. */
+function touchedBy(findings: readonly TextFinding[], ends: readonly number[]): ReadonlySet<number> {
+  const touched = new Set<number>()
+  for (const { start, end } of findings) {
+    for (let index = firstAbove(ends, start); index < ends.length && end > (ends[index - 1] ?? 0); index++)
+      touched.add(index)
+  }
+  return touched
 }
 
 /** The media type of a member that is a file; undefined for other members. */

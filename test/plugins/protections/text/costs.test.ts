@@ -12,7 +12,7 @@ import { costliest, costOf, messageOf, type Recipe } from './costliest.js'
 const seed = Number(process.env['SVC_SEED'] ?? 1)
 const roles: readonly TextRole[] = ['argument', 'result', 'definition']
 /** The most that a message costs, as a multiple of harmless text of its size. */
-const MAX_FACTOR = 24
+const MAX_FACTOR = 8
 
 const root = new URL('../../../../../', import.meta.url)
 
@@ -44,6 +44,13 @@ describe('the time for looking at a message', function () {
     'patterns of paths': { tokens: ['/b?n/c?t '] },
     'one rule beside another': { tokens: ['\u202e', '<|system|>'] },
     'short texts that are almost JSON': { tokens: ['[x]'], shape: 'short texts', length: 3 },
+    'many findings in texts of JSON': { tokens: ['SYSTEM:', 'w^h^o^a^m^i'], shape: 'JSON', length: 8 },
+    'escapes of two kinds in short texts': {
+      tokens: ['&#x202e;', '%41'],
+      tail: '\u200b',
+      shape: 'short texts',
+      length: 16,
+    },
     'short texts with signs': { tokens: ["%'$"], shape: 'short texts', length: 3 },
   }
   for (const [what, part] of Object.entries(recipes)) {

@@ -5,6 +5,8 @@ import { expect } from 'chai'
 import { Chance } from '../../../support/chance.js'
 import { propertyRuns } from '../../../support/property-runs.js'
 
+const seed = Number(process.env['SVC_SEED'] ?? 1)
+
 /** Whether a phrase ends at each word, by trying all ways. */
 function endsOf(words: readonly string[], steps: ReturnType<typeof parsePhrase>['steps']): number[] {
   const fits = (word: string, step: number) =>
@@ -102,4 +104,55 @@ describe('the search in a text', () => {
     expect(decoded).to.be.greaterThan(0)
     expect(decoded).to.be.at.most(6 * text.length)
   })
+
+  // The scanner reads a text once to see what it may have; these patterns say what it must not miss.
+  const runs: Readonly<Record<string, { readonly pattern: RegExp; readonly parts: readonly string[] }>> = {
+    hex: {
+      pattern: /(?<![0-9A-Fa-f])(?:(?:0x)?[0-9A-Fa-f]{2}[ ,:;-]{0,2}){8,}/g,
+      parts: ['41', '6e', '0x41', '7a7a', '61626364', ' ', '-', ', ', ':', 'x', 'word', '\n'],
+    },
+    spaced: {
+      pattern: /(?<![A-Za-z])(?:[A-Za-z][ ._*-]{1,3}){5,}[A-Za-z](?![A-Za-z])/g,
+      parts: ['a ', 'Q-', 'z. ', 'b_', 'a*', 'b   ', 'a', '5', '    ', 'word '],
+    },
+    base64: {
+      pattern:
+        /(?<![A-Za-z0-9+/_-])(?:[A-Za-z0-9+/_-]{16,}|[A-Za-z0-9+/_-]{4,}(?=[ \t]{0,8}\r?\n))(?:[ \t]{0,8}\r?\n[ \t]{0,8}[A-Za-z0-9+/_-]{4,})*/g,
+      parts: ['SGVsbG8g', 'dGhlcmUg', 'c2Vj', '\n', ' \r\n\t', 'word ', 'ab', '/', '. '],
+    },
+  }
+  for (const [encoding, { pattern, parts }] of Object.entries(runs)) {
+    it(`decodes each run of ${encoding} that says something, wherever it stands`, () => {
+      const chance = new Chance(seed)
+      let found = 0
+      for (let run = 0; run < propertyRuns(3_000); run++) {
+        const text = Array.from({ length: chance.int(1, 30) }, () =>
+          chance.pick(parts as [string, ...string[]]),
+        ).join('')
+        const decoded = decodedParts(text).parts.filter((layer) => layer.encoding === encoding)
+        const texts = new Set(decoded.map((layer) => layer.text))
+        for (const { index, 0: match } of text.matchAll(pattern)) {
+          const said = encoding === 'spaced' ? undefined : decodedRun(encoding as BufferEncoding, match)
+          if (said === '') continue
+          if (said === undefined)
+            expect(
+              decoded.map(({ start }) => start),
+              text,
+            ).to.include(index)
+          else expect([...texts], `${encoding} in ${JSON.stringify(text)}`).to.include(said)
+          found++
+        }
+      }
+      expect(found).to.be.greaterThan(50)
+    })
+  }
 })
+
+/** What a program gets that decodes the run from its beginning; empty if it is no text. */
+function decodedRun(encoding: BufferEncoding, run: string): string {
+  const letters = encoding === 'hex' ? run.replace(/0x|[ ,:;-]/g, '') : run.replace(/\s+/g, '')
+  if (encoding === 'base64' && (letters.length < 16 || !/[A-Z]/.test(letters) || !/[a-z]/.test(letters)))
+    return ''
+  const text = Buffer.from(letters, encoding).toString('latin1')
+  return /^[\x20-\x7e]*$/.test(text) ? text : ''
+}
