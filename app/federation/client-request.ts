@@ -89,9 +89,11 @@ export async function endLink({ calls, ownHeaders, config }: ClientRequest, link
 
 async function openLinkOf(request: ClientRequest, server: string, hooks: CallHooks): Promise<ServerLink> {
   const { session, calls, ownHeaders, config } = request
-  const timeoutMs = Math.max(config.list_timeout_ms, request.startTimeoutMs(server))
-  const isOwnEraRefused = request.only !== undefined
-  const parts = { calls, hooks, headers: ownHeaders, timeoutMs, isOwnEraRefused }
+  const startMs = request.startTimeoutMs(server)
+  const timeoutMs = Math.max(config.list_timeout_ms, startMs)
+  // A command refuses what cannot ask its client, and accepts it of a sender that knows both eras.
+  const isHandshakeRefused = request.only !== undefined && startMs === 0
+  const parts = { calls, hooks, headers: ownHeaders, timeoutMs, isHandshakeRefused }
   const link = await openLink(server, session.client, parts)
   if (session.logLevel !== undefined && capabilityOf(link, 'logging') !== undefined) {
     const message = ownMessage(request, 'logging/setLevel', session.logLevel)
@@ -158,6 +160,7 @@ export function translationOf(
   const isClientStateless = isStateless(client.revision)
   const keepsAsked = hasInputRounds(session)
   return {
+    revision: client.revision,
     isClientStateless,
     response: (response) =>
       keepsAsked && askedIn(response) !== undefined

@@ -1,12 +1,6 @@
 // Describes several servers as one to a client: their merged capabilities, and the instructions of each server.
 import { isJsonObject } from '@svc/core/json'
-import {
-  type Implementation,
-  isStateless,
-  META_SERVER_INFO,
-  STATELESS_REVISION,
-  TASKS_EXTENSION,
-} from '../mcp/protocol.js'
+import { isStateless, META_SERVER_INFO, STATELESS_REVISION, TASKS_EXTENSION } from '../mcp/protocol.js'
 import { uncached } from '../mcp/revision-translation.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import type { ServerLink } from './server-calls.js'
@@ -18,7 +12,7 @@ const META_UNAVAILABLE = 'svc/unavailable'
 /** The result of `initialize`. */
 export function mergedInitializeResult(
   links: readonly ServerResult<ServerLink>[],
-  serverInfo: Implementation,
+  serverInfo: Fields,
   protocolVersion: string,
 ): Fields {
   return {
@@ -30,10 +24,7 @@ export function mergedInitializeResult(
 }
 
 /** The result of `server/discover`. */
-export function mergedDiscoverResult(
-  links: readonly ServerResult<ServerLink>[],
-  serverInfo: Implementation,
-): Fields {
+export function mergedDiscoverResult(links: readonly ServerResult<ServerLink>[], serverInfo: Fields): Fields {
   return {
     resultType: 'complete',
     supportedVersions: [STATELESS_REVISION],
@@ -43,16 +34,16 @@ export function mergedDiscoverResult(
   }
 }
 
-/** The result of `initialize` of one server of the other era. */
-export function translatedInitializeResult(link: ServerLink, protocolVersion: string): Fields {
+/** The result of `initialize` or `server/discover` of one server of the other era than the client's. */
+export function translatedDescription(link: ServerLink, revision: string): Fields {
   const { serverInfo, instructions } = link
-  const capabilities = capabilitiesFor(link, protocolVersion)
-  return {
-    protocolVersion,
-    serverInfo,
-    capabilities,
+  const described = {
+    capabilities: capabilitiesFor(link, revision),
     ...(instructions === undefined ? {} : { instructions }),
   }
+  if (!isStateless(revision)) return { protocolVersion: revision, serverInfo, ...described }
+  const of2026 = { resultType: 'complete', supportedVersions: [STATELESS_REVISION], ...uncached }
+  return { ...of2026, ...described, _meta: { [META_SERVER_INFO]: serverInfo } }
 }
 
 function descriptionOf(links: readonly ServerResult<ServerLink>[], revision: string): Fields {

@@ -62,12 +62,12 @@ export interface IncomingExchange {
   readonly calls: ServerCalls
   /** The server of the endpoint, if its names are the client's. */
   readonly only?: string
-  /** Set if this server has refused the client's `initialize`. */
-  readonly refused?: RefusedHandshake
+  /** Set if this server has refused the request as it is. */
+  readonly refused?: RequestOfOtherEra
 }
 
-/** A handshake that may succeed in the other era. */
-export interface RefusedHandshake {
+/** A request that may succeed in the other era. */
+export interface RequestOfOtherEra {
   readonly body: RequestBody
   /** Writes the refusal. */
   write(): MaybePromise<void>

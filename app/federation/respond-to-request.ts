@@ -1,7 +1,8 @@
 // Responds to one request of a client: the server that it is for responds, else the gateway merges the responses of all.
+import { Refusal } from '@svc/core'
 import { type JsonObject, parseJsonObject } from '@svc/core/json'
 import { type ClientExchange, writeOutcome } from '../http/client-exchange.js'
-import { capabilityOf } from '../mcp/handshake.js'
+import { capabilityOf, hasServerInfo } from '../mcp/handshake.js'
 import { type ListKind, listForms, noList, type ServerList } from '../mcp/lists.js'
 import {
   invalidParams,
@@ -24,14 +25,13 @@ import {
   mergedDiscoverResult,
   mergedInitializeResult,
   metaWithUnavailable,
-  translatedInitializeResult,
+  translatedDescription,
 } from './description.js'
 import { respondToListen } from './listen.js'
 import { forwardRouted, routerOf } from './routed-request.js'
-import type { CallHooks } from './server-calls.js'
-import { replyTo } from './server-calls.js'
+import { type CallHooks, replyTo, type ServerCalls, type ServerLink } from './server-calls.js'
 import { readList } from './server-lists.js'
-import { onUsableServers, usableLinks } from './usable-servers.js'
+import { onUsableServers, serverResultOf, usableLinks } from './usable-servers.js'
 
 /** Requests that only revisions without sessions have. */
 const statelessMethods: ReadonlySet<unknown> = new Set(['server/discover', LISTEN_METHOD])
@@ -70,21 +70,23 @@ async function respondLocally(
 ): Promise<void> {
   const own = Object.hasOwn(localMethods, message.method) ? localMethods[message.method] : undefined
   if (own === undefined) throw new McpRefusal(rpcCodes.methodNotFound, 'No such method.')
+  const { only, session } = request
   let hasCalled = false
-  const result = await own(
-    {
-      ...request,
-      calls: {
-        ...request.calls,
-        run(sent, respond) {
-          hasCalled = true
-          return request.calls.run(sent, respond)
-        },
+  const counted = {
+    ...request,
+    calls: {
+      ...request.calls,
+      run(...sent: Parameters<ServerCalls['run']>) {
+        hasCalled = true
+        return request.calls.run(...sent)
       },
     },
-    message.params,
-    serverInfo,
-  )
+  }
+  const link = only === undefined ? undefined : await linkOfOnly(counted, only)
+  const result =
+    link !== undefined && hasServerInfo(message.method)
+      ? translatedDescription(link, session.client.revision)
+      : await own(counted, message.params, link?.serverInfo ?? serverInfo)
   // If no server was called, the request gets a record of its own.
   if (!hasCalled) await request.recordOwn(message)
   client.whole({
@@ -94,15 +96,21 @@ async function respondLocally(
   })
 }
 
-type LocalMethod = (request: ClientRequest, params: JsonObject, serverInfo: Implementation) => Promise<Fields>
+/** Rejects with `Refusal`. */
+async function linkOfOnly(request: ClientRequest, server: string): Promise<ServerLink> {
+  const found = await serverResultOf(server, linkTo(request, server))
+  if ('value' in found) return found.value
+  const { outcome } = found.unavailable.reply
+  const code = outcome.kind === 'completed' ? 'UPSTREAM_UNREACHABLE' : outcome.code
+  throw new Refusal(code, found.unavailable.message)
+}
+
+type LocalMethod = (request: ClientRequest, params: JsonObject, serverInfo: Fields) => Promise<Fields>
 
 /** Methods to which the gateway responds itself, from the responses of several servers. */
 const localMethods: Readonly<Record<string, LocalMethod>> = {
   async initialize(request, _params, serverInfo) {
-    const { only, session } = request
-    const { revision } = session.client
-    if (only !== undefined) return translatedInitializeResult(await linkTo(request, only), revision)
-    return mergedInitializeResult(await usableLinks(request), serverInfo, revision)
+    return mergedInitializeResult(await usableLinks(request), serverInfo, request.session.client.revision)
   },
   async 'server/discover'(request, _params, serverInfo) {
     const links = await usableLinks(request)

@@ -17,6 +17,7 @@ import { SESSION_ID_HEADER } from '../http/header-names.js'
 import type { ElicitationModes, ElicitationResponse, McpExchange, Translation } from '../mcp/exchange.js'
 import {
   type ClientFacts,
+  discover,
   isSessionLost,
   performHandshake,
   type SendOwn,
@@ -140,7 +141,8 @@ export interface LinkParts {
   /** Headers of the client's request, without those of MCP and of a single call. */
   readonly headers: IncomingHttpHeaders
   readonly timeoutMs: number
-  readonly isOwnEraRefused: boolean
+  /** Whether the server has refused the client's `initialize`. */
+  readonly isHandshakeRefused: boolean
 }
 
 /** Rejects with `ServerUnavailable`. */
@@ -159,7 +161,8 @@ export async function openLink(server: string, client: ClientFacts, parts: LinkP
       throw new ServerUnavailable(server, reply)
     return reply
   }
-  const { reply, session } = await performHandshake(send, client, { isOwnEraRefused: parts.isOwnEraRefused })
+  const shake = parts.isHandshakeRefused ? discover : performHandshake<Reply>
+  const { reply, session } = await shake(send, client)
   if (session === undefined) throw new ServerUnavailable(server, reply)
   // The client's session keeps the description.
   if (JSON.stringify(session).length > MAX_DESCRIPTION) {

@@ -31,6 +31,8 @@ interface ResponseFacts {
 
 /** Translates what the server sends into what the client gets and the record describes. */
 export interface Translation {
+  /** The client's revision, which records name. */
+  readonly revision: string
   /** Whether the client is of a revision without sessions: it resumes no stream, and cancels a request by leaving. */
   readonly isClientStateless: boolean
   /** The response to the request. */
@@ -121,8 +123,8 @@ function formsOf(exchange: McpExchange): ClientForms {
 const revisionForm = /^\d{4}-\d{2}-\d{2}$/
 
 function factsOf(exchange: McpExchange): McpFacts {
-  const { headers, message, sessionTag, tasks, learned } = exchange
-  const revision = learned.revision ?? revisionOf(exchange)
+  const { headers, message, sessionTag, tasks, learned, translation } = exchange
+  const revision = learned.revision ?? translation?.revision ?? revisionOf(exchange)
   const [task] = tasks
   return {
     revision: revision !== undefined && revisionForm.test(revision) ? revision : undefined,

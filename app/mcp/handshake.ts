@@ -67,26 +67,19 @@ export interface Handshake<Reply> {
   readonly session?: ServerSession & ServerDescription
 }
 
-export interface HandshakeForm {
-  /** Whether `notifications/initialized` is sent. */
-  readonly announces?: boolean
-  /** Whether the server has refused the form of the client's era. */
-  readonly isOwnEraRefused?: boolean
-}
-
 /**
- * Tries the form of the client's own era first, so that the client can use all of the server's features. Rejects as `send`
- * does.
+ * Tries the form of the client's own era first, so that the client can use all of the server's features. `announces` tells
+ * whether `notifications/initialized` is sent. Rejects as `send` does.
  */
 export async function performHandshake<Reply extends ServerReply>(
   send: SendOwn<Reply>,
   client: ClientFacts,
-  { announces = true, isOwnEraRefused = false }: HandshakeForm = {},
+  announces = true,
 ): Promise<Handshake<Reply>> {
-  const [own, other] = isStateless(client.revision) ? [discover, initialize] : [initialize, discover]
-  const accepted = isOwnEraRefused ? undefined : await own(send, client)
-  const isFound = accepted !== undefined && (accepted.session !== undefined || !isOtherEra(accepted.reply))
-  const found = isFound ? accepted : await other(send, client)
+  const [first, second] = isStateless(client.revision) ? [discover, initialize] : [initialize, discover]
+  const accepted = await first(send, client)
+  const found =
+    accepted.session === undefined && isOtherEra(accepted.reply) ? await second(send, client) : accepted
   const { session } = found
   if (session !== undefined && !session.isStateless && announces)
     await send({ method: 'notifications/initialized' }, sessionHeaders(session))

@@ -9,6 +9,7 @@ import {
   type Outcome,
   statusOf,
 } from '@svc/core'
+import { isJsonObject } from '@svc/core/json'
 import {
   type BufferedResponse,
   type ErrorSubject,
@@ -80,12 +81,20 @@ function responseTo(
   return isFound ? { message, text } : undefined
 }
 
-/** Whether the server's response to a client's own `initialize` may mean that it is of the other era. */
-export function isHandshakeRefused(call: Call, outcome: Outcome): boolean {
-  const message = call.get(mcpExchange)?.message
-  if (message?.type !== 'request' || message.method !== 'initialize') return false
+/**
+ * Whether a server has refused a client's request because it may be of the other era: its `initialize`, or what a client of
+ * 2026-07-28 sends to a process. A server over HTTP tells such a client which revisions to use instead.
+ */
+export function isEraRefused(call: Call, outcome: Outcome): boolean {
+  const exchange = call.get(mcpExchange)
+  if (exchange?.message?.type !== 'request') return false
   if (outcome.kind !== 'completed' || isStream(outcome.body) || !isOtherEra(outcome)) return false
-  return shownMessage(outcome.body)?.message['result'] === undefined
+  const isHandshake = exchange.message.method === 'initialize'
+  if (!isHandshake && exchange.upstream().protocol !== 'stdio:') return false
+  const { result, error } = shownMessage(outcome.body)?.message ?? {}
+  return isHandshake
+    ? result === undefined
+    : isJsonObject(error) && error['code'] === rpcCodes.unsupportedVersion
 }
 
 // Encodes refusals over MCP: as HTTP errors if the client's transport must see them, as JSON-RPC messages if its caller

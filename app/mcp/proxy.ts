@@ -132,6 +132,11 @@ export class McpProxy {
     return this.#versions.of(upstream, credential)
   }
 
+  /** Whether the server of a request is one of the gateway's processes that speaks revisions with a handshake alone. */
+  isHandshakeAlone(upstream: URL): boolean {
+    return this.#parts.servers.isHandshakeAlone?.(upstream) === true
+  }
+
   /** The state that the gateways of one deployment share. */
   get state(): SharedState {
     return this.#parts.state

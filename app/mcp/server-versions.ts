@@ -37,7 +37,7 @@ export function versionProbe(own: OwnRequestParts): Probe {
       const { reply, session } = await performHandshake(
         createSendOwn(send, maxBytes),
         ownClientFacts(client),
-        { announces: false },
+        false,
       )
       if (session !== undefined) await endSession(send, session)
       return serverVersionIn(reply.result)

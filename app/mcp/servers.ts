@@ -65,6 +65,8 @@ export type McpResponse = WholeResponse | EventsResponse
 export interface McpServers {
   /** Rejects as `UpstreamDispatcher.send` does. */
   send(target: URL, request: McpRequest, onSent: () => void): Promise<McpResponse>
+  /** Whether the server is known to refuse 2026-07-28. Clients of a server over HTTP are told so by the server. */
+  isHandshakeAlone?(target: URL): boolean
 }
 
 /** A response that is not a stream. Its methods reject with `Refusal` (`PAYLOAD_TOO_LARGE`). */

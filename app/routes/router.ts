@@ -7,12 +7,12 @@ import { type Attempt, attemptOf, HeldCalls } from '../escalations/elicitation/h
 import type { Federation, IncomingExchange } from '../federation/federation.js'
 import type { ServerCalls, ServerLink } from '../federation/server-calls.js'
 import { type ClientExchange, HttpClientExchange } from '../http/client-exchange.js'
-import { SESSION_ID_HEADER } from '../http/header-names.js'
+import { PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from '../http/header-names.js'
 import { idForm, requestPath } from '../http/request-errors.js'
 import { type BufferedResponse, writeRefusal, writeWhole } from '../http/response.js'
 import type { ElicitationResponse } from '../mcp/exchange.js'
-import { isHandshakeRefused } from '../mcp/message-outcome.js'
-import { gatewayImplementation } from '../mcp/protocol.js'
+import { isEraRefused } from '../mcp/message-outcome.js'
+import { gatewayImplementation, isStateless } from '../mcp/protocol.js'
 import { isLinkedSession } from '../mcp/session-binding.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
 import { CallHandler, type CallHandlerOptions } from './call-handler.js'
@@ -103,7 +103,7 @@ export class Router {
     const used = name === undefined ? policy.allServers : policy.group(name)
     if (used !== undefined) return this.#federate(exchange, { method, used, policy })
     const server = name ?? ''
-    if (isLinkedSession(exchange.headers[SESSION_ID_HEADER]))
+    if (isLinkedSession(exchange.headers[SESSION_ID_HEADER]) || this.#isOfOtherEra(exchange, server, policy))
       return this.#federate(exchange, { method, policy, ...onlyServer(server) })
     const endpoint = this.#endpoints.mcp(exchange, { server, method }, policy)
     return this.#handleHeld(exchange, endpoint, policy)
@@ -149,7 +149,7 @@ export class Router {
       const endpoint = elicited === undefined ? first : first.again(elicited, current)
       let held: Attempt | undefined
       await this.#calls.run(exchange, endpoint, current, (call, outcome) => {
-        const isRefused = isHandshakeRefused(call, outcome)
+        const isRefused = isEraRefused(call, outcome)
         if (!isRefused && !this.#heldCalls.asks(call, outcome))
           return this.#calls.write(call, outcome, exchange, endpoint)
         const attempt = attemptOf(exchange, call, outcome, endpoint)
@@ -160,13 +160,16 @@ export class Router {
     }
     await this.#heldCalls.run(run, (call) => mcp.askedClient(call, exchange))
     if (refused === undefined || first.sent === null) return
-    const handshake = { body: first.sent, write: refused.write }
-    await this.#federate(exchange, {
-      method: 'POST',
-      policy,
-      ...onlyServer(first.target.server),
-      refused: handshake,
-    })
+    const request = { body: first.sent, write: refused.write }
+    const only = onlyServer(first.target.server)
+    await this.#federate(exchange, { method: 'POST', policy, ...only, refused: request })
+  }
+
+  /** Whether the server is a command that is known to refuse the client's revision, which the client's header names. */
+  #isOfOtherEra({ headers }: ClientExchange, server: string, policy: ActivePolicy): boolean {
+    const revision = headers[PROTOCOL_VERSION_HEADER]
+    if (typeof revision !== 'string' || !isStateless(revision) || !policy.isCommand(server)) return false
+    return this.#options.mcp.isHandshakeAlone(policy.target(server).url)
   }
 
   /** Loads it with the first request to several servers: loading takes time, and most gateways get none. */

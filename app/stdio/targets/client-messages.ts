@@ -52,7 +52,7 @@ export async function respond(
   const isStateless = session === undefined
   const statusOf = isStateless ? statusOfStateless : () => 200
   const own = isStateless ? statelessResponse(message, server) : sessionResponse(message, session, server)
-  const opensStream = isStateless && method === LISTEN_METHOD
+  const opensStream = isStateless && server.isStateless && method === LISTEN_METHOD
   if (opensStream || own !== undefined) {
     onSent()
     request.call?.firstByte()
@@ -60,11 +60,13 @@ export async function respond(
     return stdio.notifications.listen(message, server, request.signal)
   }
   return forward(stdio, connection, exchange, {
-    message: requestFor(server, isStateless, message, () => protocolMeta(session)),
+    message:
+      session === undefined ? message : requestFor(server, false, message, () => protocolMeta(session)),
     translate: (response) => {
-      if (session?.inputFor !== undefined && asksForInput(response['result'])) return response
-      const shown = responseFrom(server, isStateless, response, method)
-      if (session !== undefined && 'result' in shown) noteSubscription(message, session)
+      if (session === undefined) return response
+      if (session.inputFor !== undefined && asksForInput(response['result'])) return response
+      const shown = responseFrom(server, false, response, method)
+      if ('result' in shown) noteSubscription(message, session)
       return shown
     },
     statusOf,
@@ -114,11 +116,11 @@ function sessionResponse(
 /** Does the same as `sessionResponse` for a request of 2026-07-28. */
 function statelessResponse(
   { id, method, params }: JsonObject,
-  server: ServerDescription,
+  server: ServerSession & ServerDescription,
 ): Fields | undefined {
   const requested = revisionIn(params)
-  if (requested !== STATELESS_REVISION) {
-    const supported = [...handshakeRevisions, STATELESS_REVISION]
+  if (requested !== STATELESS_REVISION || !server.isStateless) {
+    const supported = server.isStateless ? [...handshakeRevisions, STATELESS_REVISION] : handshakeRevisions
     const data = { supported, requested }
     return rpcError(id, rpcCodes.unsupportedVersion, 'Unsupported protocol version', data)
   }
@@ -132,9 +134,7 @@ function noteSubscription({ method, params }: Fields, session: ClientSession): v
   if (typeof params['uri'] === 'string') session.subscribe(params['uri'], true)
 }
 
-function protocolMeta(session: ClientSession | undefined): JsonObject {
-  if (session === undefined) return clientMeta(null)
-  const { client, inputFor, logLevel } = session
+function protocolMeta({ client, inputFor, logLevel }: ClientSession): JsonObject {
   const passing = inputFor === undefined ? appCapabilities : passingCapabilities
   const level = logLevel === undefined ? {} : { [META_LOG_LEVEL]: logLevel }
   return { ...clientMeta(client.clientInfo, passing(client.capabilities)), ...level }
@@ -165,12 +165,10 @@ export function initializeResult(
 /** The response to a client's `server/discover`. */
 export function discoverResult(server: ServerDescription): Fields {
   const { serverInfo, instructions } = server
-  // The tasks of older revisions differ from those of 2026-07-28, which are an extension.
-  const { tasks: _, ...capabilities } = sharedCapabilities(server)
   return {
     resultType: 'complete',
     supportedVersions: [...handshakeRevisions, STATELESS_REVISION],
-    capabilities,
+    capabilities: sharedCapabilities(server),
     ...(instructions === undefined ? {} : { instructions }),
     ...uncached,
     _meta: { [META_SERVER_INFO]: serverInfo },

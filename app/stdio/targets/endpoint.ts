@@ -88,6 +88,11 @@ export class StdioEndpoint {
     return this.#keeping
   }
 
+  /** Whether its program is known to speak revisions with a handshake alone. */
+  get isHandshakeAlone(): boolean {
+    return this.#pool.program.isHandshakeAlone
+  }
+
   get state(): ProcessState {
     return this.#pool.state
   }
@@ -121,13 +126,7 @@ export class StdioEndpoint {
     const id = request.headers[SESSION_ID_HEADER]
     const { message } = request
     if (message !== undefined && isWithoutSession(message)) {
-      const server = this.#shared(this.#callerKey(request))
-      const asksInSessions = request.inputFor !== undefined && this.#parts.target.isolate === 'session'
-      if (asksInSessions && !(await server.connection(request.signal)).server.isStateless) {
-        onSent()
-        return messageResponse({ message: methodNotFound(message['id'], message['method']) }, 404)
-      }
-      return respond(message, server, undefined, exchange)
+      return respond(message, this.#shared(this.#callerKey(request)), undefined, exchange)
     }
     if (message?.['method'] === 'initialize' && !isResponse(message)) return this.#begin(message, exchange)
     if (typeof id !== 'string')
@@ -157,17 +156,26 @@ export class StdioEndpoint {
   async #begin(message: JsonObject, exchange: DispatchedRequest): Promise<McpResponse> {
     const params = isJsonObject(message['params']) ? message['params'] : {}
     const { protocolVersion } = params
+    const { request } = exchange
+    const mayTranslate = request.inputFor !== undefined || !isAskable(clientIn(params).capabilities)
+    const isAlone = this.#parts.target.isolate === 'session'
+    if (!mayTranslate && isAlone && this.#pool.program.isStatelessAlone)
+      return refusedHandshake(message, exchange)
     const id = randomUUID()
-    const session = this.#session(id, params, exchange.request)
+    const session = this.#session(id, params, request)
     let server: Connection['server']
     try {
-      server = (await session.server.connection(exchange.request.signal)).server
+      server = (await session.server.connection(request.signal)).server
     } catch (error) {
       await this.#end(session)
       throw error
     }
+    if (!mayTranslate && server.isStateless) {
+      await this.#end(session)
+      return refusedHandshake(message, exchange)
+    }
     exchange.onSent()
-    exchange.request.call?.firstByte()
+    request.call?.firstByte()
     const isPassedOn = session.server.isExclusive && !server.isStateless
     const capabilities = isPassedOn ? server.capabilities : sharedCapabilities(server)
     const result = initializeResult(server, protocolVersion, capabilities)
@@ -236,6 +244,15 @@ function isWithoutSession({ params }: Fields): boolean {
 function clientIn({ protocolVersion, capabilities = {}, clientInfo = {} }: JsonObject): ClientFacts {
   const revision = String(protocolVersion)
   return { revision: isStateless(revision) ? HANDSHAKE_REVISION : revision, capabilities, clientInfo }
+}
+
+/**
+ * The process asks its clients in results, of which a session knows nothing: a sender that knows both eras (`inputFor`) passes
+ * on what it asks.
+ */
+function refusedHandshake({ id, method }: JsonObject, { onSent }: DispatchedRequest): McpResponse {
+  onSent()
+  return messageResponse({ message: methodNotFound(id, method) }, 404)
 }
 
 function refusedResponse(status: number, message: string): McpResponse {

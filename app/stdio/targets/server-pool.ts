@@ -5,7 +5,7 @@ import { UpstreamError } from '../../upstream/response.js'
 import type { StdioTarget } from './config.js'
 import { RestartLimit } from './restart-limit.js'
 import type { StdioServer } from './stdio-server.js'
-import type { ProgramFacts } from './supervisor.js'
+import { unknownProgram } from './supervisor.js'
 
 /** The state of the processes of a target. */
 export interface ProcessState {
@@ -24,7 +24,7 @@ const sweepMs = 10_000
 const maxLimits = 10_000
 
 export class ServerPool {
-  readonly program: ProgramFacts = { isProbeUseless: false }
+  readonly program = { ...unknownProgram }
   #name: string
   #target: StdioTarget
   #clock: Clock
@@ -88,7 +88,7 @@ export class ServerPool {
 
   /** Lets servers that failed too often start again, and probes their programs, which may be other ones. */
   forgetFailures(): void {
-    this.program.isProbeUseless = false
+    Object.assign(this.program, unknownProgram)
     for (const limit of this.#limits.values()) limit.reset()
   }
 

@@ -19,6 +19,8 @@ export interface TargetServers extends McpServers {
   keep(targets: Targets): Promise<void>
   /** Warnings for `/readyz`; the reasons are in the log. */
   warnings(): string[]
+  /** Whether the target is a command that is known to speak revisions with a handshake alone. */
+  isHandshakeAlone(target: URL): boolean
   /** The state of a target that is a command; undefined for others. */
   stateOf(server: string): ProcessState | undefined
   close(): Promise<void>
@@ -62,6 +64,10 @@ export class StdioServers implements TargetServers {
     return [...this.#endpoints.values()]
       .filter(({ isDown }) => isDown)
       .map(({ name }) => `the MCP server "${name}", which starts with the gateway, is not running`)
+  }
+
+  isHandshakeAlone({ href }: URL): boolean {
+    return this.#endpoints.get(href)?.isHandshakeAlone === true
   }
 
   stateOf(server: string): ProcessState | undefined {

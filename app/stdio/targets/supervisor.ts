@@ -187,14 +187,17 @@ export class Supervisor {
     run.stderr = stderr
     const timeout = AbortSignal.timeout(target.start_timeout_ms)
     try {
-      const announces = !this.#parts.clientAnnounces
+      const { clientAnnounces } = this.#parts
+      const announces = !clientAnnounces
       const send = channel.sendingOwn(timeout)
       const found = probes ? await this.#probe(run, send) : undefined
-      const server = found ?? (await performHandshake(send, client, { announces })).session
+      const server = found ?? (await performHandshake(send, client, announces)).session
       if (server === undefined)
         throw new HandshakeRefused('it responded to neither initialize nor server/discover with a result')
       // It has responded to `initialize`, which came later.
       if (run.isProbed === true && !server.isStateless) program.isProbeUseless = true
+      if (clientAnnounces) program.isStatelessAlone = server.isStateless
+      else program.isHandshakeAlone = !server.isStateless
       run.readyAt = clock.monotonic()
       this.touch()
       limit.started()
@@ -284,4 +287,14 @@ function unavailableError(name: string, reason: string, hint?: string): Upstream
 export interface ProgramFacts {
   /** Whether it exited on `server/discover`, or ignored it, so that it is opened by `initialize` at once. */
   isProbeUseless: boolean
+  /** Whether it was opened by `initialize` although 2026-07-28 was tried first. */
+  isHandshakeAlone: boolean
+  /** Whether it was opened by 2026-07-28 although `initialize` was tried first. */
+  isStatelessAlone: boolean
+}
+
+export const unknownProgram: ProgramFacts = {
+  isProbeUseless: false,
+  isHandshakeAlone: false,
+  isStatelessAlone: false,
 }

@@ -34,23 +34,20 @@ describe('a client that chooses its revision', function () {
     ['all', false],
     ['handshake', true],
   ] as const) {
-    it(`gets requests of servers of the handshake, and of commands only in a handshake, if ${revisions} revisions are offered`, async () => {
+    it(`gets requests of servers and commands of the handshake, if ${revisions} revisions are offered`, async () => {
       await using server = await startRevisionServer('2025-11-25')
       await using gateway = await startTestGateway({
         targets: { server: server.url, everything },
         server: { mcp: { revisions } },
       })
-      for (const [endpoint, name, isAsked] of [
-        ['/mcp', 'server__test_elicitation', true],
-        ['/mcp/everything', 'trigger-elicitation-request', isHandshake],
+      for (const [endpoint, name] of [
+        ['/mcp', 'server__test_elicitation'],
+        ['/mcp/everything', 'trigger-elicitation-request'],
       ] as const) {
         await using client = await connectSdk2('auto', `${gateway.url}${endpoint}`)
         expect(client.sessionId() !== undefined, endpoint).to.equal(isHandshake)
-        const called = await client.requests.callTool({ name }).then(
-          (result) => JSON.stringify(result),
-          () => 'an error',
-        )
-        expect(called.includes('accept'), `${endpoint}: ${called}`).to.equal(isAsked)
+        const called = JSON.stringify(await client.requests.callTool({ name }))
+        expect(called, endpoint).to.include('accept')
       }
     })
   }
