@@ -8,9 +8,14 @@ import { checkStore, type Deployment, type Port, ports, type Store } from './run
 const SEED = Number(process.env['SVC_SEED'] ?? 20261128)
 const STEPS = 80
 
-/** So many runs, each in an empty store. */
+/** For `npm run chaos:stores`: how long the four stores are checked together. */
+const MINUTES = Number(process.env['SVC_MODEL_MINUTES'] ?? 0)
+
+/** So many runs, each in an empty store; with both ports, at least for the store's share of the time. */
 async function checkAll(runs: number, open: () => Promise<Deployment>, port?: Port): Promise<void> {
-  for (let run = 0; run < runs; run++) {
+  const until = performance.now() + (port === undefined ? (MINUTES * 60_000) / 4 : 0)
+  let run = 0
+  for (; run < runs || performance.now() < until; run++) {
     const deployment = await open()
     try {
       const chosen = port === undefined ? {} : { ports: [port] }
@@ -19,6 +24,7 @@ async function checkAll(runs: number, open: () => Promise<Deployment>, port?: Po
       await deployment.close()
     }
   }
+  if (MINUTES > 0 && port === undefined) console.log(`    ${run} runs of ${STEPS} steps, from seed ${SEED}`)
 }
 
 describe('a store does what its models do', function () {
