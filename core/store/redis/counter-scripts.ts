@@ -5,45 +5,42 @@ import { script } from './connection.js'
 import { MAX_OWNED, state } from './key-value-scripts.js'
 
 const counters = `
-local function words(text)
-  local all = {}
-  for word in string.gmatch(text, '%S+') do all[#all + 1] = word end
-  return all
+local words = '^(%S*) ?(%S*) ?(%S*) ?(%S*) ?(%S*) ?(%S*)$'
+local stated, id, held, times, most = string.match(ARGV[2], words)
+local instant, given = tonumber(stated) or now, tonumber(stated) and 172800000 or 0
+if id == '' or id == '-' then id = nil end
+held, times, most = tonumber(held) or 0, tonumber(times) or 1, tonumber(most) or ${MAX_OWNED}
+-- Each is read once, and written by the commit.
+local names, opened = {}, {}
+local function open(name)
+  local counter = opened[name]
+  if not counter then
+    local text = redis.call('GET', at(name))
+    counter = { before = text, text = text }
+    names[#names + 1], opened[name] = name, counter
+  end
+  return counter
 end
-local option = words(ARGV[2])
-local instant, id = tonumber(option[1]) or now, option[2] ~= '-' and option[2] or nil
-local given = tonumber(option[1]) and 172800000 or 0
-local names, written, found = {}, {}, {}
-local function read(name)
-  if written[name] then return written[name][1] end
-  found[name] = redis.call('GET', at(name))
-  return found[name]
-end
-local function write(name, text, ttl)
-  if not written[name] then names[#names + 1] = name end
-  written[name] = { text, ttl }
-end
-local room, most = roomOf(''), tonumber(option[5]) or ${MAX_OWNED}
 local function commit()
-  local added = 0
+  local added, room = 0, roomOf('')
   for _, name in ipairs(names) do
-    if not found[name] and written[name][1] ~= '0' then added = added + 1 end
+    if not opened[name].before and opened[name].text ~= '0' then added = added + 1 end
   end
   if added > 0 and not hasRoom(room, added, most) then
     error({ err = 'ERR the store has ' .. most .. ' counters of a space and takes no more of it' })
   end
   for _, name in ipairs(names) do
-    local text, ttl = written[name][1], written[name][2]
-    if text == '0' then
+    local counter = opened[name]
+    if counter.text == '0' then
       redis.call('DEL', at(name))
-      if found[name] then redis.call('ZREM', room, name) end
-    elseif ttl then
-      ttl = math.min(1e12, math.ceil(ttl))
-      redis.call('SET', at(name), text, 'PX', whole(ttl))
+      if counter.before then redis.call('ZREM', room, name) end
+    elseif counter.ttl then
+      local ttl = math.min(1e12, math.ceil(counter.ttl))
+      redis.call('SET', at(name), counter.text, 'PX', whole(ttl))
       -- The end of a window stays. The set that a bucket outlives is not made anew, as it would not end.
-      if not found[name] then note(room, name, ttl)
+      if not counter.before then note(room, name, ttl)
       elseif string.sub(name, 1, 2) ~= 'w/' then redis.call('ZADD', room, 'XX', now + ttl, name) end
-    else redis.call('SET', at(name), text, 'KEEPTTL') end
+    else redis.call('SET', at(name), counter.text, 'KEEPTTL') end
   end
   if added > 0 then sweep(room) end
 end
@@ -85,7 +82,6 @@ end
  * ';', what is left, without a window the milliseconds until its reset, and after a '/', of a batch, how many times it was taken.
  */
 export const takeCounters = script(`${state}${counters}
-local held, times = tonumber(option[3]) or 0, tonumber(option[4]) or 1
 local uses = {}
 local function batch(possible) return math.max(1, math.min(times, math.floor(possible / 10))) end
 local function tell(left, free, resetAt, taken)
@@ -102,10 +98,9 @@ local function respond(status)
   return table.concat(text, ';')
 end
 local function takeTokens(key, max, rate, amount)
-  local name, tokens, since = 'b/' .. key, max, instant
-  local text = read(name)
-  if text then
-    local left, from = string.match(text, '^(%S+) (%S+)$')
+  local counter, tokens, since = open('b/' .. key), max, instant
+  if counter.text then
+    local left, from = string.match(counter.text, '^(%S+) (%S+)$')
     tokens, since = tonumber(left), tonumber(from)
     if not (tokens and since and tokens >= -1 and since == since) then unreadable('bucket') end
   end
@@ -118,13 +113,15 @@ local function takeTokens(key, max, rate, amount)
   end
   local taken = batch(available / amount)
   local left = available - amount * taken
-  write(name, string.format('%.17g %.17g', left, from), regained(max - left) - instant + 1000 + given)
+  counter.text = string.format('%.17g %.17g', left, from)
+  counter.ttl = regained(max - left) - instant + 1000 + given
   tell(left, available, regained(max - left), taken)
   return true
 end
 local function takeUse(key, max, ms, amount, from)
   local name, ending = window(key, ms, from)
-  local used, holds, sum = usage(read(name))
+  local counter = open(name)
+  local used, holds, sum = usage(counter.text)
   local _, own = find(holds, id)
   local free, left, taken = max - sum, max - sum, 1
   local passes = own or amount <= free
@@ -144,15 +141,16 @@ local function takeUse(key, max, ms, amount, from)
     first, last = math.min(first, hold[3]), math.max(last, hold[3])
   end
   tell(left, free, not ending and first, taken)
-  if passes then write(name, textOf(used, holds), math.max(last - now, ending and late(ending) or 0)) end
+  if passes then
+    counter.text = textOf(used, holds)
+    counter.ttl = math.max(last - now, ending and late(ending) or 0)
+  end
   return passes
 end
 for i = 3, #ARGV do
-  local word = words(ARGV[i])
-  local key, max, period, amount = word[2], tonumber(word[3]), tonumber(word[4]), tonumber(word[5]) or 1
-  local passes
-  if word[1] == 'b' then passes = takeTokens(key, max, period, amount)
-  else passes = takeUse(key, max, period, amount, tonumber(word[6]) or 0) end
+  local kind, key, max, period, amount, from = string.match(ARGV[i], words)
+  local take = kind == 'b' and takeTokens or takeUse
+  local passes = take(key, tonumber(max), tonumber(period), tonumber(amount) or 1, tonumber(from) or 0)
   if not passes then return respond('-') end
 end
 commit()
@@ -165,19 +163,18 @@ return respond('+')
  */
 export const settleCounters = script(`${state}${counters}
 for i = 3, #ARGV do
-  local word = words(ARGV[i])
-  local name, ending = window(word[1], tonumber(word[3]), tonumber(word[4]) or 0)
-  local text = read(name)
-  local used, holds = usage(text)
+  local key, amount, ms, from = string.match(ARGV[i], words)
+  local name, ending = window(key, tonumber(ms), tonumber(from) or 0)
+  local counter = open(name)
+  local used, holds = usage(counter.text)
   if id then
     local place = find(holds, id)
     if not place then return '-' .. head() end
     table.remove(holds, place)
   end
-  used = math.max(0, used + tonumber(word[2]))
-  if text or used > 0 then
-    write(name, textOf(used, holds), not text and late(ending or now) or nil)
-  end
+  used = math.max(0, used + tonumber(amount))
+  counter.text = textOf(used, holds)
+  if not counter.before then counter.ttl = late(ending or now) end
 end
 commit()
 return '+' .. head()

@@ -126,4 +126,16 @@ describe('counters in Redis', () => {
     ).to.be.above(0)
     await store.close?.()
   })
+
+  it('end although one operation changes a new one twice', async () => {
+    await using server = await startRedis()
+    const deployment = await inRedis([server], { url: server.url })
+    const store = await deployment.open()
+    const change = { ...day('a'), amount: 1 }
+    await store.settle(space, [change, change], { at: deployment.instant() })
+    const [key] = (await server.send('KEYS', '*:w/*')) as string[]
+    expect(await server.send('PTTL', String(key))).to.be.above(0)
+    expect((await store.take(space, [day('a')])).uses[0]?.left).to.equal(2)
+    await store.close?.()
+  })
 })
