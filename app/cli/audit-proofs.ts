@@ -94,9 +94,16 @@ export async function consistency(
 }
 
 /** Writes the tree for clients of transparency logs. It names the tiles that the log cannot give, and succeeds. */
-export async function tiles(dir: string, { out }: { out: string }, io: CliIo): Promise<void> {
-  const { origin, size, written, absent } = await publishTiles(dir, out)
-  for (const path of absent) io.err(`${path} is absent: the log has not all of its hashes\n`)
+export async function tiles(
+  dir: string,
+  { out, entries = false }: { out: string; entries?: boolean },
+  io: CliIo,
+): Promise<void> {
+  const { origin, size, written, absent } = await publishTiles(dir, out, { entries })
+  for (const path of absent) {
+    const lacks = path.startsWith('tile/entries/') ? 'entries, or one is too long' : 'hashes'
+    io.err(`${path} is absent: the log has not all of its ${lacks}\n`)
+  }
   const what = `${written} new ${written === 1 ? 'tile' : 'tiles'}, ${absent.length} absent`
   await io.out(`${out}: ${size} leaves of ${visibleInLine(origin)}, ${what}\n`)
 }

@@ -233,8 +233,12 @@ function keeping(io: CliIo): Command[] {
       '--out <dir>',
       'the directory that has the tiles and the checkpoint, to be served as it is',
     )
-    .action(async (dir: string | undefined, { policy, out }: LogPlace & { out: string }) =>
-      tiles(await logOf(dir, policy), { out }, io),
+    .option('--entries', 'also write the records themselves, which readers of the directory then see')
+    .action(
+      async (
+        dir: string | undefined,
+        { policy, ...options }: LogPlace & { out: string; entries?: boolean },
+      ) => tiles(await logOf(dir, policy), options, io),
     )
 
   const witnessing = withPlugin(new Command('witness'))

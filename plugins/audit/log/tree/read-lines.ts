@@ -8,8 +8,11 @@ import { leafHash } from '../merkle/tree-hash.js'
 const CHUNK_BYTES = 131_072
 const NEWLINE = 0x0a
 
-/** Called for each line in order with its leaf hash and the offset after its newline; `false` ends the hashing there. */
-type OnLeaf = (leaf: Digest, logEnd: number) => unknown
+/**
+ * Called for each line in order with its leaf hash, the offset after its newline and its bytes, which are valid during the
+ * call; `false` ends the hashing there.
+ */
+type OnLeaf = (leaf: Digest, logEnd: number, line: Buffer) => unknown
 
 /**
  * Hashes the lines of `fd` between the offsets `from` and `to`, which both follow a newline.
@@ -29,7 +32,7 @@ export async function hashLines(
     if (length === 0) break
     const got = await read(port, fd, space)
     if (got === 0) throw new RangeError(`the log ends at ${position}, before ${to}`)
-    for (const { bytes, end } of blocks.take(got)) if (onLeaf(leafHash(bytes), end) === false) return
+    for (const { bytes, end } of blocks.take(got)) if (onLeaf(leafHash(bytes), end, bytes) === false) return
   }
   if (blocks.rest() !== undefined) throw new RangeError(`the log has no newline at ${to}`)
 }

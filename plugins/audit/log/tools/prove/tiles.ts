@@ -1,5 +1,5 @@
-// The tree of a log as tiles of c2sp.org/tlog-tiles, which clients of transparency logs read: hashes only, no records. A
-// tile has as many levels as lie between two that the log stores, so its bytes are those of the log's own files.
+// The tree of a log as tiles of c2sp.org/tlog-tiles, which clients of transparency logs read: hashes only, unless the
+// entries are wanted. A tile has as many levels as lie between two that the log stores, so its bytes are those of the log's own files.
 
 import { existsSync, mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -11,6 +11,7 @@ import { HASH_BYTES, LEVEL_STEP } from '../../format/tree-layout.js'
 import { LeafRange } from '../../merkle/leaf-range.js'
 import { digestsToBytes } from '../../merkle/tree-hash.js'
 import { TreeStore } from '../../tree/tree-store.js'
+import { type EntryBundle, publishEntries } from './entry-bundles.js'
 import { Prover } from './prove.js'
 import { treeEdge } from './tree-edge.js'
 
@@ -21,9 +22,12 @@ export interface PublishedTiles {
   readonly origin: string
   /** Leaves that the checkpoint covers. */
   readonly size: number
-  /** Tiles that were not there before. */
+  /** Tiles and bundles of entries that were not there before. */
   readonly written: number
-  /** Paths of the tiles of which the log does not know a hash, as the removal of a day leaves it. */
+  /**
+   * Paths of the tiles of which the log does not know a hash, as the removal of a day leaves it, and of the bundles of which it
+   * lacks an entry or has one that is too long.
+   */
   readonly absent: readonly string[]
 }
 
@@ -31,10 +35,15 @@ export interface PublishedTiles {
  * Writes the tiles of the newest checkpoint that a key of the log has signed to the directory `out`, and then the checkpoint.
  * Tiles that are there are not written again, and those of smaller trees stay.
  *
+ * @param entries whether the records and lines of the journal themselves are written, too.
  * @throws {AuditError} `not_sealed` without a checkpoint; `log_unlinked` if a hash does not lead to it; `log_changed` if `out`
  * has the checkpoint of another log, of a larger tree, or of one that this log does not continue.
  */
-export async function publishTiles(dir: string, out: string): Promise<PublishedTiles> {
+export async function publishTiles(
+  dir: string,
+  out: string,
+  { entries = false }: { readonly entries?: boolean } = {},
+): Promise<PublishedTiles> {
   const { head, signed } = (await Prover.open(dir)).newest
   const { origin, size, root } = head
   const edge = await treeEdge(dir, size)
@@ -45,7 +54,8 @@ export async function publishTiles(dir: string, out: string): Promise<PublishedT
   const absent: string[] = []
   let written = 0
   // From the root down: the hashes that a tile leads to are checked before it is written.
-  for (const tile of tilesOf(size).reverse()) {
+  const tiles = tilesOf(size)
+  for (const tile of tiles.toReversed()) {
     const { path, level, index, width } = tile
     if (statSync(join(out, path), { throwIfNoEntry: false })?.size === width * HASH_BYTES) continue
     const hashes = store.known(level * LEVEL_STEP, index * TILE_HASHES, width)
@@ -61,8 +71,12 @@ export async function publishTiles(dir: string, out: string): Promise<PublishedT
     write(join(out, path), digestsToBytes(hashes))
     written++
   }
+  const bundles = entries
+    ? await publishEntries(dir, out, bundlesOf(tiles), write)
+    : { written: 0, absent: [] }
   write(join(out, CHECKPOINT), Buffer.from(signed))
-  return { origin, size, written, absent: absent.reverse() }
+  absent.reverse().push(...bundles.absent)
+  return { origin, size, written: written + bundles.written, absent }
 }
 
 interface Tile {
@@ -84,8 +98,15 @@ function tilesOf(size: number): Tile[] {
   return tiles
 }
 
+function bundlesOf(tiles: readonly Tile[]): EntryBundle[] {
+  const ofLeaves = tiles.filter(({ level }) => level === 0)
+  return ofLeaves.map(({ path: tile, index, width }) => {
+    return { path: tilePath('entries', index, width), tile, first: index * TILE_HASHES, width }
+  })
+}
+
 /** The path of a tile; one of fewer hashes than a whole tile is a partial one. */
-function tilePath(level: number, index: number, width: number): string {
+function tilePath(level: number | 'entries', index: number, width: number): string {
   const digits = String(index)
   const groups = digits.padStart(Math.ceil(digits.length / 3) * 3, '0').match(/.{3}/g) ?? []
   const name = groups.map((group, at) => (at < groups.length - 1 ? `x${group}` : group)).join('/')

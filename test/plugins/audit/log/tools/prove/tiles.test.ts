@@ -156,6 +156,52 @@ describe('publishTiles', () => {
     expect(existsSync(out)).to.equal(false)
   })
 
+  /** The entries of a bundle. */
+  function entriesOf(path: string): Buffer[] {
+    const bytes = readFileSync(join(out, path))
+    const entries: Buffer[] = []
+    for (let at = 0; at < bytes.length; ) {
+      const end = at + 2 + bytes.readUInt16BE(at)
+      entries.push(bytes.subarray(at + 2, end))
+      at = end
+    }
+    return entries
+  }
+
+  it('writes bundles with the entries whose hashes are in the tiles, and none again', async () => {
+    for (const records of [300, 1, 260]) {
+      grow(records)
+      const { absent } = await publishTiles(dir, out, { entries: true })
+      expect(absent).to.deep.equal([])
+      const { size } = client.checkpoint
+      for (let index = 0; index * 256 < size; index++) {
+        const width = Math.min(256, size - index * 256)
+        const name = `${String(index).padStart(3, '0')}${width < 256 ? `.p/${width}` : ''}`
+        const hashes = entriesOf(`tile/entries/${name}`).map((entry) => sha256(Buffer.of(0), entry))
+        expect(hashes).to.have.length(width)
+        expect(Buffer.concat(hashes).equals(readFileSync(join(out, `tile/0/${name}`)))).to.equal(true)
+      }
+      expect((await publishTiles(dir, out, { entries: true })).written).to.equal(0)
+    }
+  })
+
+  it('leaves out the bundle with a line that is too long, of a removed day, or changed, and names it', async () => {
+    for (let i = 0; i < 200; i++) log.record('2026-11-22')
+    log.record(DAY, { text: 'x'.repeat(65_536) })
+    for (let i = 0; i < 1_100; i++) log.record(DAY)
+    log.seal()
+    log.remove('2026-11-22')
+    log.finish()
+    const file = join(dir, `audit-${DAY}.ndjson`)
+    const lines = readFileSync(file, 'utf8').split('\n')
+    writeFileSync(file, lines.with(800, lines[800]!.replace('acme', 'evil')).join('\n'))
+    const { absent } = await publishTiles(dir, out, { entries: true })
+    // The days are sealed in their order: the long line is leaf 1, those of the removed day follow leaf 1101.
+    const last = `tile/entries/005.p/${log.size - 5 * 256}`
+    expect(absent).to.deep.equal(['tile/entries/000', 'tile/entries/003', 'tile/entries/004', last])
+    expect(entriesOf('tile/entries/001')[0]!.toString()).to.equal(lines[255])
+  })
+
   it('never replaces the checkpoint by a smaller one, or by that of another log', async () => {
     grow(10)
     await publishTiles(dir, out)
