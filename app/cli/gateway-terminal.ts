@@ -150,9 +150,12 @@ export function placesAtTerminal(
 ): Pick<Started, 'logDir' | 'approvals' | 'console'> {
   const { logDir, admin } = placesOf(policy, file === undefined ? process.cwd() : baseDirOf(file))
   const { escalationRule, ruleEscalations, flowEscalations } = policyTokens
-  const escalates = [escalationRule, ruleEscalations, flowEscalations].some((token) =>
-    policy.container.isRegistered(token, true),
-  )
+  const isObserved = resolveOptional(policy.container, policyTokens.denyRule)?.mode === 'observe'
+  const escalates =
+    !isObserved &&
+    [escalationRule, ruleEscalations, flowEscalations].some((token) =>
+      policy.container.isRegistered(token, true),
+    )
   if (admin === undefined || (adminUrl === undefined && admin.port === 0)) return { logDir }
   const url = adminUrl ?? adminUrlOf('the policy', admin)
   const at = admin.tokenRef === undefined ? '' : `, with the token in ${admin.tokenRef}`

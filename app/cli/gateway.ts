@@ -25,7 +25,7 @@ import { withManual } from './manual.js'
 import { openGateway } from './open-gateway.js'
 import { collectValue, portOf, workersOf } from './option-values.js'
 import { reportStart } from './policy-file.js'
-import { adminPortOption, presetOption } from './preset-options.js'
+import { type AskedTarget, adminPortOption, askedTarget, presetOption } from './preset-options.js'
 
 interface GatewayFlags extends OutputFlags {
   readonly policy?: string
@@ -57,7 +57,7 @@ export function gatewayCommand(io: CliIo = processIo()): Command {
     .addOption(presetOption().conflicts('policy'))
     .option('--watch', 'load the policy file anew when it changes')
     .option('--env <name>', 'a variable that the commands get; may be repeated', collectValue)
-    .addOption(adminPortOption())
+    .addOption(adminPortOption('with --target: where the console is'))
     .option('--print-policy', 'print the policy of the preset, and exit')
     .option('--port <n>', "listen here instead of the policy's port; 0 picks a free one", portOf)
     .option('--dir <dir>', "keep the gateway's files here (overrides sec0Dir)")
@@ -87,6 +87,8 @@ async function run(flags: GatewayFlags, command: Command, io: CliIo): Promise<vo
       : startOne(settings, preset !== undefined, flags, io))
     const { builder, output, listening } = running
     const { url, adminUrl } = listening
+    for (const { named, warning } of preset?.asked ?? [])
+      if (warning !== undefined) output.logger.warn({ server: named.name }, warning)
     // A supervisor that waits for this line may send a signal at once, so the handlers must be installed.
     obeySignals(running, flags.policy, output.logger)
     const servers = endpointsOf(url, Object.keys(builder.host.targets))
@@ -154,7 +156,7 @@ async function countOf({ workers = 1 }: GatewayFlags): Promise<number> {
 interface Source {
   readonly policy: Pick<GatewaySettings, 'policyFile' | 'policyYaml'>
   /** Absent with a policy file. */
-  readonly preset?: PreparedPreset
+  readonly preset?: PreparedPreset & { readonly asked: readonly AskedTarget[] }
 }
 
 async function sourceOf(flags: GatewayFlags, command: Command): Promise<Source> {
@@ -170,10 +172,11 @@ async function sourceOf(flags: GatewayFlags, command: Command): Promise<Source> 
   if (policy !== undefined) return { policy: { policyFile: policy } }
   if (target.length === 0)
     command.error('give --policy FILE, or --target URL|COMMAND for a server without a policy')
-  const targets = target.map((text) => parseTarget(text, env))
-  const parts = { preset: name, targets, port, adminPort, logName: 'gateway', dir, env: process.env }
-  const preset = await preparePreset(parts)
-  return { policy: preset.policy, preset }
+  const asked = await Promise.all(target.map((text) => askedTarget(parseTarget(text, env))))
+  const targets = asked.map(({ named }) => named)
+  const place = { port, adminPort, hasConsole: true, logName: 'gateway', dir }
+  const preset = await preparePreset({ preset: name, targets, ...place, env: process.env })
+  return { policy: preset.policy, preset: { ...preset, asked } }
 }
 
 /** The MCP URLs by the names of their servers. */

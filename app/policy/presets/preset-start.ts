@@ -20,6 +20,8 @@ interface PresetStart {
   readonly targets: readonly NamedTarget[]
   readonly port: number
   readonly adminPort: number
+  /** Whether it has an admin listener in any case; guard has one for approvals. */
+  readonly hasConsole?: boolean
   /** The log is `logs/<name>`: servers that are started on their own have a log each. */
   readonly logName: string
   /** In place of the directory of the user. */
@@ -38,7 +40,8 @@ export async function preparePreset(start: PresetStart): Promise<PreparedPreset>
   const stateDir = start.dir === undefined ? userDirectory(env) : resolve(start.dir)
   const logDir = join(stateDir, 'logs', encodeURIComponent(logName))
   const admin = { port: adminPort, tokenPath: join(stateDir, 'admin.token') }
-  await makeKeys(stateDir, preset === 'guard' ? [signingKey, 'admin.token'] : [signingKey])
+  const hasAdmin = preset === 'guard' || start.hasConsole === true
+  await makeKeys(stateDir, hasAdmin ? [signingKey, 'admin.token'] : [signingKey])
   const policyYaml = presetPolicy(preset, {
     targets: namedOnce(targets),
     port,
@@ -47,7 +50,7 @@ export async function preparePreset(start: PresetStart): Promise<PreparedPreset>
     keyPath: join(stateDir, signingKey),
     user: userName(),
     ...knownDirectories(targets.map(({ target }) => target)),
-    ...(preset === 'guard' ? { admin } : {}),
+    ...(hasAdmin ? { admin } : {}),
   })
   return { policy: { policyYaml, policyFile: `preset ${preset}` }, logDir }
 }

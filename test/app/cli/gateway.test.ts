@@ -131,10 +131,18 @@ describe('svc gateway', () => {
     await using everything = await startEverything()
     const command = `files='${process.execPath}' ${scripted}`
     const env = { XDG_STATE_HOME: home, HOME: home }
-    const args = ['--target', command, '--target', `all=${everything.url}`, '--port', '0']
+    const targets = [command, `all=${everything.url}`, 'none=http://127.0.0.1:1']
+    const args = [...targets.flatMap((target) => ['--target', target]), '--port', '0', '--admin-port', '0']
     await using gateway = new Running(args, env)
-    const { endpoints = {}, log = '', url = '' } = await gateway.line('listening')
-    expect(endpoints).to.deep.equal({ files: `${url}/mcp/files`, all: `${url}/mcp/all` })
+    const unknown = await gateway.line(
+      'http://127.0.0.1:1 is not known to be an MCP server (The upstream refuses connections), so calls go there as plain HTTP requests; if it is one, start it first, or write mcp+http://127.0.0.1:1',
+    )
+    expect(unknown).to.include({ server: 'none' })
+    const { endpoints = {}, log = '', url = '', adminUrl = '' } = await gateway.line('listening')
+    expect((await fetch(`${adminUrl}/console`)).status).to.equal(401)
+    expect(endpoints).to.deep.equal({
+      ...{ files: `${url}/mcp/files`, all: `${url}/mcp/all`, none: `${url}/mcp/none` },
+    })
     expect(new URL(url).hostname).to.equal('127.0.0.1')
     for (const [name, tool, args, said] of [
       ['files', 'echo', { said: 'x', path: '/etc/passwd' }, 'x'],
@@ -146,6 +154,12 @@ describe('svc gateway', () => {
       expect(content).to.deep.equal([{ type: 'text', text: said }])
       await client.close()
     }
+    const echoed = await fetch(`${url}/mcp/all/echo@unversioned`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ message: 'by curl' }),
+    })
+    expect(await echoed.json()).to.deep.equal({ content: [{ type: 'text', text: 'Echo: by curl' }] })
     expect(log).to.equal(join(home, 'svc', 'logs', 'gateway'))
     gateway.child.kill('SIGHUP')
     expect(await gateway.exit).to.equal(0)
