@@ -69,17 +69,23 @@ export class CallHandler {
   }
 
   /** Writes the response of a call, into the stream of its client if that has begun. */
-  readonly write: Respond = (call, outcome, exchange, endpoint) => {
+  readonly write = (
+    call: CallControl,
+    outcome: Outcome,
+    exchange: ClientExchange,
+    endpoint: CallEndpoint,
+    isBodySkipped = false,
+  ): MaybePromise<void> => {
     const { http } = exchange
-    const write = () => {
-      // A body that nobody reads, or an open connection during a drain, must not keep the connection in use.
-      const closes = http?.complete === false || this.#options.policies.isDraining
-      if (closes && !exchange.isBegun) exchange.setHeader('connection', 'close')
-      return endpoint.response !== undefined && exchange.isBegun
-        ? writeAttempt(exchange, call, outcome, { encode: endpoint.encode, response: endpoint.response })
-        : writeOutcome(exchange, call, outcome, endpoint.encode)
-    }
-    return http?.complete === false ? skipBody(http).then(write) : write()
+    const isUnread = http?.complete === false
+    if (isUnread && !isBodySkipped)
+      return skipBody(http).then(() => this.write(call, outcome, exchange, endpoint, true))
+    // A body that nobody reads, or an open connection during a drain, must not keep the connection in use.
+    const closes = isUnread || this.#options.policies.isDraining
+    if (closes && !exchange.isBegun) exchange.setHeader('connection', 'close')
+    return endpoint.response !== undefined && exchange.isBegun
+      ? writeAttempt(exchange, call, outcome, { encode: endpoint.encode, response: endpoint.response })
+      : writeOutcome(exchange, call, outcome, endpoint.encode)
   }
 
   /** Runs a call and writes its response; the stages do not stop before `respond` has resolved. */
@@ -87,7 +93,7 @@ export class CallHandler {
     exchange: ClientExchange,
     endpoint: CallEndpoint,
     policy: ActivePolicy,
-    respond = this.write,
+    respond: Respond = this.write,
   ): Promise<void> {
     return policy.serve(new HandledCall(this.#options, exchange, endpoint, policy, respond))
   }

@@ -250,10 +250,16 @@ export class CallControl extends CallState implements Call, Abortable {
       throw new Error('a hold is taken before the call is sent')
     }
     this.#holds ??= []
-    let place = this.#holds.length
-    if (hold.isLast !== true) while (place > 0 && this.#holds[place - 1]?.isLast === true) place--
-    if (place === this.#holds.length) this.#holds.push(hold)
-    else this.#holds.splice(place, 0, hold)
+    const holds = this.#holds
+    holds.push(hold)
+    if (hold.isLast === true) return
+    // Moves it before the last ones; a splice would make a list for each call.
+    for (let i = holds.length - 1; i > 0; i--) {
+      const before = holds[i - 1]
+      if (before?.isLast !== true) return
+      holds[i] = before
+      holds[i - 1] = hold
+    }
   }
 
   /**

@@ -118,7 +118,7 @@ function envelopeOf(context: RecordContext, call: Call, result: Result): AuditEn
   const output = result.digest === null ? undefined : readDigest(result.digest)
   const { outcome } = result
   const envelope: AuditEnvelope = {
-    ts: new Date(call.receivedAt).toISOString(),
+    ts: isoTime(call.receivedAt),
     trace_id: trace.traceId,
     span_id: trace.spanId,
     cause_trace_id: trace.causeTraceId,
@@ -169,6 +169,14 @@ function envelopeOf(context: RecordContext, call: Call, result: Result): AuditEn
   if (seen !== undefined) envelope.dedupe = seen
   const redacts = call.get(redactor)
   return redacts === undefined ? envelope : redactEnvelope(envelope, redacts, parsedRequest?.kind)
+}
+
+// Under load several calls arrive within a millisecond.
+let lastFormatted = { instant: Number.NaN, text: '' }
+
+function isoTime(instant: number): string {
+  if (instant !== lastFormatted.instant) lastFormatted = { instant, text: new Date(instant).toISOString() }
+  return lastFormatted.text
 }
 
 function microseconds(ms: number): number {

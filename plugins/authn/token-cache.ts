@@ -25,16 +25,25 @@ interface Expiring<Value> {
   readonly expiresAt: number
 }
 
+interface CachedToken extends Expiring<VerifiedToken> {
+  /** How many tokens had been set when it was set. */
+  place: number
+}
+
 /** Refused tokens are cached too, because a misconfigured client repeats its calls. */
 const maxRefusals = 1000
 const refusalTtlMs = 60_000
 
 export class TokenCache {
+  #size: number
   #maxAgeMs: number
-  #tokens: BoundedMap<string, Expiring<VerifiedToken>>
+  /** Tokens that have been set so far. */
+  #set = 0
+  #tokens: BoundedMap<string, CachedToken>
   #refusals: BoundedMap<string, Expiring<Refusal>>
 
   constructor(size: number, maxAgeMs: number) {
+    this.#size = size
     this.#maxAgeMs = maxAgeMs
     this.#tokens = new BoundedMap(size)
     this.#refusals = new BoundedMap(Math.min(size, maxRefusals))
@@ -49,14 +58,19 @@ export class TokenCache {
   get(digest: string, now: number): VerifiedToken | undefined {
     const found = this.#tokens.get(digest)
     if (found === undefined) return undefined
-    // Set again, so that the token in use stays: the one set longest ago is dropped.
-    this.#tokens.set(digest, found)
+    // Set again, so that the token in use stays: the one set longest ago is dropped. Not for each call, because the map makes
+    // its table anew after as many as it has entries.
+    if (this.#set - found.place > this.#size / 2) {
+      found.place = ++this.#set
+      this.#tokens.set(digest, found)
+    }
     const { value: token, expiresAt } = found
     return now < expiresAt && now >= token.notBefore && !token.key.retired ? token : undefined
   }
 
   set(digest: string, token: VerifiedToken, now: number): void {
-    this.#tokens.set(digest, { value: token, expiresAt: Math.min(token.notAfter, now + this.#maxAgeMs) })
+    const expiresAt = Math.min(token.notAfter, now + this.#maxAgeMs)
+    this.#tokens.set(digest, { value: token, expiresAt, place: ++this.#set })
   }
 
   /** The cached refusal of a token. */

@@ -14,7 +14,7 @@ import type {
 import type { Entry, Space } from '../../plugin/key-value-store.js'
 import { checkChanges, checkLimits } from './check.js'
 import { type StoreTime, WindowTime } from './host-time.js'
-import type { EntryChange, TableKeyValue } from './table.js'
+import { type EntryChange, keyOf, type TableKeyValue } from './table.js'
 
 /** The latest instant of a Date, in milliseconds since the epoch. */
 const END_OF_TIME = 8.64e15
@@ -67,6 +67,7 @@ export class TableCounters implements Counters {
   #values: TableKeyValue
   #time: StoreTime
   #windows: WindowTime
+  #names = new WeakMap<CounterLimit, KnownName>()
 
   constructor(values: TableKeyValue, time: StoreTime, clock: ConstructorParameters<typeof WindowTime>[1]) {
     this.#values = values
@@ -83,7 +84,7 @@ export class TableCounters implements Counters {
     const all: Counted[] = []
     const uses: CounterUse[] = []
     for (const limit of limits) {
-      const counter = transaction.open(nameOf(limit, at))
+      const counter = transaction.open(this.#nameOf(space, limit, at))
       const { perSecond } = limit
       const counted =
         perSecond === undefined
@@ -107,7 +108,7 @@ export class TableCounters implements Counters {
     const now = this.#time.now()
     const transaction = new Transaction(this.#values, space, now)
     for (const { amount, ...change } of changes) {
-      const counter = transaction.open(nameOf(change, at))
+      const counter = transaction.open(nameOf(space, change, at))
       const usage = readUsage(counter.text, now)
       const holds = new Map(usage.holds)
       if (hold !== undefined && !holds.delete(hold)) return false
@@ -121,11 +122,42 @@ export class TableCounters implements Counters {
   warning(): string | undefined {
     return this.#windows.warning()
   }
+
+  /** That of the limit's last call, if it is the same: to make and to hash the texts anew costs more than to count. */
+  #nameOf(space: Space, limit: CounterLimit, at: number): CounterName {
+    const known = this.#names.get(limit)
+    const { key: counter, window } = limit
+    if (
+      known !== undefined &&
+      known.space === space.name &&
+      known.counter === counter &&
+      known.window === window
+    )
+      if (window === undefined || (at >= known.from && at < known.from + window.ms)) return known
+    const from = window === undefined ? 0 : windowStart(window, at)
+    const name = { ...nameOf(space, limit, at), space: space.name, counter, window, from }
+    this.#names.set(limit, name)
+    return name
+  }
+}
+
+/** The name of a counter in its space, and in the table. */
+interface CounterName {
+  readonly key: string
+  readonly place: string
+}
+
+/** The name under which a limit was counted, with what it was made of. */
+interface KnownName extends CounterName {
+  readonly space: string
+  readonly counter: string
+  readonly window: CounterLimit['window']
+  /** The begin of the window. */
+  readonly from: number
 }
 
 /** A counter in a transaction: what is stored, and what will be. */
-interface OpenCounter {
-  readonly key: string
+interface OpenCounter extends CounterName {
   readonly before: Entry | undefined
   text: string | undefined
   endsAt: number
@@ -147,10 +179,10 @@ class Transaction {
     this.#now = now
   }
 
-  open(key: string): OpenCounter {
+  open({ key, place }: CounterName): OpenCounter {
     for (const opened of this.#counters) if (opened.key === key) return opened
-    const before = this.#values.entry(this.#space, key, this.#now)
-    const counter = { key, before, text: before?.value, endsAt: before?.endsAt ?? 0 }
+    const before = this.#values.entryAt(place, this.#now)
+    const counter = { key, place, before, text: before?.value, endsAt: before?.endsAt ?? 0 }
     this.#counters.push(counter)
     return counter
   }
@@ -161,16 +193,16 @@ class Transaction {
     const { name: owner } = this.#space
     const writtenAt = this.#now
     const added: Entry[] = []
-    for (const { key, before, text = UNUSED, endsAt: ends } of this.#counters) {
+    for (const { key, place, before, text = UNUSED, endsAt: ends } of this.#counters) {
       if (text === UNUSED) {
-        if (before !== undefined) changes.push({ key, entry: undefined })
+        if (before !== undefined) changes.push({ key, place, entry: undefined })
         continue
       }
       const endsAt = Math.ceil(Math.min(END_OF_TIME, ends))
       const isInPlace = before?.endsAt === endsAt
       const entry = { key, value: text, version: 'counter', owner, writtenAt, endsAt }
       if (before === undefined) added.push(entry)
-      changes.push({ key, entry, isInPlace })
+      changes.push({ key, place, entry, isInPlace })
     }
     // Removing another counter would let through what is over its limit.
     if (!this.#values.hasRoom(this.#space, added, this.#now))
@@ -179,10 +211,15 @@ class Transaction {
   }
 }
 
-/** The name of its entry: each window has one. */
-function nameOf({ key, window, perSecond }: Counter & Pick<CounterLimit, 'perSecond'>, at: number): string {
-  if (perSecond !== undefined) return `b/${key}`
-  return window === undefined ? `n/${key}` : `w/${windowStart(window, at)}/${key}`
+/** Each window has an entry. */
+function nameOf(
+  space: Space,
+  { key: counter, window, perSecond }: Counter & Pick<CounterLimit, 'perSecond'>,
+  at: number,
+): CounterName {
+  const ofWindow = window === undefined ? `n/${counter}` : `w/${windowStart(window, at)}/${counter}`
+  const key = perSecond === undefined ? ofWindow : `b/${counter}`
+  return { key, place: keyOf(space.name, key) }
 }
 
 export function windowStart({ ms, from = 0 }: NonNullable<Counter['window']>, at: number): number {
@@ -265,8 +302,10 @@ function batchOf(possible: number, batch: number): number {
 
 /** @throws {Error} if the text is not a bucket */
 function readTokens(text: string): [tokens: number, since: number] {
-  const [tokens = Number.NaN, since = Number.NaN] = text.split(' ').map(Number)
-  if (!(tokens >= -1 && Number.isFinite(since))) throw new Error('a stored bucket cannot be read')
+  const space = text.indexOf(' ')
+  const [tokens, since] = [Number(text.slice(0, Math.max(0, space))), Number(text.slice(space + 1))]
+  if (space < 1 || !(tokens >= -1 && Number.isFinite(since)))
+    throw new Error('a stored bucket cannot be read')
   return [tokens, since]
 }
 

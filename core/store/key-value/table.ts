@@ -30,6 +30,8 @@ export interface OrderedTable {
 /** An entry that is written, or undefined for one that is removed. */
 export interface EntryChange {
   readonly key: string
+  /** The key of the table, if it is known. */
+  readonly place?: string
   readonly entry: Entry | undefined
   /** It is there, and ends as before. */
   readonly isInPlace?: boolean
@@ -94,10 +96,10 @@ export class TableKeyValue {
     }
     if (!isIndexed) this.sweep(now, SWEPT * changes.length)
     this.#table.makeRoom?.(length, () => this.sweep(now))
-    for (const { key, entry, isInPlace } of changes) {
+    for (const { key, place, entry, isInPlace } of changes) {
       if (isInPlace !== true) this.#remove(space.name, key)
       if (entry === undefined) continue
-      this.#table.put(keyOf(space.name, key), entry)
+      this.#table.put(place ?? keyOf(space.name, key), entry)
       if (isInPlace !== true) this.#index(space, entry)
     }
     if (!isIndexed) this.#evict(space)
@@ -117,7 +119,12 @@ export class TableKeyValue {
   }
 
   entry(space: Space, key: string, now: number): Entry | undefined {
-    const entry = this.#table.entry(keyOf(space.name, key))
+    return this.entryAt(keyOf(space.name, key), now)
+  }
+
+  /** The entry at a key of the table. */
+  entryAt(place: string, now: number): Entry | undefined {
+    const entry = this.#table.entry(place)
     return entry !== undefined && entry.endsAt > now ? entry : undefined
   }
 
@@ -218,7 +225,8 @@ export class TableKeyValue {
   }
 }
 
-function keyOf(space: string, key: string): string {
+/** The key of the table under which the space has the entry. */
+export function keyOf(space: string, key: string): string {
   return `k ${space} ${key}`
 }
 
