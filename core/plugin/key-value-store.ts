@@ -40,7 +40,7 @@ export interface Write {
   readonly version: string
   /** The version that the key must have; null for no entry, undefined for any. */
   readonly expect?: string | null | undefined
-  /** For whom it is kept. */
+  /** For whom it is kept, if neither the space nor the key says it. */
   readonly owner?: string | undefined
   /** Default: it does not end. */
   readonly ttlMs?: number | undefined

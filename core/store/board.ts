@@ -32,12 +32,13 @@ export interface SeenReader extends BoardReader {
   readonly silentMs: number
 }
 
-const list: Space = { name: 'board', isOrdered: true, isTracked: true, isWatched: true }
-const readers: Space = { name: 'board-readers', isOrdered: true }
+const MAX_ENTRIES = 10_000
+const bounds = { isOrdered: true, maxEntries: MAX_ENTRIES, maxValue: 65_536 }
+const list: Space = { name: 'board', ...bounds, isTracked: true, isWatched: true }
+const readers: Space = { name: 'board-readers', ...bounds }
 const READER_MS = 3_600_000
 /** How long an entry that has ended waits for its removal. */
 const ENDED_MS = 30 * 86_400_000
-const MAX_ENTRIES = 10_000
 
 /** Its operations reject while the store is down. */
 export class Board {

@@ -28,12 +28,13 @@ export interface MapBounds {
 
 /** A secret may have been put there by hand. */
 const MIN_SECRET = 32
+const secrets: Space = { name: 'secrets', maxValue: 1_024 }
 
 /** The secret of this name, made on first use, the same for all that share the store. */
 export async function secretIn(store: KeyValueStore, name: string): Promise<string> {
   const made = randomBytes(32).toString('base64')
   const write = { key: name, value: made, version: 'made', expect: null }
-  const { isDone, entries } = await store.commit({ name: 'secrets' }, [write])
+  const { isDone, entries } = await store.commit(secrets, [write])
   const secret = isDone ? made : entries[0]?.value
   if (secret === undefined || secret.length < MIN_SECRET)
     throw new Error(`what the store has under ${name} is not a secret`)
