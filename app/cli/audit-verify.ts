@@ -21,6 +21,7 @@ export interface VerifyArguments {
   against?: string
   since?: string
   origin?: string
+  maxUnsealed?: number
   strict?: boolean
   fast?: boolean
   agents?: boolean
@@ -37,13 +38,23 @@ export interface VerifyArguments {
 export const VERDICT_EXIT = { intact: 0, not_intact: 1, cannot_be_judged: 2 } as const
 
 export async function verify(dir: string, options: VerifyArguments, io: CliIo): Promise<void> {
-  const { keys, witnessKeys, quorum, passkeys, json = false, quiet, writeKeys, ...rest } = options
+  const {
+    keys,
+    witnessKeys,
+    quorum,
+    passkeys,
+    maxUnsealed,
+    json = false,
+    quiet,
+    writeKeys,
+    ...rest
+  } = options
   const witnesses = await witnessPolicy(witnessKeys, quorum)
   const progress = progressDisplay(io, 'audit verify', quiet)
   const report = await verifyLog(dir, {
     ...rest,
     ...(keys === undefined ? {} : { keys: await readKeys(keys) }),
-    ...defined({ witnesses }),
+    ...defined({ witnesses, maxUnsealedMs: maxUnsealed }),
     ...(passkeys === undefined ? {} : await reviewersIn(passkeys)),
     onFailure(failure) {
       if (json) return
@@ -131,8 +142,9 @@ function summary(report: VerifyReport, fast: boolean): string {
   }
   const verified = fast ? 'signatures not checked (--fast)' : `${report.verified} verified`
   lines.push(`${report.records} records in ${report.files} files, ${verified}`)
-  const { sealed, unsealed, journalLines, checkpoints } = report
-  lines.push(`${sealed} records sealed by ${journalLines} journal lines, ${unsealed} not sealed yet`)
+  const { sealed, unsealed, oldestUnsealed, journalLines, checkpoints } = report
+  const oldest = oldestUnsealed === undefined ? '' : `, the oldest of ${visibleInLine(oldestUnsealed)}`
+  lines.push(`${sealed} records sealed by ${journalLines} journal lines, ${unsealed} not sealed yet${oldest}`)
   const newest = report.head === undefined ? '' : `, the newest of ${report.head.size} leaves`
   lines.push(`${checkpoints} checkpoints agree${newest}`)
   if (report.since !== undefined) {

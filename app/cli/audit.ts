@@ -31,7 +31,7 @@ import { stats } from './audit-stats.js'
 import { type VerifyArguments, verify } from './audit-verify.js'
 import { type CliIo, processIo } from './io.js'
 import { withManual } from './manual.js'
-import { portOf, wholeNumber } from './option-values.js'
+import { ageOf, portOf, wholeNumber } from './option-values.js'
 import { formatMilliseconds } from './table.js'
 
 const DEFAULT_WITNESS_PORT = 8791
@@ -62,6 +62,7 @@ function judging(io: CliIo): Command[] {
       'a policy that lists the passkeys of reviewers: every vote must be proven by one, and be theirs to cast',
     )
     .option('--write-keys <file>', 'if it is intact, write its keys there with the leaves that each may sign')
+    .option('--max-unsealed <age>', 'how old a record may be that is not sealed, such as 30s or 5m', ageOf)
     .option('--strict', 'check every signature, even those that others cover')
     .option('--fast', 'check the journal, the tree and its roots, not the signature of each record')
     .option('--agents', 'compare the files of agents with the daily logs')

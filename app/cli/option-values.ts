@@ -27,6 +27,15 @@ export function workersOf(text: string): number | 'auto' {
   throw new InvalidArgumentError(`expected 1 to ${maxWorkers}, or auto`)
 }
 
+const UNIT_MS = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const
+
+/** Parses an age such as `30s`, `5m`, `2h` or `1d` to milliseconds. */
+export function ageOf(text: string): number {
+  const [, count, unit] = /^(\d{1,9})([smhd])$/.exec(text) ?? []
+  if (count !== undefined && unit !== undefined) return Number(count) * UNIT_MS[unit as keyof typeof UNIT_MS]
+  throw new InvalidArgumentError('expected an age such as 30s, 5m, 2h or 1d')
+}
+
 /** Parses a time to milliseconds since the epoch. */
 export function parseInstant(text: string): number {
   const ms = Date.parse(text)

@@ -111,6 +111,22 @@ describe('svc audit', () => {
       expect(tampered.err).to.equal(`${file}:2: edited: not the record that was sealed as line 2\n`)
     })
 
+    it('verifies what follows a head with --since, and limits the age of unsealed records', async () => {
+      const kept = join(dir.path, 'kept.checkpoint')
+      cpSync(join(dir.path, `audit-${DAY}.checkpoint`), kept)
+      const appender = appenderIn(dir.path)
+      await appender.append(envelope({ trace_id: 'dd' }))
+      await appender.close()
+      const { out, code } = await audit('verify', dir.path, '--since', kept, '--max-unsealed', '5m')
+      expect(code).to.equal(0)
+      expect(out)
+        .to.include('only what follows 5 leaves was read, and days that have grown since')
+        .and.include('1 records sealed by 1 journal lines, 0 not sealed yet')
+      const wrong = await audit('verify', dir.path, '--max-unsealed', '5')
+      expect(wrong.code).to.not.equal(0)
+      expect(wrong.err).to.include('expected an age such as 30s')
+    })
+
     it('finds a log that was rolled back as a whole, against a head kept elsewhere', async () => {
       const earlier = `${dir.path}-earlier`
       cpSync(dir.path, earlier, { recursive: true })

@@ -2,11 +2,12 @@
 
 import { join } from 'node:path'
 import { defined } from '@svc/core/json'
-import { countLines } from '../../files/lines.js'
+import { countLines, linesOf } from '../../files/lines.js'
 import { daysBetween } from '../../format/day.js'
 import type { LineOf } from '../../format/journal-line.js'
 import { dailyLog, JOURNAL_FILE } from '../../format/paths.js'
 import type { PlacedRange } from '../../format/seal-ranges.js'
+import { objectIn } from '../../format/stored-record.js'
 import type { ScannedRange } from './forensics.js'
 import type { Context } from './inventory.js'
 import type { ChunkResult } from './scan-chunk.js'
@@ -202,6 +203,26 @@ class Day {
       if (chunk.tornBytes > 0) findings.torn(this.#file, lines + 1, chunk.tornBytes)
       onBytes(chunk.end - end)
       end = chunk.end
+    }
+    if (lines > this.lines) await this.#checkWait()
+  }
+
+  /** Takes the time of the first record that is not sealed, and reports one that has waited for longer than is allowed. */
+  async #checkWait(): Promise<void> {
+    const { findings, maxUnsealedMs = Infinity } = this.#context
+    for await (const { bytes } of linesOf(this.#path, this.#end)) {
+      const at = objectIn(bytes)?.['ts']
+      // Each line is checked by itself, too.
+      if (typeof at !== 'string' || Number.isNaN(Date.parse(at))) return
+      findings.waits(at)
+      if (Date.now() - Date.parse(at) > maxUnsealedMs)
+        findings.fail(
+          this.#file,
+          this.lines + 1,
+          'not_sealed',
+          `the record is of ${at}, and is not sealed yet`,
+        )
+      return
     }
   }
 

@@ -50,6 +50,8 @@ export interface Context extends Inventory {
   readonly findings: Findings
   /** Undefined if the passkeys of reviewers are not known. */
   readonly votes: VoteCheck | undefined
+  /** The time after which a record must be sealed; undefined for any. */
+  readonly maxUnsealedMs: number | undefined
   readonly onBytes: (bytes: number) => void
 }
 

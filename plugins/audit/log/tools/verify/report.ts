@@ -28,6 +28,8 @@ export type FailureKind =
   | 'early_removal'
   /** The writer found that sealed bytes had changed. */
   | 'fault'
+  /** A record that nothing has sealed for longer than was allowed. */
+  | 'not_sealed'
   /** The log is not the one that was named. */
   | 'wrong_origin'
   /** The log is smaller than a head kept elsewhere. */
@@ -141,6 +143,8 @@ export interface VerifyReport {
   readonly sealed: number
   /** Records after the last sealed range; not failures, because the next seal covers them. */
   readonly unsealed: number
+  /** The time of the first of them in its day's file, the earliest of all days. */
+  readonly oldestUnsealed?: string
   /** Counts of changed records by kind, those with a failure of their own included. */
   readonly tampering: Readonly<Partial<Record<Tampering, number>>>
   /** Lines at which the writer's clock was set back by more than two minutes, the first 100; not failures. */
@@ -176,6 +180,7 @@ export class Findings {
   readonly #counts: Partial<Record<FailureKind, number>> = {}
   readonly #failures: VerifyFailure[] = []
   readonly #tornTails: TornTail[] = []
+  #oldestUnsealed: string | undefined
   /** Why the files do not show whether the log is intact. */
   unjudged: string | undefined
 
@@ -198,6 +203,12 @@ export class Findings {
   checked(records: number, verified: number): void {
     this.totals.records += records
     this.totals.verified += verified
+  }
+
+  /** @param at the time of a record that is not sealed, an instant. */
+  waits(at: string): void {
+    const oldest = this.#oldestUnsealed
+    if (oldest === undefined || Date.parse(at) < Date.parse(oldest)) this.#oldestUnsealed = at
   }
 
   tampered(kind: Tampering, records = 1): void {
@@ -228,6 +239,7 @@ export class Findings {
       ...judged,
       ...identity,
       ...this.totals,
+      ...(this.#oldestUnsealed !== undefined && { oldestUnsealed: this.#oldestUnsealed }),
       tampering: this.#tampering,
       failureCounts: this.#counts,
       failures: this.#failures,

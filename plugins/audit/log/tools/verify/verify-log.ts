@@ -59,6 +59,8 @@ export interface VerifyOptions {
   strict?: boolean
   /** Checks the journal, the tree and its roots, not each record by itself. */
   fast?: boolean
+  /** How old a record may be that is not sealed, milliseconds; default any. */
+  maxUnsealedMs?: number
   /** Compares the files of agents with the daily logs. */
   agents?: boolean
   /** Accepts a log without a journal, as signers without a public key write it; its records name no log. */
@@ -118,7 +120,7 @@ export async function verifyFiles(
 ): Promise<VerifyReport> {
   if (options.passkeys !== undefined && options.fast === true)
     throw new AuditError('bad_config', 'passkeys are checked with the records, which fast leaves out')
-  const { passkeys, voters } = options
+  const { passkeys, voters, maxUnsealedMs } = options
   const findings = new Findings(options.onFailure)
   const compared = (options.against ?? options.since) !== undefined
   const selfVouched = options.keys === undefined
@@ -149,7 +151,19 @@ export async function verifyFiles(
   const onBytes = progressOver(totalBytes, options.onProgress)
   try {
     const votes = passkeys && new VoteCheck({ passkeys, voters }, (facts?.removals.size ?? 0) > 0, findings)
-    const context = { ...inventory, dir, keys, facts, beginning, pool, judged, findings, votes, onBytes }
+    const context = {
+      ...inventory,
+      dir,
+      keys,
+      facts,
+      beginning,
+      pool,
+      judged,
+      findings,
+      votes,
+      maxUnsealedMs,
+      onBytes,
+    }
     const result =
       facts === undefined
         ? await checkUnsealed(context, options)
