@@ -15,6 +15,7 @@ import { pipeline } from 'node:stream/promises'
 import { type Clock, hostClock, isRefusal, Refusal, statusOf } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import { type MapBounds, memoryMap } from '@svc/core/store'
+import { z } from 'zod'
 import { fixedHeaders } from '../admin/fixed-headers.js'
 import { type SessionJson, sessionKeySchema } from '../admin/session.js'
 import { jsonObjectIn, readBody } from '../http/body.js'
@@ -41,6 +42,7 @@ interface Settings {
   readonly limitMs?: number
 }
 
+const listSchema = z.object({ paths: z.record(z.string(), z.record(z.string(), z.unknown())) })
 const json = { 'content-type': 'application/json' }
 const maxBodyBytes = 65_536
 /** Milliseconds after which a response that goes on is passed back only to a session that goes on. */
@@ -60,6 +62,8 @@ export class LocalConsole {
   /** The ticket in the link, which is used once. */
   #ticket: string | undefined = randomBytes(24).toString('base64url')
   #port = 0
+  /** Methods by path, as the gateway lists them. */
+  #operations: z.output<typeof listSchema>['paths'] | undefined
 
   constructor(api: RemoteApi, { clock = hostClock, witnessKeys, limitMs = LIMIT_MS }: Settings = {}) {
     this.#api = api
@@ -145,14 +149,6 @@ export class LocalConsole {
     }
     await this.#sessions.checkRequest(message, session, async () => body)
     const path = requestPath(message)
-    if (!isOfApi(path)) throw new Refusal('TARGET_NOT_FOUND', 'The API has no operation with such a path.')
-    // The gateway has no session for the token, so only the session here ends or goes on.
-    const cookie = isRead ? undefined : await this.#sessionCookie(path, message)
-    if (cookie !== undefined) return respond(response, 200, '{}\n', { ...json, 'set-cookie': cookie })
-    const given = passedOn.flatMap((name) => {
-      const value = headers[name]
-      return typeof value === 'string' ? [[name, value] as const] : []
-    })
     const ending = new AbortController()
     const timer = setInterval(async () => {
       if ((await this.#sessionOf(message)) !== undefined) return
@@ -161,6 +157,15 @@ export class LocalConsole {
     response.once('close', () => {
       clearInterval(timer)
       ending.abort()
+    })
+    // The gateway has no session for the token, so only the session here ends or goes on.
+    const cookie = isRead ? undefined : await this.#sessionCookie(path, message)
+    if (cookie !== undefined) return respond(response, 200, '{}\n', { ...json, 'set-cookie': cookie })
+    if (!isPlain(path) || !(await this.#isListed(method, path, ending.signal)))
+      throw new Refusal('TARGET_NOT_FOUND', 'The API has no operation with such a path.')
+    const given = passedOn.flatMap((name) => {
+      const value = headers[name]
+      return typeof value === 'string' ? [[name, value] as const] : []
     })
     const found = await this.#within((silent) =>
       this.#api.fetch(path, {
@@ -182,6 +187,22 @@ export class LocalConsole {
     response.flushHeaders()
     if (found.body === null) return void response.end()
     await pipeline(Readable.fromWeb(found.body as Parameters<typeof Readable.fromWeb>[0]), response)
+  }
+
+  /** Whether the gateway lists the operation, so that the token goes with no other request. */
+  async #isListed(method: string, path: string, ended: AbortSignal): Promise<boolean> {
+    this.#operations ??= await this.#within(async (silent) => {
+      const signal = AbortSignal.any([ended, silent])
+      const found = await this.#api.fetch('/api/openapi.json', { signal })
+      return listSchema.parse(await found.json()).paths
+    })
+    const wanted = method === 'HEAD' ? 'get' : method.toLowerCase()
+    const segments = path.replace(/\?.*/s, '').split('/')
+    return Object.entries(this.#operations).some(([template, methods]) => {
+      const known = template.split('/')
+      const isSame = known.every((segment, at) => segment === '{id}' || segment === segments[at])
+      return isSame && known.length === segments.length && Object.hasOwn(methods, wanted)
+    })
   }
 
   /** Rejects with `Refusal`, also if the gateway does not respond; what begins in time may go on. */
@@ -238,11 +259,8 @@ export class LocalConsole {
   }
 }
 
-/**
- * Whether the token may go with the path. One that a URL or a proxy reads as another, such as `/api/../x`, could lead to what
- * is no operation.
- */
-function isOfApi(path: string): boolean {
+/** False for a path that a URL or a proxy reads as another, such as `/api/../x`. */
+function isPlain(path: string): boolean {
   const [written = ''] = path.split('?')
   const { pathname } = new URL(path, 'http://localhost')
   return pathname === written && /^(?:\/[\w.~%-]+)+$/.test(written) && !/%(?:2e|2f|5c)/i.test(written)

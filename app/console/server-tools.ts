@@ -1,14 +1,15 @@
 // The tools of the servers in a policy, as far as the gateway can know them: those that a server lists without a
-// credential, a command only while it runs; those that the policy names; and those that were called in the last 24 hours. A
+// credential, a command only while it runs; those that the policy or its lock file names; and those that were called in the last 24 hours. A
 // server over HTTP is asked once whether it speaks MCP.
 import type { Clock } from '@svc/core'
 import { patternsOf } from '@svc/core/policy'
+import { LockFileError } from '@svc/plugin-protections'
 import type { BlockList } from '../blocks/block.js'
 import type { BlockSource } from '../blocks/stage.js'
 import { UNVERSIONED } from '../mcp/server-versions.js'
 import type { Policy } from '../policy/config.js'
 import type { PolicyPlace } from '../policy/facts.js'
-import type { KnownTool } from '../policy-tools/diff/known-calls.js'
+import { type KnownTool, lockedTools } from '../policy-tools/diff/known-calls.js'
 import type { NamedTools } from '../policy-tools/explain/effective-access.js'
 import { addressesOf } from '../stdio/targets/config.js'
 import { targetOf } from '../upstream/target.js'
@@ -68,8 +69,8 @@ export class ServerTools {
 
   /** Never rejects for a server that cannot be asked. */
   async of(routes: ActivityJson['routes']): Promise<KnownServer[]> {
-    const { policy } = this.#options.inForce()
-    const named = this.#named.get(policy) ?? namedTools(policy)
+    const { policy, place } = this.#options.inForce()
+    const named = this.#named.get(policy) ?? namedTools(policy, place)
     this.#named.set(policy, named)
     const targets = Object.entries(addressesOf(policy.host.targets))
     this.#known = await Promise.all(
@@ -126,9 +127,21 @@ function isCommand(address: string): boolean {
   return targetOf(address).url.protocol === 'stdio:'
 }
 
-/** The names without a wildcard in patterns, by server. */
-function namedTools(policy: Policy): ReadonlyMap<string, readonly string[]> {
+/** None if the lock file has become unreadable since the policy was loaded: the next check of the policy reports it. */
+function readableLock(policy: Policy, baseDir: string): readonly KnownTool[] {
+  try {
+    return lockedTools(policy, baseDir)
+  } catch (error) {
+    if (error instanceof LockFileError) return []
+    throw error
+  }
+}
+
+/** The names in the lock file, and those without a wildcard in patterns, by server. */
+function namedTools(policy: Policy, { baseDir }: PolicyPlace): ReadonlyMap<string, readonly string[]> {
   const named = new Map<string, string[]>()
+  for (const { server, name } of readableLock(policy, baseDir))
+    named.set(server, [...(named.get(server) ?? []), name])
   for (const { pattern } of patternsOf(policy)) {
     const [, server = '', tool] = /^(?:mcp:\/\/)?([^/*]+)\/([^/*@]+)(?:@[^@]*)?$/.exec(pattern) ?? []
     if (tool !== undefined) named.set(server, [...(named.get(server) ?? []), tool])

@@ -1,8 +1,11 @@
 // What the gateway knows of the tools of its servers.
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { expect } from 'chai'
 import { startAdminRig } from '../app/admin/rig.js'
 import { until } from '../support/redis.js'
 import { scriptedTarget } from '../support/stdio-target.js'
+import { temporaryDir } from '../support/temporary-dir.js'
 import { startSessionServer } from '../support/tool-servers.js'
 import { startUpstream } from '../support/upstream.js'
 
@@ -11,9 +14,17 @@ interface Known {
 }
 
 describe('the tools that the console knows', () => {
-  it('are those that a running command lists, that the policy names, and that were called', async () => {
+  const dir = temporaryDir()
+
+  it('are those that a running command lists, that the policy or its lock file names, and that were called', async () => {
     await using plain = await startUpstream()
+    const lock = join(dir.path, 'tools.lock.yaml')
+    writeFileSync(
+      lock,
+      'version: 1\nservers: { waiting: { tools: [{ name: locked, inputSchema: { type: object } }] } }\n',
+    )
     await using rig = await startAdminRig({
+      protections: { definitions: { lock } },
       targets: {
         running: scriptedTarget('', { start: 'at_start' }),
         waiting: scriptedTarget(''),
@@ -32,7 +43,7 @@ describe('the tools that the console knows', () => {
     const { servers } = await known()
     expect(servers[0]?.tools).to.include('echo')
     expect(servers.slice(1).map(({ server, listed, tools }) => ({ server, listed, tools }))).to.deep.equal([
-      { server: 'waiting', listed: false, tools: ['named'] },
+      { server: 'waiting', listed: false, tools: ['locked', 'named'] },
       { server: 'plain', listed: false, tools: ['get_called', 'refused', 'versioned'] },
     ])
     const { servers: states } = (await rig.admin('/api/servers')).json as unknown as {

@@ -298,7 +298,7 @@ describe('a session of svc console', () => {
     expect(text).to.match(/^The gateway at http:\/\/\S+ has not responded within 0.05 seconds\.\n$/)
   })
 
-  it('passes on no path that a URL or a proxy reads as another', async () => {
+  it('passes on operations that the gateway lists, and no path that a URL or a proxy reads as another', async () => {
     await using console = await open()
     const { cookie } = await beginSession(console.origin, console.ticket)
     const { port } = new URL(console.origin)
@@ -315,6 +315,9 @@ describe('a session of svc console', () => {
       '/api/%2e%2E/healthz',
       '/api/..%2fhealthz',
       '/api/x/.\\..\\healthz',
+      '/api/unlisted',
+      '/api/escalations/id/unlisted',
+      '/api/policy/reload',
     ])
       expect(await statusOf(path), path).to.equal(404)
     const { text } = await ask(console.origin, '/api/..%2fhealthz', { headers: { cookie } })
