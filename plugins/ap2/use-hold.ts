@@ -144,7 +144,7 @@ export function useClaims(
   tenant: string,
   now: number,
 ): readonly DedupeClaim[] {
-  const owner = randomBytes(16).toString('base64url')
+  const owner = randomBytes(12).toString('base64url')
   return mandates.flatMap(({ used, expiresAt }) =>
     used.map((digest) => ({
       key: hashOf(['ap2/mandate', digest]),
@@ -185,7 +185,7 @@ export function keyClaim(
   return {
     key: hashOf(['ap2/key', principalKeyOf(caller), server, name, idempotencyKey]),
     fingerprint: hashOf(digests),
-    owner: randomBytes(16).toString('base64url'),
+    owner: randomBytes(12).toString('base64url'),
     tenant: caller.tenant,
     maxKeys: MAX_KEYS,
     leaseMs: LEASE_MS,

@@ -177,7 +177,7 @@ export function claimOf(call: Call, request: CallRequest, rule: ClaimRule): Dedu
     key: digest([namespace, principalKeyOf(caller), server, name, idempotencyKey, round]),
     // Over MCP the version is the server's, which may change between a call and its repeat.
     fingerprint: digest([isMcp ? 'mcp' : 'invoke', isMcp ? '' : version, repeatableInput(request)]),
-    owner: randomBytes(16).toString('base64url'),
+    owner: randomBytes(12).toString('base64url'),
     tenant: caller.tenant,
     leaseMs,
     ttlMs,
