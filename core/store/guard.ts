@@ -1,6 +1,7 @@
 // Wraps the operations of a store: with a deadline, and one error for every failure.
 import { Refusal } from '../call/errors.js'
 import { attempt, isPending } from '../call/maybe-promise.js'
+import { TimeoutError, withinLimit } from '../call/within-limit.js'
 import { messageOf } from '../json/message.js'
 import type { StoreLifecycle } from '../plugin/store-lifecycle.js'
 import type { Clock, Logger, Meter } from '../plugin/tokens.js'
@@ -122,25 +123,19 @@ function deadlineOf(name: string, timeoutMs: number, clock: Clock, ended: (ms: n
       const began = clock.monotonic()
       if (isHanging && began < retryAt) throw new Error(`the ${name} does not respond`)
       retryAt = began + timeoutMs
-      let isLate = false
-      let timer: NodeJS.Timeout | undefined
-      const timeout = new Promise<never>((_, reject) => {
-        timer = setTimeout(() => {
-          isLate = true
-          isHanging = true
-          reject(new Error(`the ${name} gave no response within ${timeoutMs} ms`))
-        }, timeoutMs)
-      })
       const result = operation().finally(() => {
         isHanging = false
       })
       try {
-        return await Promise.race([result, timeout])
+        return await withinLimit(`the operation of the ${name}`, result, timeoutMs)
+      } catch (error) {
+        if (!(error instanceof TimeoutError)) throw error
+        isHanging = true
+        // A late error is dropped, as the timeout is reported.
+        result.then(onLate, () => undefined)
+        throw error
       } finally {
-        clearTimeout(timer)
         ended(clock.monotonic() - began)
-        // A late error is dropped, as the timeout was reported.
-        if (isLate) result.then(onLate, () => undefined)
       }
     },
   }

@@ -2,6 +2,7 @@
 // been carried out, and never queued: without a connection it rejects at once.
 import { createHash } from 'node:crypto'
 import { Cluster, Redis, type RedisOptions } from 'ioredis'
+import { withTimeout } from '../../call/within-limit.js'
 import { messageOf } from '../../json/message.js'
 import type { Watch } from '../../plugin/key-value-store.js'
 
@@ -56,15 +57,9 @@ export class RedisConnection {
   /** Resolves when commands can be sent; rejects after `connectTimeoutMs` and goes on trying. Safe twice. */
   async connect(signal: AbortSignal): Promise<void> {
     if (this.#client.status === 'ready') return
-    let stop: () => void = () => undefined
-    const stopped = new Promise<never>((_, reject) => {
-      stop = () => reject(new Error('timed out'))
-    })
-    // A timer and not `AbortSignal.any`, whose signal Node 20 may collect before it aborts.
-    const timer = setTimeout(stop, this.#connectTimeoutMs)
-    signal.addEventListener('abort', stop, { once: true })
+    const limit = { ms: this.#connectTimeoutMs, error: new Error('timed out'), stop: signal }
     try {
-      await Promise.race([this.#connected(), stopped])
+      await withTimeout(limit, () => this.#connected())
     } catch {
       // The client's `connect` does not say why it failed; its `error` event did, unless it is of a cluster.
       if (this.#options.cluster) this.#lastError = (await nodeError(this.#options)) ?? this.#lastError
@@ -72,9 +67,6 @@ export class RedisConnection {
         ? 'NODE_EXTRA_CA_CERTS adds an authority'
         : 'start it, or correct redisUrl'
       throw new Error(`Redis cannot be reached: ${this.#lastError}; ${remedy}`)
-    } finally {
-      clearTimeout(timer)
-      signal.removeEventListener('abort', stop)
     }
   }
 

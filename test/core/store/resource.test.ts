@@ -238,7 +238,7 @@ describe('StoreResource', () => {
       await pass(200)
       expect(await first).to.have.nested.property(
         'cause.message',
-        'the test store gave no response within 200 ms',
+        'the operation of the test store had not ended after 200 ms',
       )
       expect(made.health()?.reason).to.equal('the test store does not respond')
       const waiting = rejectionOf(made.running.takeToken('t', 'b', 1))
