@@ -29,8 +29,8 @@ const MAX_DEPTH = 512
 const MAX_REMOVALS = 8
 /** Values of one response or request; those behind them count as unread. */
 const MAX_VALUES = 500_000
-/** Characters after which the budget is asked; a value counts as some. */
-const STEP = 4096
+/** Characters after which others may have a turn, which is often enough for code that is not compiled yet; a value counts as some. */
+const STEP = 512
 const PER_VALUE = 4
 /** Texts of a value that look like JSON and are not; later ones are read as they are written. */
 const MAX_NOT_JSON = 1_000
@@ -211,7 +211,7 @@ export class TextSearch {
   *#scanned(text: string): Reading<readonly TextFinding[] | undefined> {
     yield* this.#step(text.length)
     if (this.#budget.isSpent) return undefined
-    if (text.length < STEP) return this.#scanner.scan(text)
+    if (text.length < 4 * STEP) return this.#scanner.scan(text)
     if (text.length <= PART) return yield* this.#scanner.steps(text)
     const findings: TextFinding[] = []
     for (let start = 0; start < text.length; start += PART) {

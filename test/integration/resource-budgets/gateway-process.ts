@@ -1,4 +1,4 @@
-// node --expose-gc gateway-process.js TARGETS OIDC: a gateway alone in its process, which says its URL, and on request what it
+// node --expose-gc gateway-process.js SETTINGS: a gateway alone in its process, which says its URL, and on request what it
 // has used since the last one.
 import { existsSync, readFileSync } from 'node:fs'
 import { startTestGateway } from '../../support/gateway.js'
@@ -11,11 +11,12 @@ export interface Used {
   readonly bytes: number
 }
 
-const [targets = '{}', oidc = '{}'] = process.argv.slice(2)
+const { targets, oidc, preset } = JSON.parse(process.argv[2] ?? '{}')
 const gateway = await startTestGateway({
-  targets: JSON.parse(targets),
+  targets,
   federation: { servers: ['federated'] },
-  authn: { oidc: JSON.parse(oidc) },
+  authn: { oidc },
+  ...(preset === undefined ? {} : { protections: { preset } }),
 })
 
 const intervalMs = 5

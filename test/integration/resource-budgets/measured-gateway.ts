@@ -13,16 +13,19 @@ export interface MeasuredGateway extends AsyncDisposable {
   used(): Promise<Used>
 }
 
+export interface MeasuredSettings {
+  readonly targets: object
+  readonly oidc: object
+  readonly preset: string | undefined
+}
+
 export async function startMeasuredGateway(
-  targets: object,
-  oidc: object,
+  settings: MeasuredSettings,
   heapMb: number,
 ): Promise<MeasuredGateway> {
   const module = fileURLToPath(new URL('./gateway-process.js', import.meta.url))
   const execArgv = [`--max-old-space-size=${heapMb}`, '--expose-gc', '--conditions=svc-internal']
-  const child = endWithRunner(
-    fork(module, [JSON.stringify(targets), JSON.stringify(oidc)], { execArgv, silent: true }),
-  )
+  const child = endWithRunner(fork(module, [JSON.stringify(settings)], { execArgv, silent: true }))
   const exit = once(child, 'exit')
   const died = exit.then(([code, signal]) => {
     throw new Error(`the gateway ended with ${code ?? signal}`)

@@ -34,4 +34,17 @@ describe('a gateway with a small heap', function () {
       expect(violations(await attack(one, mb * 1_048_576))).to.deep.equal([])
     })
   }
+
+  const searched: readonly Case[] = [
+    { channel: 'a request over MCP', shape: 'variables in long texts' },
+    { channel: 'a request over MCP', shape: 'escapes in short texts' },
+    { channel: 'a response over MCP', shape: 'marks of chat in texts of JSON' },
+    { channel: 'a response over MCP', shape: 'escapes in short texts' },
+  ]
+  for (const one of searched) {
+    it(`serves others in 50 ms while it searches ${one.shape} by ${one.channel}`, async () => {
+      expect(allCases).to.deep.include(one)
+      expect(violations(await attack({ ...one, preset: 'guard' }, 1_048_576), 50)).to.deep.equal([])
+    })
+  }
 })

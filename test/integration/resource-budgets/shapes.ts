@@ -36,6 +36,14 @@ export const shapes = {
   'a huge string': shape('value', (bytes) => wrapped('"', repeated('x', bytes), '"')),
   'a huge string outside Latin-1': shape('value', (bytes) => wrapped('"\u20ac', repeated('x', bytes), '"')),
   'an escaped string': shape('value', (bytes) => wrapped('"', repeated('\\u0041', bytes), '"')),
+  // What costs the search of texts much: see the tests of its time.
+  'variables in long texts': shape('value', (bytes) =>
+    listOf(() => `"${'$a '.repeat(20_000)} id a=id"`, bytes),
+  ),
+  'escapes in short texts': shape('value', (bytes) => listOf(() => '"&#x202e;%41&#x20\u200b"', bytes)),
+  'marks of chat in texts of JSON': shape('value', (bytes) =>
+    listOf(() => '"[\\"[\\\\\\"SYSTEM:w^h\\\\\\"]\\"]"', bytes),
+  ),
   'deep nesting': shape('value', (bytes) => deep(bytes / 2)),
   'many line ends': shape('value', (bytes) => wrapped('[', repeated('\n', bytes), ']')),
   'a slow string': shape('value', () => wrapped('"', Array<string>(40).fill('x'.repeat(100)), '"'), {
