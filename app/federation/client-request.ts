@@ -4,17 +4,10 @@ import type { Clock, RequestedResource } from '@svc/core'
 import type { JsonObject } from '@svc/core/json'
 import type { ClientExchange } from '../http/client-exchange.js'
 import { LAST_EVENT_ID_HEADER, PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from '../http/header-names.js'
-import {
-  declaredModes,
-  type ElicitationModes,
-  noModes,
-  type Translation,
-  takesEvents,
-} from '../mcp/exchange.js'
+import { noModes, type Translation, takesEvents } from '../mcp/exchange.js'
 import { capabilityOf, inSession, metaOfClient, sessionHeaders } from '../mcp/handshake.js'
 import { PARAM_PREFIX } from '../mcp/headers.js'
 import { isRequestId, type Message } from '../mcp/message.js'
-import { isStateless } from '../mcp/protocol.js'
 import { requestFor, responseFrom } from '../mcp/revision-translation.js'
 import { responseWithoutClient } from '../mcp/rpc-error.js'
 import type { FederationConfig } from '../policy/federation-config.js'
@@ -37,8 +30,8 @@ export interface ClientRequest {
   readonly session: FederationSession
   readonly calls: ServerCalls
   readonly headers: IncomingHttpHeaders
-  /** Headers of the gateway's own requests on the client's behalf, with their common trace. */
-  readonly ownHeaders: IncomingHttpHeaders
+  /** Of the gateway's own requests on the client's behalf. */
+  readonly own: OwnHeaders
   /** The servers of the endpoint that the caller's token is for, in the order of the policy. */
   readonly servers: readonly string[]
   readonly config: FederationConfig
@@ -48,7 +41,7 @@ export interface ClientRequest {
   startTimeoutMs(server: string): number
   readonly clock: Clock
   readonly health: ServerHealth
-  /** A hash of the policy and the caller's credentials, on which lists depend. */
+  /** The policy, and a hash of the caller's credentials, on which lists depend. */
   readonly scope: string
   /** Records a request for which no server is called. */
   recordOwn(message: Message): Promise<void>
@@ -81,19 +74,19 @@ export function linkTo(request: ClientRequest, server: string, hooks?: CallHooks
 }
 
 /** Ends a client's session at a server. */
-export async function endLink({ calls, ownHeaders, config }: ClientRequest, link: ServerLink): Promise<void> {
-  const headers = { ...ownHeaders, ...sessionHeaders(link) }
+export async function endLink({ calls, own, config }: ClientRequest, link: ServerLink): Promise<void> {
+  const headers = { ...own.headers, ...sessionHeaders(link) }
   const request = { server: link.server, method: 'DELETE', headers, message: null } as const
   await replyTo(calls, request, config.list_timeout_ms)
 }
 
 async function openLinkOf(request: ClientRequest, server: string, hooks: CallHooks): Promise<ServerLink> {
-  const { session, calls, ownHeaders, config } = request
+  const { session, calls, own, config } = request
   const startMs = request.startTimeoutMs(server)
   const timeoutMs = Math.max(config.list_timeout_ms, startMs)
   // A command refuses what cannot ask its client, and accepts it of a sender that knows both eras.
   const isHandshakeRefused = request.only !== undefined && startMs === 0
-  const parts = { calls, hooks, headers: ownHeaders, timeoutMs, isHandshakeRefused }
+  const parts = { calls, hooks, headers: own.headers, timeoutMs, isHandshakeRefused }
   const link = await openLink(server, session.client, parts)
   if (session.logLevel !== undefined && capabilityOf(link, 'logging') !== undefined) {
     const message = ownMessage(request, 'logging/setLevel', session.logLevel)
@@ -108,19 +101,20 @@ export function serverRequest(
   link: ServerLink,
   message: JsonObject,
 ): TranslatedRequest {
-  const { client } = request.session
+  const { session } = request
+  const { client, isStateless } = session
   const { method } = message
   // A client of older revisions has headers of params only as leftovers.
-  const hasParamHeaders = link.isStateless && isStateless(client.revision)
+  const hasParamHeaders = link.isStateless && isStateless
   return {
     server: link.server,
     method: 'POST',
-    clientSession: isStateless(client.revision) ? undefined : request.session.id,
+    clientSession: isStateless ? undefined : session.id,
     headers: {
       ...withoutHeaders(request.headers, exchangeHeaders, hasParamHeaders),
       ...sessionHeaders(link),
     },
-    message: requestFor(link, isStateless(client.revision), message, () => metaOfClient(client)),
+    message: requestFor(link, isStateless, message, () => metaOfClient(client)),
     translation: translationOf(request, link, typeof method === 'string' ? method : undefined),
   }
 }
@@ -131,7 +125,7 @@ export function ownServerRequest(
   link: ServerLink,
   message: JsonObject,
 ): TranslatedRequest {
-  const own = serverRequest({ ...request, headers: request.ownHeaders }, link, message)
+  const own = serverRequest({ ...request, headers: request.own.headers }, link, message)
   return { ...own, clientSession: undefined }
 }
 
@@ -156,8 +150,7 @@ export function translationOf(
   method: string | undefined,
 ): Translation {
   const { session } = request
-  const { client, lists, shared } = session
-  const isClientStateless = isStateless(client.revision)
+  const { client, lists, shared, isStateless: isClientStateless } = session
   const keepsAsked = hasInputRounds(session)
   return {
     revision: client.revision,
@@ -187,8 +180,7 @@ export function translationOf(
 
 /** A request of the gateway's own, in the client's revision. */
 export function ownMessage({ session }: ClientRequest, method: string, params: JsonObject = {}): JsonObject {
-  const { client } = session
-  const meta = isStateless(client.revision) ? { _meta: metaOfClient(client) } : {}
+  const meta = session.isStateless ? { _meta: metaOfClient(session.client) } : {}
   return { jsonrpc: '2.0', id: session.nextOwnId(), method, params: { ...params, ...meta } }
 }
 
@@ -248,9 +240,21 @@ const callHeaders: ReadonlySet<string> = new Set([
   'x-escalation-emergency',
 ])
 
-/** The headers of the gateway's own requests on behalf of a client. */
-export function headersOfOwnRequests(headers: IncomingHttpHeaders): IncomingHttpHeaders {
-  return withoutHeaders(headers, callHeaders, false)
+/** The headers of the gateway's own requests on behalf of a client, with their common trace; most requests need none. */
+export class OwnHeaders {
+  #given: IncomingHttpHeaders
+  #traceparent: string
+  #kept: IncomingHttpHeaders | undefined
+
+  constructor(given: IncomingHttpHeaders, traceparent: string) {
+    this.#given = given
+    this.#traceparent = traceparent
+  }
+
+  get headers(): IncomingHttpHeaders {
+    this.#kept ??= { ...withoutHeaders(this.#given, callHeaders, false), traceparent: this.#traceparent }
+    return this.#kept
+  }
 }
 
 function withoutHeaders(
@@ -275,29 +279,17 @@ interface Client {
   readonly health: ServerHealth
 }
 
-export function clientCalls(calls: ServerCalls, client: Client): ServerCalls {
-  const { used, session, health } = client
-  const modes = modesOf(client)
+export function clientCalls(calls: ServerCalls, { exchange, used, session, health }: Client): ServerCalls {
+  const { headers, http } = exchange
+  const mayAsk = session.isStateless || takesEvents({ headers, isHeaderless: http === undefined })
+  const modes = mayAsk ? session.modes : noModes
   return {
     ...calls,
     run: (request, respond) =>
-      calls.run(
-        {
-          ...request,
-          modes,
-          used,
-        },
-        (call, outcome, encoding) => {
-          health.observe(request.server, outcome)
-          if (outcome.kind === 'completed') session.noteResponse(request.server)
-          return respond(call, outcome, encoding)
-        },
-      ),
+      calls.run({ ...request, modes, used }, (call, outcome, encoding) => {
+        health.observe(request.server, outcome)
+        if (outcome.kind === 'completed') session.noteResponse(request.server)
+        return respond(call, outcome, encoding)
+      }),
   }
-}
-
-function modesOf({ session, exchange: { headers, http } }: Client): ElicitationModes {
-  const { capabilities, revision } = session.client
-  const mayAsk = isStateless(revision) || takesEvents({ headers, isHeaderless: http === undefined })
-  return mayAsk ? declaredModes(capabilities, revision) : noModes
 }

@@ -22,14 +22,14 @@ import { isStatelessExchange, type McpExchange, openExchange, withoutEmptyHeader
 import type { ClientFacts } from '../mcp/handshake.js'
 import { checkAcceptsEvents } from '../mcp/headers.js'
 import { invalidRequest, type Message } from '../mcp/message.js'
-import { type Implementation, isStateless } from '../mcp/protocol.js'
+import type { Implementation } from '../mcp/protocol.js'
 import { keepProtocolError, type RequestBody } from '../mcp/request.js'
 import { isLinkedSession, linkedSessionId } from '../mcp/session-binding.js'
 import type { SharedState } from '../mcp/shared-state.js'
 import { LISTEN_METHOD } from '../mcp/subject.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
 import { clientOfHandshake, clientOfMessage, readExchangeMessage } from './client-message.js'
-import { type ClientRequest, clientCalls, endLink, headersOfOwnRequests, linkTo } from './client-request.js'
+import { type ClientRequest, clientCalls, endLink, linkTo, OwnHeaders } from './client-request.js'
 import { respondToNotification, respondToRequest } from './respond-to-request.js'
 import { type ServerCalls, ServerHealth, type ServerLink } from './server-calls.js'
 import { openSessionStream } from './server-stream.js'
@@ -184,8 +184,8 @@ export class Federation {
 
   /** Ends the sessions at the servers after the client's session has ended; a server would keep them until they expire. */
   async #endAtServers(session: FederationSession): Promise<void> {
-    const { shared, client, servers } = session
-    if (!isStateless(client.revision) && (await shared?.isElsewhere())) return
+    const { shared, isStateless, servers } = session
+    if (!isStateless && (await shared?.isElsewhere())) return
     const links = await session.allLinks()
     await shared?.end(servers)
     for (const link of links) {
@@ -266,19 +266,18 @@ export class Federation {
     client.setHeader('x-trace-id', trace.traceId)
     // The call itself is judged by whether the token is for the only server.
     session.servers = only === undefined ? caller.servers : [only]
-    const traceparent = `00-${trace.traceId}-${trace.spanId}-${trace.flags}`
     return {
       session,
       calls: clientCalls(calls, { exchange: client, used, session, health }),
       headers,
-      ownHeaders: { ...headersOfOwnRequests(headers), traceparent },
+      own: new OwnHeaders(headers, `00-${trace.traceId}-${trace.spanId}-${trace.flags}`),
       servers: session.servers,
       only,
       config: policy.federation,
       startTimeoutMs: (server) => policy.startTimeoutMs(server),
       clock: this.#parts.clock,
       health,
-      scope: sha256Hex(JSON.stringify([number, caller.credentials])),
+      scope: `${number} ${caller.credentials}`,
       logMissing: (server, reason) =>
         this.#parts.limitedLogger.warn(
           { server, reason, trace_id: trace.traceId },

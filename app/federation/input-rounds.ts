@@ -5,9 +5,8 @@ import { eventOf } from '@svc/core/http'
 import { isJsonObject, type JsonObject, type JsonValue } from '@svc/core/json'
 import { eventStreamHeaders } from '../http/event-stream-rules.js'
 import type { ClientRequests } from '../mcp/client-requests.js'
-import { askableCapabilities, isAskable } from '../mcp/handshake.js'
 import type { Encoding } from '../mcp/message-outcome.js'
-import { isStateless, rpcCodes } from '../mcp/protocol.js'
+import { rpcCodes } from '../mcp/protocol.js'
 import { asksForInput } from '../mcp/revision-translation.js'
 import { rpcError } from '../mcp/rpc-error.js'
 import type { Fields } from '../mcp/rpc-response.js'
@@ -47,8 +46,8 @@ export interface InputRounds {
 }
 
 /** Whether the client can be asked for what a server asks in its results; a process has them in sessions too. */
-export function hasInputRounds({ client }: FederationSession): boolean {
-  return !isStateless(client.revision) && isAskable(client.capabilities)
+export function hasInputRounds({ isStateless, isAskable }: FederationSession): boolean {
+  return isAskable && !isStateless
 }
 
 /** The outcome that the client gets: a result that asks for input is replaced by requests to the client, and a later result. */
@@ -156,10 +155,10 @@ async function* nextRound(
 }
 
 /** Whether the client has the capability for a request of a server. */
-export function mayBeAsked({ client }: FederationSession, method: unknown): boolean {
+export function mayBeAsked({ askable }: FederationSession, method: unknown): boolean {
   const needed =
     typeof method === 'string' && Object.hasOwn(capabilities, method) ? capabilities[method] : undefined
-  return needed !== undefined && askableCapabilities(client.capabilities)[needed] !== undefined
+  return needed !== undefined && askable[needed] !== undefined
 }
 
 const comment = Buffer.from(': waiting for input\n\n')

@@ -13,7 +13,7 @@ import {
   type RpcRequest,
   type RpcResponse,
 } from '../mcp/message.js'
-import { type Implementation, isStateless, rpcCodes, sessionMethods } from '../mcp/protocol.js'
+import { type Implementation, rpcCodes, sessionMethods } from '../mcp/protocol.js'
 import { toStatelessResult } from '../mcp/revision-translation.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import { LISTEN_METHOD } from '../mcp/subject.js'
@@ -48,11 +48,11 @@ export async function respondToRequest(
   client: ClientExchange,
   { serverInfo, keepAliveMs }: ResponseParts,
 ): Promise<void> {
-  const { revision } = request.session.client
-  if ((isStateless(revision) ? sessionMethods : statelessMethods).has(message.method)) {
+  const { isStateless } = request.session
+  if ((isStateless ? sessionMethods : statelessMethods).has(message.method)) {
     throw new McpRefusal(rpcCodes.methodNotFound, 'No such method in this revision.')
   }
-  if (isStateless(revision)) checkTasksDeclared(message.method, message.params)
+  if (isStateless) checkTasksDeclared(message.method, message.params)
   if (message.method === LISTEN_METHOD) return respondToListen(request, message, client, keepAliveMs)
   const { only } = request
   const route = routerOf(message.method)
@@ -134,8 +134,9 @@ function listed(kind: ListKind): LocalMethod {
       ...(nextCursor === undefined ? {} : { nextCursor }),
       ...metaWithUnavailable(results),
     }
-    const { revision } = request.session.client
-    return isStateless(revision) ? toStatelessResult(result, listForms[kind].method, serverInfo) : result
+    return request.session.isStateless
+      ? toStatelessResult(result, listForms[kind].method, serverInfo)
+      : result
   }
 }
 

@@ -2,15 +2,13 @@
 import { isStream, type Outcome, type ResponseChunk, type ResponseStream } from '@svc/core'
 import { isJsonObject, type JsonObject } from '@svc/core/json'
 import type { CallControl } from '@svc/core/pipeline'
-import { type Attempt, attemptOf, writeAttempt } from '../escalations/elicitation/held-calls.js'
+import { type WriteOutcome, writeAttempt } from '../escalations/elicitation/held-calls.js'
 import type { ClientExchange } from '../http/client-exchange.js'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
-import type { ElicitationResponse } from '../mcp/exchange.js'
 import { isSessionLost } from '../mcp/handshake.js'
 import type { RpcRequest } from '../mcp/message.js'
 import { invalidParams } from '../mcp/message.js'
 import type { Encoding } from '../mcp/message-outcome.js'
-import { isStateless } from '../mcp/protocol.js'
 import { statusOfStateless } from '../mcp/rpc-error.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import { shownMessage } from '../mcp/servers.js'
@@ -124,13 +122,11 @@ export async function forwardRouted(
   } catch (error) {
     if (!(error instanceof ServerUnavailable)) throw error
     // The call is sent without a session, so that it is recorded under its own name.
-    const { revision } = request.session.client
-    const session = { revision, isStateless: isStateless(revision), sessionId: undefined }
+    const { isStateless, client: facts } = request.session
+    const session = { revision: facts.revision, isStateless, sessionId: undefined }
     await send({ server, ...session, capabilities: {}, serverInfo: {} })
   }
 }
-
-type Respond = (call: CallControl, outcome: Outcome, encoding: Encoding) => Promise<void>
 
 /** The call of a request in a session with its server, and its repetitions with what the client gives meanwhile. */
 class RoutedCall {
@@ -176,19 +172,14 @@ class RoutedCall {
   }
 
   /** Runs the call, and again while its response waits for the person at the client. */
-  #runHeld(sending: ServerRequest, respond: Respond): Promise<void> {
+  #runHeld(sending: ServerRequest, respond: WriteOutcome<Encoding>): Promise<void> {
     const { calls } = this.#request
-    const { heldCalls, mcp } = calls
-    const run = async (elicited?: ElicitationResponse): Promise<Attempt | undefined> => {
-      let waiting: Attempt | undefined
-      await calls.run({ ...sending, elicited }, async (call, outcome, encoding) => {
-        if (!heldCalls.asks(call, outcome)) return respond(call, outcome, encoding)
-        const write = (): Promise<void> => respond(call, outcome, encoding)
-        waiting = { ...attemptOf(this.#client, call, outcome, encoding), write }
-      })
-      return waiting
-    }
-    return heldCalls.run(run, (call) => mcp.askedClient(call, this.#client))
+    return calls.heldCalls.serve(
+      this.#client,
+      (elicited, write) => calls.run({ ...sending, elicited }, write),
+      respond,
+      (call) => calls.mcp.askedClient(call, this.#client),
+    )
   }
 
   async #respond(call: CallControl, outcome: Outcome, encoding: Encoding): Promise<void> {
@@ -220,7 +211,7 @@ class RoutedCall {
       const shown = { ...body, [Symbol.asyncIterator]: () => withClientEventIds(server, body) }
       return { ...outcome, headers, body: shown }
     }
-    const isOfClient = isStateless(this.#request.session.client.revision)
+    const { isStateless: isOfClient } = this.#request.session
     if (isOfClient === isOfServer) return { ...outcome, headers }
     const { message } = shownMessage(body) ?? {}
     let { status } = outcome

@@ -5,10 +5,9 @@ import type { CallControl } from '@svc/core/pipeline'
 import { type ClientExchange, writeOutcome } from '../http/client-exchange.js'
 import { eventStreamHeaders } from '../http/event-stream-rules.js'
 import type { BufferedResponse } from '../http/response.js'
-import { isAskable } from '../mcp/handshake.js'
 import { invalidParams, isRequestId } from '../mcp/message.js'
 import { metaOf, withMeta } from '../mcp/meta.js'
-import { isStateless, rpcCodes } from '../mcp/protocol.js'
+import { rpcCodes } from '../mcp/protocol.js'
 import { rpcError } from '../mcp/rpc-error.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import {
@@ -59,7 +58,7 @@ export function parkableCall(
   { body }: Completed,
   { link, ownId, message }: ServerCall,
 ): ParkedCall | undefined {
-  if (!isAskable(session.client.capabilities) || !isStream(body)) return undefined
+  if (!session.isAskable || !isStream(body)) return undefined
   const server = { link, ownId, key: keyOf(link.server, message) }
   return new ParkedCall(call, body, wordsOf(message), server, session.parked)
 }
@@ -162,7 +161,7 @@ export function isLaterRound(message: JsonObject): boolean {
 // with the same ids, so a request has an id of the gateway's own there, which is also its token for progress.
 
 export function isShared({ session }: ClientRequest, link: ServerLink): boolean {
-  return isStateless(session.client.revision) && !link.isStateless
+  return session.isStateless && !link.isStateless
 }
 
 /** The request with the gateway's own id; what the server sends for it has the client's. */

@@ -59,7 +59,7 @@ function isMethodMissing({ response }: Reply): boolean {
 export interface ListKey {
   readonly server: string
   readonly kind: ListKind
-  /** A hash of the policy and the caller's credentials, on which the list depends. */
+  /** The policy, and a hash of the caller's credentials, on which the list depends. */
   readonly scope: string
 }
 

@@ -94,13 +94,12 @@ async function passOn(
 }
 
 function streamRequest({ request, link, filter, lastEventId }: ServerStreamParts): ServerRequest {
-  const { ownHeaders } = request
   if (link.isStateless) {
     const message = ownMessage(request, LISTEN_METHOD, { notifications: filter })
     return ownServerRequest(request, link, message)
   }
   const resumed = lastEventId === undefined ? {} : { [LAST_EVENT_ID_HEADER]: lastEventId }
-  const headers = { ...ownHeaders, accept: EVENT_STREAM_TYPE, ...sessionHeaders(link), ...resumed }
+  const headers = { ...request.own.headers, accept: EVENT_STREAM_TYPE, ...sessionHeaders(link), ...resumed }
   return {
     server: link.server,
     method: 'GET',

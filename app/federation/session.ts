@@ -5,7 +5,8 @@ import type { Call, Clock } from '@svc/core'
 import { isJsonObject, type JsonObject } from '@svc/core/json'
 import { BoundedMap } from '@svc/core/store'
 import { KeptChanges, listChanges, RESOURCE_UPDATED } from '../mcp/change-notifications.js'
-import { type ClientFacts, ServerSessions } from '../mcp/handshake.js'
+import { declaredModes, type ElicitationModes } from '../mcp/exchange.js'
+import { askableCapabilities, type ClientFacts, ServerSessions } from '../mcp/handshake.js'
 import { isStateless, MAX_URI } from '../mcp/protocol.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import type { EntrySource } from './names.js'
@@ -16,7 +17,7 @@ import type { SessionSettings, SharedSession } from './shared-sessions.js'
 
 interface UsableServers {
   readonly servers: readonly string[]
-  /** A hash of the policy and the caller's credentials. */
+  /** The policy, and a hash of the caller's credentials. */
   readonly scope: string
   /** Monotonic time, in milliseconds. */
   readonly until: number
@@ -27,6 +28,12 @@ interface UsableServers {
 export class FederationSession {
   readonly id: string
   readonly client: ClientFacts
+  /** Whether the client is of a revision without sessions. */
+  readonly isStateless: boolean
+  /** What servers may ask the client for. */
+  readonly askable: JsonObject
+  readonly isAskable: boolean
+  readonly modes: ElicitationModes
   readonly links: ServerSessions<ServerLink>
   readonly lists: ListCache
   /** Undefined if the gateways share no store. */
@@ -55,6 +62,10 @@ export class FederationSession {
     this.id = id
     this.client = client
     this.shared = shared
+    this.isStateless = isStateless(client.revision)
+    this.askable = askableCapabilities(client.capabilities)
+    this.isAskable = Object.keys(this.askable).length > 0
+    this.modes = declaredModes(client.capabilities, client.revision)
     this.links = new ServerSessions(clock)
     this.lists = new ListCache(clock, tenant)
   }
@@ -108,7 +119,7 @@ export class FederationSession {
 
   /** Clients without sessions have no state in those of servers, so each gateway has its own. */
   get #sharedLinks(): SharedSession | undefined {
-    return isStateless(this.client.revision) ? undefined : this.shared
+    return this.isStateless ? undefined : this.shared
   }
 
   /** Runs a request or a stream of the client. Resolves or rejects as `run` does. */

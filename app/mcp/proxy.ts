@@ -38,7 +38,7 @@ import { type Denials, encodeRefusal, type MessageOutcome, readMessageOutcome } 
 import { withoutWithheld, withTrace } from './meta.js'
 import { createSend, endSession, type OwnRequestParts } from './own-requests.js'
 import { HANDSHAKE_REVISION, type Implementation } from './protocol.js'
-import { type RequestBody, readRequest } from './request.js'
+import { type RequestBody, type RequestRules, readRequest } from './request.js'
 import type { LearningCaches } from './response-filter.js'
 import { outcomeOfResponse, type ResponseParts } from './response-outcome.js'
 import { ResumableCalls } from './resumed-responses.js'
@@ -83,6 +83,7 @@ export class McpProxy {
   #versions: ServerVersions
   #access: AccessChecks
   #responses: ResponseParts
+  #rules: RequestRules
   #tools: McpToolClient
   readonly running: RunningCalls
   /** The gateway's requests to clients on streams. */
@@ -111,18 +112,19 @@ export class McpProxy {
     this.#tools = new McpToolClient(this.#own, caches.requests, clock)
     this.requests = new ClientRequests(state)
     this.rounds = new GatewayRounds(state, clock, sessions)
+    this.#rules = {
+      versions: this.#versions,
+      passParams: parts.passParams,
+      interfaces: caches.interfaces,
+      rounds: this.rounds,
+      running: this.running,
+    }
   }
 
   /** The request of an exchange; `body` is null unless the method is POST. Rejects with `Refusal`. */
   async read(call: CallControl, exchange: McpExchange, body: RequestBody | null): Promise<CallRequest> {
-    const request = await readRequest(call, exchange, body, {
-      versions: this.#versions,
-      passParams: this.#parts.passParams,
-      interfaces: this.#responses.caches.interfaces,
-      rounds: this.rounds,
-      running: this.running,
-    })
-    this.#tellServerIfDenied(call, exchange)
+    const request = await readRequest(call, exchange, body, this.#rules)
+    if (exchange.message?.type === 'response') this.#tellServerIfDenied(call, exchange, exchange.message)
     if (request.kind === 'tool') await this.#parts.annotations.refresh(exchange.upstream(), request.reference)
     return request
   }
@@ -193,9 +195,8 @@ export class McpProxy {
   }
 
   /** A response of the client that does not reach the server: without another one the server, and its call, would wait. */
-  #tellServerIfDenied(call: Call, exchange: McpExchange): void {
-    const { message, connection } = exchange
-    if (message?.type !== 'response' || isForGateway(message) || connection !== undefined) return
+  #tellServerIfDenied(call: Call, exchange: McpExchange, message: RpcResponse): void {
+    if (isForGateway(message) || exchange.connection !== undefined) return
     call.afterSettle(async ({ outcome, sent }) => {
       if (outcome.kind === 'completed' || sent !== 'no') return
       if ((await this.#access.ofSession(call, exchange)) !== undefined) return
@@ -243,8 +244,10 @@ export class McpProxy {
     if (outcome.kind !== 'completed') return outcome
     if (isStream(outcome.body)) call.set(eventStreamRules, this.#parts.streams)
     const id = outcome.headers[SESSION_ID_HEADER]
-    const shown =
-      typeof id === 'string' ? await this.#boundId(call, exchange, id) : ownIdIn(exchange, outcome)
+    const { message } = exchange
+    const isHandshake = message?.type === 'request' && message.method === 'initialize'
+    const own = isHandshake ? ownIdIn(exchange, outcome) : undefined
+    const shown = typeof id === 'string' ? await this.#boundId(call, exchange, id) : own
     if (shown === undefined) return outcome
     exchange.learned.sessionId = shown
     return { ...outcome, headers: { ...outcome.headers, [SESSION_ID_HEADER]: shown } }

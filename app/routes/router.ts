@@ -3,14 +3,13 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { denied, isRefusal, type MaybePromise, Refusal } from '@svc/core'
 import { ALL_SERVERS_PATH, metadataPath, resourceUrl } from '@svc/core/http'
 import { parseNameSegment, parseToolSegment } from '@svc/core/match'
-import { type Attempt, attemptOf, HeldCalls } from '../escalations/elicitation/held-calls.js'
+import { HeldCalls } from '../escalations/elicitation/held-calls.js'
 import type { Federation, IncomingExchange } from '../federation/federation.js'
 import type { ServerCalls, ServerLink } from '../federation/server-calls.js'
 import { type ClientExchange, HttpClientExchange } from '../http/client-exchange.js'
 import { PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from '../http/header-names.js'
 import { idForm, requestPath } from '../http/request-errors.js'
 import { type BufferedResponse, writeRefusal, writeWhole } from '../http/response.js'
-import type { ElicitationResponse } from '../mcp/exchange.js'
 import { isEraRefused } from '../mcp/message-outcome.js'
 import { gatewayImplementation, isStateless } from '../mcp/protocol.js'
 import { isLinkedSession } from '../mcp/session-binding.js'
@@ -143,24 +142,25 @@ export class Router {
     policy: ActivePolicy,
   ): Promise<void> {
     const { mcp, policies } = this.#options
-    let refused: Attempt | undefined
-    const run = async (elicited?: ElicitationResponse): Promise<Attempt | undefined> => {
-      const current = elicited === undefined ? policy : policies.current
-      const endpoint = elicited === undefined ? first : first.again(elicited, current)
-      let held: Attempt | undefined
-      await this.#calls.run(exchange, endpoint, current, (call, outcome) => {
-        const isRefused = isEraRefused(call, outcome)
-        if (!isRefused && !this.#heldCalls.asks(call, outcome))
-          return this.#calls.write(call, outcome, exchange, endpoint)
-        const attempt = attemptOf(exchange, call, outcome, endpoint)
-        if (isRefused) refused = attempt
-        else held = attempt
-      })
-      return held
-    }
-    await this.#heldCalls.run(run, (call) => mcp.askedClient(call, exchange))
+    let refused: (() => MaybePromise<void>) | undefined
+    await this.#heldCalls.serve<RepeatableEndpoint>(
+      exchange,
+      (elicited, respond) => {
+        const current = elicited === undefined ? policy : policies.current
+        const endpoint = elicited === undefined ? first : first.again(elicited, current)
+        return this.#calls.run(exchange, endpoint, current, (call, outcome) =>
+          respond(call, outcome, endpoint),
+        )
+      },
+      (call, outcome, endpoint) => {
+        const write = (): MaybePromise<void> => this.#calls.write(call, outcome, exchange, endpoint)
+        if (!isEraRefused(call, outcome)) return write()
+        refused = write
+      },
+      (call) => mcp.askedClient(call, exchange),
+    )
     if (refused === undefined || first.sent === null) return
-    const request = { body: first.sent, write: refused.write }
+    const request = { body: first.sent, write: refused }
     const only = onlyServer(first.target.server)
     await this.#federate(exchange, { method: 'POST', policy, ...only, refused: request })
   }

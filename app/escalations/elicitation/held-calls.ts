@@ -55,6 +55,13 @@ interface HeldCallsParts {
   readonly policies: PoliciesInForce
 }
 
+/** Writes the response of a call. */
+export type WriteOutcome<E extends Encoding> = (
+  call: CallControl,
+  outcome: Outcome,
+  encoding: E,
+) => MaybePromise<void>
+
 /** Runs the call, or repeats it. Resolves to it if its response is not written because it waits for a person. */
 type Run = (elicited?: ElicitationResponse) => Promise<Attempt | undefined>
 
@@ -79,6 +86,25 @@ export class HeldCalls {
   close(withinMs: number): Promise<void> {
     this.#closing.abort()
     return this.#writing.idle(withinMs)
+  }
+
+  /** Runs the call of a client by `send`, and repeats it, until `respond` has written a response. */
+  serve<E extends Encoding>(
+    client: ClientExchange,
+    send: (elicited: ElicitationResponse | undefined, respond: WriteOutcome<E>) => Promise<void>,
+    respond: WriteOutcome<E>,
+    clientOf: (call: CallControl) => AskedClient,
+  ): Promise<void> {
+    const run: Run = async (elicited) => {
+      let waiting: Attempt | undefined
+      await send(elicited, (call, outcome, encoding) => {
+        if (!this.asks(call, outcome)) return respond(call, outcome, encoding)
+        const write = (): MaybePromise<void> => respond(call, outcome, encoding)
+        waiting = { ...attemptOf(client, call, outcome, encoding), write }
+      })
+      return waiting
+    }
+    return this.run(run, clientOf)
   }
 
   /** Runs the call, and repeats it with what the person at the client replies, until there is a response. */

@@ -29,7 +29,7 @@ describe('a call that waits for the input of its client', () => {
     const requestState = /"requestState":"([^"]+)"/.exec(text)?.[1] ?? ''
     const session = { parked, client: { revision: '2026-07-28', capabilities: {} } }
     const calls = { run: () => Promise.reject(new Error('the disk is full')) }
-    const request = { session, calls, headers: {}, ownHeaders: {}, config: { list_timeout_ms: 1000 } }
+    const request = { session, calls, headers: {}, own: { headers: {} }, config: { list_timeout_ms: 1000 } }
     const message: JsonObject = {
       jsonrpc: '2.0',
       id: 2,
