@@ -7,10 +7,16 @@ const milliseconds = (min: number, what: string) =>
 
 const count = (what: string) => z.int().min(1).max(10_000).describe(`${what}.`)
 
+/** Other clients of MCP have `url` in such a mapping. */
+function missingCommand({ input }: { readonly input?: unknown }): string | undefined {
+  if (input !== undefined) return undefined
+  return 'accepted is the program of an MCP server over stdio; a server with a URL has its URL in place of the mapping'
+}
+
 export const stdioTargetSchema = z
   .strictObject({
     command: z
-      .string()
+      .string({ error: missingCommand })
       .min(1)
       .describe(
         'The program of an MCP server over stdio. A name is looked up in PATH; a path starts from the directory of the policy.',
