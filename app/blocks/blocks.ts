@@ -4,8 +4,9 @@ import { randomBytes, randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
 import { type Clock, type Identity, type Logger, Refusal, type Watch } from '@svc/core'
 import { messageOf } from '@svc/core/json'
-import { type Board, type BoardState, elapsed, type HostInstant, thisBoot } from '@svc/core/store'
+import { elapsed, type HostInstant, thisBoot } from '@svc/core/store'
 import { type Block, BlockList, blockedMessage, blockOfAll, blockSchema } from './block.js'
+import type { Board, BoardState } from './board.js'
 import type { BlockChange, BlocksFile } from './kept-blocks.js'
 import { ENDED, epochOf, type Spread, spreadOf } from './spread.js'
 
@@ -18,8 +19,6 @@ const LOOK_MS = 500
 const SEEN_MS = 5_000
 /** Time until a failed sign of life is repeated: LMDB prints lines of its own for each write to a full disk. */
 const RETRY_MS = 10_000
-/** Ended blocks stay on the board until a gateway has recorded their end. */
-const GRACE_MS = 86_400_000
 /** The time of a block without an end, because the store and the file need an end for each. */
 const ENDLESS_MS = 100 * 365 * 86_400_000
 const LOG_MS = 10_000
@@ -242,7 +241,7 @@ export class Blocks {
         const held = this.#held.get(id)
         if (change === 'remove') await board.remove(id)
         else if (held !== undefined)
-          this.#sent(await board.put(id, JSON.stringify(held.block), this.#leftOf(held) + GRACE_MS))
+          this.#sent(await board.put(id, JSON.stringify(held.block), this.#leftOf(held)))
         this.#isBehind = true
         // A change of the same block may have come meanwhile.
         if (this.#pending.get(id) === change) this.#pending.delete(id)
@@ -267,7 +266,7 @@ export class Blocks {
     for (const { id, value, leftMs } of entries ?? []) {
       const block = this.#read(id, value)
       if (this.#pending.get(id) === 'remove') continue
-      if (block.until === null || leftMs > GRACE_MS) this.#hold(block, leftMs - GRACE_MS)
+      if (block.until === null || leftMs > 0) this.#hold(block, leftMs)
       else this.#ended.set(id, block)
     }
     // If the store has lost its content, the blocks of this gateway stay in force.

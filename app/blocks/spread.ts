@@ -1,7 +1,7 @@
 // Waits until the other gateways apply a change of the blocks, and says which do.
 import { type Clock, withinLimit } from '@svc/core'
 import { messageOf } from '@svc/core/json'
-import type { Board, SeenReader } from '@svc/core/store'
+import type { Board, SeenReader } from './board.js'
 
 /** The result of a change, for the operator. */
 export interface Spread {

@@ -1,9 +1,10 @@
 // Connects the blocks of operators with the calls, the records and the notices of a gateway.
 import { join } from 'node:path'
 import { bind, resolve, resolveOptional, services, tokens } from '@svc/core'
-import { Board, MemoryKeyValueStore } from '@svc/core/store'
+import { MemoryKeyValueStore } from '@svc/core/store'
 import { type BlockingGateway, type BlockJournal, reportStep } from '../admin/block-operations.js'
 import { Blocks } from '../blocks/blocks.js'
+import { Board } from '../blocks/board.js'
 import { BlocksFile } from '../blocks/kept-blocks.js'
 import { blockSource, stopIfBlocked } from '../blocks/stage.js'
 import { StoreClock } from '../blocks/store-clock.js'

@@ -5,7 +5,6 @@ export { KeptReads } from '../cache/kept-reads.js'
 export { checkDirectory } from '../disk/check-directory.js'
 export { makeDirectories } from '../disk/directories.js'
 export { bindStore, checkForWorkers } from './bind.js'
-export { Board, type BoardEntry, type BoardReader, type BoardState, type SeenReader } from './board.js'
 export {
   ClaimStore,
   claimStore,

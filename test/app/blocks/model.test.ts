@@ -1,11 +1,12 @@
 // Gateways with a board that goes down, is lost, or comes back: whatever happens, no block ends early.
 import type { KeyValueStore } from '@svc/core'
 import { PatternError } from '@svc/core/match'
-import { Board, MemoryKeyValueStore } from '@svc/core/store'
+import { MemoryKeyValueStore } from '@svc/core/store'
 import { expect } from 'chai'
 import fc from 'fast-check'
 import type { Block } from 'svc-sdk/internal/blocks/block'
 import { Blocks } from 'svc-sdk/internal/blocks/blocks'
+import { Board } from 'svc-sdk/internal/blocks/board'
 import type { BlocksFile } from 'svc-sdk/internal/blocks/kept-blocks'
 import { blockStage } from 'svc-sdk/internal/blocks/stage'
 import { FakeClock } from 'svc-sdk/testing'

@@ -1,9 +1,10 @@
 // The wall clock of the host jumps; what is kept for a time must be kept as long as if it had not.
 import type { KeyValueStore } from '@svc/core'
 import { LmdbKeyValueStore } from '@svc/core/lmdb'
-import { Board, MemoryKeyValueStore, mapIn, type SharedMap } from '@svc/core/store'
+import { MemoryKeyValueStore, mapIn, type SharedMap } from '@svc/core/store'
 import { expect } from 'chai'
 import fc from 'fast-check'
+import { Board } from 'svc-sdk/internal/blocks/board'
 import { propertyRuns } from '../../support/property-runs.js'
 import { TemporaryDir } from '../../support/temporary-dir.js'
 

@@ -1,8 +1,8 @@
 // A board: a short list that every gateway of a deployment reads within moments, and says that it has read.
 import { randomUUID } from 'node:crypto'
-import type { KeyValueStore, Space, Watch } from '../plugin/key-value-store.js'
+import type { KeyValueStore, Space, Watch } from '@svc/core'
 
-export interface BoardReader {
+interface BoardReader {
   /** Unique for the life of the reader. */
   readonly id: string
   /** Its name, for people. */
@@ -11,7 +11,7 @@ export interface BoardReader {
   readonly version: string
 }
 
-export interface BoardEntry {
+interface BoardEntry {
   readonly id: string
   readonly value: string
   /** Milliseconds to its end, by the clock of the store; not positive if it has ended and nobody has removed it. */
@@ -37,7 +37,7 @@ const bounds = { isOrdered: true, maxEntries: MAX_ENTRIES, maxValue: 65_536 }
 const list: Space = { name: 'board', ...bounds, isTracked: true, isWatched: true }
 const readers: Space = { name: 'board-readers', ...bounds }
 const READER_MS = 3_600_000
-/** How long an entry that has ended waits for its removal. */
+/** How long an entry that has ended waits until a gateway has recorded its end. */
 const ENDED_MS = 30 * 86_400_000
 
 /** Its operations reject while the store is down. */
