@@ -214,9 +214,9 @@ export class TableKeyValue {
 
   #resize(space: string, owner: string, by: number): void {
     const key = `n ${space} ${owner}`
-    const size = this.#size(space, owner) + by
-    if (size > 0) this.#table.put(key, String(size))
-    else this.#table.remove(key)
+    const size = this.#size(space, owner)
+    if (size + by > 0) this.#table.put(key, String(size + by))
+    else if (size > 0) this.#table.remove(key)
   }
 
   #count({ name }: Space): void {

@@ -1,6 +1,6 @@
 // Keys, values and counters on this host's disk, shared by its processes; they survive a restart and a crash, and end after the time
 // that has passed, whatever the wall clock shows.
-import { chmodSync, watch } from 'node:fs'
+import { chmodSync, type FSWatcher, watch } from 'node:fs'
 import { join } from 'node:path'
 import type { Database } from 'lmdb'
 import { makeDirectories } from '../../disk/directories.js'
@@ -107,16 +107,21 @@ class LmdbTable implements SharedTable {
 
   /** Each commit of any process writes to the file. */
   watch(changed: () => void): Watch {
-    let isLive = true
-    const watcher = watch(join(this.#dir, 'data.mdb'), { persistent: false }, changed)
-    watcher.once('error', () => {
-      isLive = false
-    })
+    let watcher: FSWatcher | undefined
+    const close = () => {
+      watcher?.close()
+      watcher = undefined
+    }
+    try {
+      watcher = watch(join(this.#dir, 'data.mdb'), { persistent: false }, changed).once('error', close)
+    } catch {
+      // The host has no watches left; whoever watches sees that no notices arrive.
+    }
     return {
       get isLive() {
-        return isLive
+        return watcher !== undefined
       },
-      close: () => watcher.close(),
+      close,
     }
   }
 

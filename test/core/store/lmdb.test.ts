@@ -1,4 +1,4 @@
-import { statSync, writeFileSync } from 'node:fs'
+import { statSync, unlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { hostClock } from '@svc/core'
 import { LmdbKeyValueStore } from '@svc/core/lmdb'
@@ -38,6 +38,19 @@ describe('LmdbKeyValueStore', () => {
     await writing
     const [later] = await Promise.allSettled([get(store)])
     expect(later).to.have.nested.property('reason.message', 'the store is closed')
+  })
+
+  it('says that no notices arrive if its file cannot be watched', async () => {
+    const store = open()
+    const seen = store.watch(SPACE, () => undefined)
+    expect(seen.isLive).to.equal(true)
+    unlinkSync(join(dir.path, 'data.mdb'))
+    expect(store.watch(SPACE, () => undefined).isLive).to.equal(false)
+    await put(store, 'kept')
+    expect(await get(store)).to.equal('kept')
+    seen.close()
+    expect(seen.isLive).to.equal(false)
+    await store.close()
   })
 
   it('names the directory that it cannot open', () => {
