@@ -50,7 +50,7 @@ const LIST_OF_PROGRAM = new RegExp(
 )
 
 const HANDED_TO_SHELL = [
-  /[\w/]\$\{?IFS\b/,
+  /[\w/=]\$\{?IFS\b/,
   LIST_OF_PROGRAM,
   /[`(][^`()\n]{0,200}(?:base64\s{1,4}(?:-d|-D|--decode)|xxd\s{1,4}-r)/i,
   /(?:powershell|pwsh)(?:\.exe)?\s[^\n]{0,80}-e(?:nc(?:odedcommand)?|c)?\s{1,4}[A-Za-z0-9+/=]{12,}/i,
@@ -112,7 +112,10 @@ function asShellReads(text: string): string | undefined {
     plain = plain.replace(/\$\{?IFS\}?(?:\$\d)?/g, ' ')
   }
   if (/[$`]/.test(plain)) {
-    plain = plain.replace(/(?<=\w)(?:``|\$\(\))(?=\w)/g, '')
+    plain = plain.replace(
+      /(?<=\w)(?:`[ \t]{0,4}(?:echo|printf|true|:)?[ \t]{0,4}`|\$\([ \t]{0,4}(?:echo|printf|true|:)?[ \t]{0,4}\))(?=\w)/g,
+      '',
+    )
     plain = plain.replace(/\$[@*]|\$\{?\d\}?/g, '')
     plain = plain.replace(
       /(?:\$\(|`)\s{0,4}(?:echo|printf)\s{1,4}(?:-[neE]{1,3}\s{1,4})?(["']?)([^`()"'\n]{0,200})\1\s{0,4}[)`]/g,
@@ -202,6 +205,23 @@ function isFitting(path: string, pattern: string): boolean {
   if (path.length !== pattern.length) return false
   for (let at = 0; at < path.length; at++) if (pattern[at] !== '?' && pattern[at] !== path[at]) return false
   return true
+}
+
+/** Commands that say what a machine is and who uses it. */
+const SURVEYING =
+  /^(?:\/?(?:usr\/)?s?bin\/)?(whoami|id|uname|hostname|ifconfig|ip (?:a|addr|route)|netstat|ps(?: aux)?|env|printenv|lsb_release|arp|sudo -l|cat \/(?:etc|proc)\/[\w/]{1,32})(?=$|\s+-)/
+const COMMAND_END = /[;\n]|&&|\|\|?/
+const MAX_COMMANDS = 64
+
+/** At least three different commands that only look around: what an attack runs first, and a person seldom in one text. */
+export function surveys(text: string): Span[] {
+  if (!/[;&|\n]/.test(text)) return []
+  const found = new Set<string>()
+  for (const command of text.split(COMMAND_END, MAX_COMMANDS)) {
+    const [, name] = SURVEYING.exec(command.trim()) ?? []
+    if (name !== undefined) found.add(name)
+  }
+  return found.size < 3 ? [] : [{ start: 0, end: text.length }]
 }
 
 const DOWNLOAD = /\b(?:curl|wget|fetch)\s[^;&\n]{1,400}$/i

@@ -13,7 +13,6 @@ export const MAY_BE_SPACED = 4
 export const HAS_OTHERS = 8
 
 const ALPHANUMERIC = 1
-const LETTER = 2
 const BASE64_UNIT = 4
 const HEX_UNIT = 8
 /** What can stand between two bytes in hex, between two lines of base64, and between single letters. */
@@ -21,7 +20,7 @@ const HEX_SEPARATOR = 16
 const SPACE_BETWEEN = 32
 const kinds = new Uint8Array(0x80)
 for (const [characters, kind] of [
-  ['abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ', LETTER | ALPHANUMERIC | BASE64_UNIT],
+  ['abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ', ALPHANUMERIC | BASE64_UNIT],
   ['0123456789', ALPHANUMERIC | BASE64_UNIT],
   ['+/_-', BASE64_UNIT],
   ['0123456789abcdefABCDEF', HEX_UNIT],
@@ -44,6 +43,7 @@ export function formsIn(text: string): number {
   let base64 = 0
   let hex = 0
   let singles = 0
+  let groups = 0
   for (let at = 0; at < length; ) {
     const separators = at
     for (; at < length; at++) {
@@ -53,8 +53,12 @@ export function formsIn(text: string): number {
       if (unit >= 0x80) forms |= HAS_OTHERS
       // A short line goes on in the next one.
       else if (unit === 0x0a) forms |= MAY_BE_BASE64
-      if ((kind & BASE64_UNIT) === 0) base64 = 0
-      else base64++
+      if ((kind & BASE64_UNIT) !== 0) base64++
+      else {
+        groups = unit === 0x20 && isGroup(base64) ? groups + 1 : 0
+        if (groups > 2) forms |= MAY_BE_BASE64
+        base64 = 0
+      }
       if ((kind & HEX_SEPARATOR) === 0) hex = 0
       if ((kind & SPACE_BETWEEN) === 0) singles = 0
     }
@@ -70,14 +74,10 @@ export function formsIn(text: string): number {
     }
     base64 += at - start
     if (base64 >= MIN_BASE64) forms |= MAY_BE_BASE64
-    if (isLetter(text, start) && !isLetter(text, start + 1) && ++singles > 5) forms |= MAY_BE_SPACED
-    if (at > start + 1) singles = isLetter(text, at - 1) && !isLetter(text, at - 2) ? 1 : 0
+    singles = at - start === 1 ? singles + 1 : 0
+    if (singles > 5) forms |= MAY_BE_SPACED
   }
   return forms
-}
-
-function isLetter(text: string, at: number): boolean {
-  return (kindOf(text.charCodeAt(at)) & LETTER) !== 0
 }
 
 /** Fewer letters say nothing, alone or as a line. */
@@ -86,7 +86,7 @@ const MIN_LINE = 4
 /** White space at the end of a line and at the beginning of the next one. */
 const MAX_INDENT = 8
 
-/** Runs of the alphabet of base64; lines of it are one text (RFC 2045 §6.8), however short they are. */
+/** Runs of the alphabet of base64; lines (RFC 2045 §6.8) and groups with a space between them are one text. */
 export function base64Runs(text: string): DecodedRun[] {
   const runs: DecodedRun[] = []
   for (let at = 0; at < text.length; at++) {
@@ -94,19 +94,51 @@ export function base64Runs(text: string): DecodedRun[] {
     const start = at
     let end = endOfRun(text, at)
     at = end
-    let letters = end - start
-    if (letters < MIN_LINE) continue
-    for (let next = nextLine(text, end); next >= 0; next = nextLine(text, end)) {
-      const lineEnd = endOfRun(text, next)
-      if (lineEnd - next < MIN_LINE) break
-      letters += lineEnd - next
-      end = at = lineEnd
-    }
-    if (letters < MIN_BASE64) continue
+    if (end - start < MIN_LINE) continue
+    const joined = nextLine(text, end) < 0 ? endOfGroups(text, start, end) : endOfLines(text, end)
+    if (lettersIn(text, start, joined) < MIN_BASE64) continue
+    end = at = joined
     const inner = fromBase64(text.slice(start, end))
     if (inner !== undefined) runs.push({ text: inner, start, end })
   }
   return runs
+}
+
+/** The end of the last line with enough letters. */
+function endOfLines(text: string, from: number): number {
+  let end = from
+  for (let next = nextLine(text, end); next >= 0; next = nextLine(text, end)) {
+    const lineEnd = endOfRun(text, next)
+    if (lineEnd - next < MIN_LINE) break
+    end = lineEnd
+  }
+  return end
+}
+
+/** The end of the last group: all have the size of the first, but for the last one. A group before a line break begins lines. */
+function endOfGroups(text: string, start: number, from: number): number {
+  const size = from - start
+  let end = from
+  while (isGroup(size) && text.charCodeAt(end) === 0x20) {
+    const groupEnd = endOfRun(text, end + 1)
+    const length = groupEnd - end - 1
+    if (length === 0 || length > size || nextLine(text, groupEnd) >= 0) break
+    end = groupEnd
+    if (length < size) break
+  }
+  return end
+}
+
+/** Without the white space between them; so few are counted that a long text is not read for it. */
+function lettersIn(text: string, start: number, end: number): number {
+  let letters = 0
+  for (let at = start; at < end && letters < MIN_BASE64; at++) if (isBase64(text.charCodeAt(at))) letters++
+  return letters
+}
+
+/** Base64 in groups is written with four or eight letters in each. */
+function isGroup(letters: number): boolean {
+  return letters === 4 || letters === 8
 }
 
 function isBase64(unit: number): boolean {

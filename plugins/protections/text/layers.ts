@@ -30,8 +30,8 @@ const MARKS =
   /(?:<(?<=\w\r?\n?<)[^<>\n]{1,64}>|\x1b(?<=\w\r?\n?\x1b)\[[0-9;]{0,32}[A-Za-z])(?:<[^<>\n]{1,64}>|\x1b\[[0-9;]{0,32}[A-Za-z]){0,15}(?=\r?\n?\w)|<!--[^<>]{0,128}-->/g
 /** Characters before and behind a mark that are read without marks. */
 const BESIDE_MARK = 256
-/** Five or more single letters: `i g n o r e`, `i-g-n-o-r-e`. */
-const SPACED = /(?<![A-Za-z])(?:[A-Za-z][ ._*-]{1,3}){5,}[A-Za-z](?![A-Za-z])/g
+/** Six or more single letters or digits: `i g n o r e`, `i-g-n-o-r-e`. */
+const SPACED = /(?<![A-Za-z0-9])(?:[A-Za-z0-9][ ._*-]{1,3}){5,}[A-Za-z0-9](?![A-Za-z0-9])/g
 
 /** Encodings within encodings are followed this far. */
 const MAX_DEPTH = 4
@@ -171,7 +171,7 @@ function withoutLookAlikes(text: string, layers: Layer[]): void {
 /** Letters without what stands between them; two spaces or more separate words. */
 function withoutSpaces(text: string, layers: Layer[]): void {
   for (const { 0: run, index: start } of matchesOf(text, SPACED)) {
-    const plain = run.replace(/([A-Za-z])([ ._*-]{1,3})/g, (_pair, letter: string, between: string) =>
+    const plain = run.replace(/([A-Za-z0-9])([ ._*-]{1,3})/g, (_pair, letter: string, between: string) =>
       between.length > 1 ? `${letter} ` : letter,
     )
     layers.push({ encoding: 'spaced', text: plain, start, end: start + run.length })

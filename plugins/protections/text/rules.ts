@@ -4,7 +4,7 @@ import { createRequire } from 'node:module'
 import { detectPii, knownSecretKinds, type Span } from '@svc/core/pii'
 import { parse } from 'yaml'
 import { z } from 'zod'
-import { obfuscatedCommands, pipedDownloads } from './commands.js'
+import { obfuscatedCommands, pipedDownloads, surveys } from './commands.js'
 import { hiddenDetectors } from './hidden.js'
 import { parsePhrase } from './phrases.js'
 
@@ -17,6 +17,7 @@ const detectors: Readonly<Record<string, (text: string) => Span[]>> = {
   ...hiddenDetectors,
   'obfuscated-command': obfuscatedCommands,
   'piped-download': pipedDownloads,
+  survey: surveys,
   secret: secrets,
   'personal-data': personalData,
 }

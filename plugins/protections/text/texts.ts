@@ -35,6 +35,10 @@ const PER_VALUE = 4
 /** Texts of a value that look like JSON and are not; later ones are read as they are written. */
 const MAX_NOT_JSON = 1_000
 
+/** Arguments that are read together: a command line is in few and short ones. */
+const MAX_ARGUMENT = 64
+const MAX_ARGUMENTS = 16
+
 /** Members of images, audio and other files, in base64. */
 const BINARY: ReadonlySet<string> = new Set(['data', 'blob'])
 
@@ -65,7 +69,24 @@ export class TextSearch {
   /** Each text of a value, then all of them as one. */
   *#whole(value: unknown, pointer: string, depth: number): Reading<unknown> {
     const shown = yield* this.#value(value, pointer, depth)
-    return this.#scanner.isForModel ? yield* this.#acrossTexts(shown, pointer) : shown
+    if (this.#scanner.isForModel) return yield* this.#acrossTexts(shown, pointer)
+    if (typeof value === 'object' && value !== null) yield* this.#acrossArguments(value, pointer)
+    return shown
+  }
+
+  /** A program can put its short arguments together: what only they have in common is found too. */
+  *#acrossArguments(value: object, pointer: string): Reading<void> {
+    const texts = textsIn(value).filter(({ length }) => length <= MAX_ARGUMENT)
+    if (texts.length < 2 || texts.length > MAX_ARGUMENTS) return
+    for (const between of [' ', '']) {
+      for (const finding of (yield* this.#scanned(texts.join(between))) ?? [])
+        if (finding.rule.class === 'command' && !this.#hasRule(finding.rule))
+          this.found.push({ pointer, finding })
+    }
+  }
+
+  #hasRule(rule: TextRule): boolean {
+    return this.found.some(({ finding }) => finding.rule === rule)
   }
 
   *#value(value: unknown, pointer: string, depth: number): Reading<unknown> {

@@ -2,7 +2,7 @@
 import { EscapeError } from '@svc/core/match'
 import { PATH_KEY } from '../content/key-flags.js'
 import type { ScanCounter } from '../content/strings.js'
-import { decodeAscii, prefixOf, trimmed } from '../content/text.js'
+import { decodeAscii, prefixOf, schemeAt, trimmed } from '../content/text.js'
 import { fileUrlPath, interpretationsOf, startsWithFileUrl } from './interpretations.js'
 import { type NormalizedPath, normalizePath, PathError } from './normalize.js'
 import type { FsAllowlist } from './patterns.js'
@@ -51,6 +51,7 @@ export class FsRule {
         return fileUrlPath(text, decodings, counter)
       }
       if (startsLikePath(prefix)) return text
+      if (isPathKey && startsWithUrl(prefix)) throw new PathError('is a URL')
       const next = decodings < MAX_DECODINGS && prefix.includes('%') ? decodeAscii(prefix, counter) : prefix
       if (next === prefix) return isPathKey ? text : undefined
       prefix = trimmed(next, counter)
@@ -74,6 +75,17 @@ function startsLikePath(text: string): boolean {
   const folded = text.slice(0, 8).normalize('NFKC')
   return /^(?:\/(?!\/)|~|\.{1,2}[\\/]|\.\.$|[A-Za-z]:[\\/]|\\\\)/.test(folded)
 }
+
+/**
+ * Programs read `php://filter/…`, `zip://` and `vscode-remote://` by a handler of their own. The egress rule judges URLs of the
+ * web.
+ */
+function startsWithUrl(text: string): boolean {
+  const scheme = schemeAt(text, 0)
+  return scheme !== undefined && !WEB.has(scheme) && text.startsWith('://', scheme.length)
+}
+
+const WEB: ReadonlySet<string> = new Set(['http', 'https'])
 
 const MAX_SHOWN = 120
 

@@ -194,6 +194,11 @@ describe('security: filesystem', () => {
       '$HOME/x',
       '%APPDATA%\\x',
       '100%ff',
+      // The base directory and the schemes together would be an allowed path.
+      'php://filter/resource=out/x.csv',
+      'ZIP://out/x.zip#a',
+      'vscode-remote://host/out/x.csv',
+      'php%3A//filter/resource=out/x.csv',
     ])
       path.finds(text)
 

@@ -112,7 +112,7 @@ describe('the search in a text', () => {
       parts: ['41', '6e', '0x41', '7a7a', '61626364', ' ', '-', ', ', ':', 'x', 'word', '\n'],
     },
     spaced: {
-      pattern: /(?<![A-Za-z])(?:[A-Za-z][ ._*-]{1,3}){5,}[A-Za-z](?![A-Za-z])/g,
+      pattern: /(?<![A-Za-z0-9])(?:[A-Za-z0-9][ ._*-]{1,3}){5,}[A-Za-z0-9](?![A-Za-z0-9])/g,
       parts: ['a ', 'Q-', 'z. ', 'b_', 'a*', 'b   ', 'a', '5', '    ', 'word '],
     },
     base64: {

