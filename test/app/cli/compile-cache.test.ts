@@ -1,6 +1,6 @@
 // The compiled code that Node keeps for the next start is code that this user runs.
 import { execFileSync } from 'node:child_process'
-import { chmodSync, existsSync, mkdirSync, readdirSync, statSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import { runtimes } from '../../support/runtimes.js'
@@ -17,7 +17,7 @@ const cases: Readonly<Record<string, { variables: Readonly<Record<string, string
   'no directory of the user': { variables: {} },
 }
 
-for (const { version, node } of runtimes().filter(({ version }) => Number.parseInt(version, 10) >= 24)) {
+for (const { version, node } of runtimes()) {
   describe(`the compile cache of the command on Node ${version}`, () => {
     const dir = temporaryDir()
 
@@ -33,6 +33,25 @@ for (const { version, node } of runtimes().filter(({ version }) => Number.parseI
         else expect(existsSync(join(dir.path, place))).to.equal(true)
       })
     }
+
+    it('is written by the first start, and a damaged one stops none', () => {
+      const run = (): string =>
+        execFileSync(node, [svc, '--version'], { env: { HOME: dir.path }, encoding: 'utf8' })
+      const kept = join(dir.path, '.cache', 'svc-sdk')
+      const files = (): Map<string, number> => {
+        const names = readdirSync(kept, { recursive: true, encoding: 'utf8' }).map((name) => join(kept, name))
+        return new Map(
+          names.filter((name) => statSync(name).isFile()).map((name) => [name, statSync(name).mtimeMs]),
+        )
+      }
+      const printed = run()
+      const written = files()
+      expect(written).not.to.have.length(0)
+      run()
+      expect(files()).to.deep.equal(written)
+      for (const name of written.keys()) writeFileSync(name, 'damaged')
+      expect(run()).to.equal(printed)
+    })
 
     it('is not in a directory that others may write to', () => {
       const kept = join(dir.path, '.cache', 'svc-sdk')
