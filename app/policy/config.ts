@@ -180,9 +180,9 @@ const serverSchema = z
           ),
         denials: z
           .enum(['error', 'result'])
-          .default('error')
+          .default('result')
           .describe(
-            'The form of a refused or failed `tools/call`: a JSON-RPC error, or a result with `isError` and the reason as text, for clients that hide errors from their model.',
+            'The form of a refused or failed `tools/call`: a result with `isError` and the reason as text, which clients show to their model, or a JSON-RPC error, which some hide.',
           ),
       })
       .prefault({})

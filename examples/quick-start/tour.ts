@@ -4,7 +4,6 @@ import { strict as assert } from 'node:assert'
 import { cp, readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Client } from '@modelcontextprotocol/sdk/client/index.js'
-import { McpError } from '@modelcontextprotocol/sdk/types.js'
 import type { Notes } from './protections.js'
 import type { SeveralServers } from './several-servers.js'
 import { svc } from './svc.js'
@@ -82,7 +81,6 @@ export const tour: readonly Step[] = [
     title: 'It calls refund_payment. The call is escalated, and nothing is sent to the tool server.',
     run: async ({ client, tools }) => {
       const refusal = await refusalOf(client.callTool(refund('INV-1001')))
-      assert.equal(refusal.status, 403)
       assert.equal(refusal.error, 'ESCALATION_PENDING')
       assert.equal(refusal.reason, 'tool_not_in_allowlist')
       assert.equal(refusal.sent, false)
@@ -153,10 +151,8 @@ export const tour: readonly Step[] = [
     run: async ({ client }) => {
       let served = 0
       while (served < maxCalls) {
-        const response = client.callTool({ name: 'list_invoices', arguments: {} })
-        const limited = await response.then(() => undefined, refusalFrom)
+        const limited = refusalIn(await client.callTool({ name: 'list_invoices', arguments: {} }))
         if (limited !== undefined) {
-          assert.equal(limited.status, 429)
           assert.equal(limited.error, 'RATE_LIMITED')
           assert.ok(served >= 3, `the burst is three calls, and only ${served} were served`)
           return [`${served} calls served, then:`, limited.text]
@@ -172,7 +168,6 @@ export const tour: readonly Step[] = [
       const refusal = await refusalOf(
         client.callTool({ name: 'get_invoice', arguments: { invoice: 'x'.repeat(20_000) } }),
       )
-      assert.equal(refusal.status, 413)
       assert.equal(refusal.error, 'PAYLOAD_TOO_LARGE')
       assert.equal(refusal.sent, false)
       return [refusal.text]
@@ -253,8 +248,6 @@ export async function toolNames(client: Client): Promise<string[]> {
 }
 
 interface Refused {
-  /** The HTTP status that the invoke protocol would respond with. */
-  readonly status: number
   readonly error: unknown
   readonly reason: unknown
   readonly sent: unknown
@@ -263,22 +256,24 @@ interface Refused {
 }
 
 export async function refusalOf(call: Promise<unknown>): Promise<Refused> {
-  const response = await call.then((result) => ({ result }), refusalFrom)
-  if ('result' in response) throw new Error(`it was served: ${JSON.stringify(response.result)}`)
-  return response
+  const result = await call
+  const refused = refusalIn(result)
+  if (refused === undefined) throw new Error(`it was served: ${JSON.stringify(result)}`)
+  return refused
 }
 
-/** A refusal is a JSON-RPC error; other errors are thrown again. */
-function refusalFrom(thrown: unknown): Refused {
-  if (!(thrown instanceof McpError) || typeof thrown.data !== 'object' || thrown.data === null) throw thrown
-  const data: Record<string, unknown> = { ...thrown.data }
+/** A refusal is a result with the error in its `_meta`; undefined for another result. */
+function refusalIn(result: unknown): Refused | undefined {
+  const { _meta: meta } = result as { readonly _meta?: Record<string, unknown> }
+  const error = meta?.['svc/error']
+  if (typeof error !== 'object' || error === null) return undefined
+  const data: Record<string, unknown> = { ...error }
   return {
-    status: thrown.code,
     error: data['error'],
     reason: data['denial_reason'],
     sent: data['sent'],
     escalationId: data['escalation_id'],
-    text: `${thrown.code} ${JSON.stringify(data)}`,
+    text: JSON.stringify(data),
   }
 }
 

@@ -35,8 +35,8 @@ export function auditIn(home: string) {
 }
 
 /**
- * Unauthenticated calls and every tool are allowed, and everything else is at its default, unless `options` say otherwise; a function
- * gets the directory that the gateway has to itself.
+ * Unauthenticated calls and every tool are allowed, a refused call over MCP is an error with its code, and everything else is at
+ * its default, unless `options` say otherwise; a function gets the directory that the gateway has to itself.
  */
 export async function startTestGateway(
   given: GatewaySettings | ((home: string) => GatewaySettings),
@@ -44,7 +44,7 @@ export async function startTestGateway(
   const home = mkdtempSync(join(tmpdir(), 'svc-test-'))
   const dir = join(home, 'audit')
   generateKeyFile(join(home, 'key'))
-  const { configure, ...rest } = typeof given === 'function' ? given(home) : given
+  const { configure, server, ...rest } = typeof given === 'function' ? given(home) : given
   const log = keepingLogger()
   try {
     const handle = startGatewayServer({
@@ -55,6 +55,7 @@ export async function startTestGateway(
       quotas: { adapter: 'memory' },
       entitlements: 'open',
       authn: { allowUnauthenticated: true },
+      server: { ...server, mcp: { denials: 'error', ...server?.mcp } },
       configure(container) {
         bind(container, tokens.Logger, { useValue: log })
         configure?.(container)

@@ -9,7 +9,7 @@ import { escalationsCommand } from 'svc-sdk/internal/cli/escalations'
 import { commandTarget, serverNameOf } from 'svc-sdk/internal/stdio/gateway/command-target'
 import { runCommand } from '../../support/command.js'
 import { startEverything } from '../../support/everything.js'
-import { rejectionOf } from '../../support/rejection.js'
+import { refusalOf, rejectionOf } from '../../support/rejection.js'
 import { StdioGateway } from '../../support/stdio-gateway.js'
 import { say, until } from '../../support/stdio-target.js'
 import { adminToken } from '../admin/rig.js'
@@ -29,8 +29,7 @@ describe('svc stdio', function () {
     const { tools } = await client.listTools()
     expect(tools.map(({ name }) => name)).to.deep.equal(['echo'])
     expect(await say(client, 'echo', { said: 'hi' })).to.equal('hi')
-    const refused = await client.callTool({ name: 'pid' }).catch((reason: unknown) => reason)
-    expect(refused).to.include({ code: 403 })
+    expect(await refusalOf(client.callTool({ name: 'pid' }))).to.include({ error: 'TOOL_NOT_ALLOWED' })
     const calls = gateway.records().filter((record) => record['mcp_method'] === 'tools/call')
     expect(calls.map(({ server, tool, status }) => ({ server, tool, status }))).to.deep.equal([
       { server: 'files@3.1.0', tool: 'echo@3.1.0', status: 'ok' },
@@ -92,7 +91,7 @@ describe('svc stdio', function () {
     const variables = JSON.parse(await say(client, 'env')) as Record<string, string>
     expect(variables).to.include({ TOKEN: 'given' }).and.not.have.property('SECRET')
     const pid = await say(client, 'pid')
-    expect(await rejectionOf(client.callTool({ name: 'exit' }))).to.include({ code: 502 })
+    expect(await refusalOf(client.callTool({ name: 'exit' }))).to.include({ error: 'UPSTREAM_UNREACHABLE' })
     expect(Number(await say(client, 'pid')))
       .to.be.above(0)
       .and.not.equal(Number(pid))
@@ -196,8 +195,9 @@ enforcement: { escalate_on: [tool_not_in_allowlist] }
       await using second = await gateway.connect(files(), { env })
       for (const { client } of [first, second]) {
         const call = (meta = {}) => client.callTool({ name: 'echo', arguments: { said: 'hi' }, _meta: meta })
-        const refused = await call().catch((reason: unknown) => reason)
-        const { escalation_id: id } = dataOf(refused)
+        const refused = await refusalOf(call())
+        expect(refused).to.include({ error: 'ESCALATION_PENDING' })
+        const { escalation_id: id } = refused
         const run = await runCommand(
           (io) => escalationsCommand(io, { SVC_ADMIN_URL: adminUrl, SVC_ADMIN_TOKEN: adminToken }),
           ['approve', String(id)],
@@ -222,9 +222,4 @@ enforcement: { escalate_on: [tool_not_in_allowlist] }
 
 function readPolicy({ policy }: StdioGateway): string {
   return readFileSync(policy, 'utf8')
-}
-
-function dataOf(refused: unknown): Record<string, unknown> {
-  expect(refused).to.have.property('data').that.includes({ error: 'ESCALATION_PENDING' })
-  return (refused as { data: Record<string, unknown> }).data
 }

@@ -11,6 +11,7 @@ import { generateKeyFile } from '@svc/plugin-audit/log'
 import { verifyLog } from '@svc/plugin-audit/tools'
 import { expect } from 'chai'
 import { PrintingProcess } from '../../support/printing-process.js'
+import { refusalOf } from '../../support/rejection.js'
 import { startUpstream } from '../../support/upstream.js'
 
 const folder = fileURLToPath(new URL('../../../../examples/in-process/', import.meta.url))
@@ -39,8 +40,8 @@ describe('examples/in-process', () => {
     expect((await client.listTools()).tools.map(({ name }) => name)).to.deep.equal(['add'])
     const { content } = await client.callTool({ name: 'add', arguments: { a: 1, b: 2 } })
     expect(content).to.deep.equal([{ type: 'text', text: '3' }])
-    const refused = await client.callTool({ name: 'erase' }).catch((error: unknown) => error)
-    expect(refused).to.have.nested.property('data.denial_reason', 'tool_not_in_allowlist')
+    const refused = await refusalOf(client.callTool({ name: 'erase' }))
+    expect(refused).to.include({ denial_reason: 'tool_not_in_allowlist' })
     await client.close()
     await expectLog()
   })
@@ -61,8 +62,7 @@ describe('examples/in-process', () => {
     const add = { name: 'add', arguments: { a: 1, b: 2 } }
     for (let count = 0; count < 2; count++)
       expect((await client.callTool(add)).content).to.deep.equal([{ type: 'text', text: '3' }])
-    const refused = await client.callTool(add).catch((error: unknown) => error)
-    expect(refused).to.have.nested.property('data.error', 'QUOTA_EXCEEDED')
+    expect(await refusalOf(client.callTool(add))).to.include({ error: 'QUOTA_EXCEEDED' })
     await client.close()
     server.kill('SIGTERM')
     await server.exit

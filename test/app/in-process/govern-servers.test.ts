@@ -8,14 +8,13 @@ import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/
 import { InMemoryTransport } from '@modelcontextprotocol/sdk/inMemory.js'
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js'
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js'
-import type { McpError } from '@modelcontextprotocol/sdk/types.js'
 import { generateKeyFile } from '@svc/plugin-audit/log'
 import { verifyLog } from '@svc/plugin-audit/tools'
 import { expect } from 'chai'
 import { createPipeline, type GatewaySettings } from 'svc-sdk'
 import { type GovernedServer, governServer } from 'svc-sdk/mcp'
 import { listenOnLoopback } from '../../support/loopback.js'
-import { rejectionOf } from '../../support/rejection.js'
+import { refusalOf } from '../../support/rejection.js'
 
 class Home implements Disposable {
   readonly path = mkdtempSync(join(tmpdir(), 'svc-test-'))
@@ -137,8 +136,8 @@ describe('a governed MCP server for each request', () => {
         governed = governServer(server, (pipeline ?? config()) as never)
       })
       for (let count = 0; count < 2; count++) await served.client.callTool({ name: 'add' })
-      const refused = await rejectionOf<McpError>(served.client.callTool({ name: 'add' }))
-      expect(refused.data).to.include({ error: 'QUOTA_EXCEEDED', sent: false })
+      const refused = await refusalOf(served.client.callTool({ name: 'add' }))
+      expect(refused).to.include({ error: 'QUOTA_EXCEEDED', sent: false })
       await (pipeline ?? governed)?.close()
     })
   }
