@@ -67,9 +67,9 @@ export function writeSealedLog(dir: string, seals: number, signer: LocalDevSigne
   const key = `ed25519:${Buffer.from(publicKey).toString('base64')}`
   const genesis = { kind: 'genesis', format: 1, origin: ORIGIN, retention_days: RETENTION_DAYS, key }
   seal(new Date(START).toISOString(), genesis)
-  let day = ''
-  let end = 0
-  let number = 0
+  const ends = new Map<string, number>()
+  const retention = { keys: [[key, 0, null, null]], retention_days: RETENTION_DAYS }
+  let [day, end, number, hour] = ['', 0, 0, '']
   for (let i = 1; i <= seals; i++) {
     const at = new Date(START + i * INTERVAL_MS).toISOString()
     if (!at.startsWith(day) || day === '') [day, end, number] = [at.slice(0, 10), 0, 0]
@@ -78,7 +78,12 @@ export function writeSealedLog(dir: string, seals: number, signer: LocalDevSigne
     const record = append(`audit-${day}.ndjson`, { ts: at, key_id: keyId, ...place, ...call })
     const start = end
     end += Buffer.byteLength(record) + 1
-    seal(at, { kind: 'seal', ranges: [[day, start, end, 1]] })
+    ends.set(day, end)
+    // The first seal of an hour repeats what the lines before it say.
+    const isFirst = hour !== at.slice(0, 13)
+    hour = at.slice(0, 13)
+    const summary = isFirst ? { ends: [...ends], since: new Date(START).toISOString(), ...retention } : {}
+    seal(at, { kind: 'seal', ranges: [[day, start, end, 1]], ...summary })
   }
   mkdirSync(dir)
   for (const [file, text] of files) appendFileSync(join(dir, file), text)

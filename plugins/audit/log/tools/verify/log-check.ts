@@ -56,8 +56,14 @@ export class LogCheck {
       for (const part of parts) {
         const { entry, range } = part
         if (range !== undefined && sizes.has(range.day)) part.scan = results.next().value ?? undefined
-        if (entry === undefined) await this.#take(part)
-        else this.#takeLine(part, entry)
+        if (entry !== undefined) {
+          this.#takeLine(part, entry)
+          continue
+        }
+        const { scan } = part
+        part.subtrees = scan === undefined ? range && (await this.#covers.next(range)) : scan.subtrees
+        if (range !== undefined && scan !== undefined) this.#context.onBytes(range.end - range.start)
+        this.#tree.add(part)
       }
     }
     this.#confirm()
@@ -100,13 +106,6 @@ export class LogCheck {
       }
     }
     yield take()
-  }
-
-  async #take(part: Part): Promise<void> {
-    const { range, scan } = part
-    part.subtrees = scan === undefined ? range && (await this.#covers.next(range)) : scan.subtrees
-    if (range !== undefined && scan !== undefined) this.#context.onBytes(range.end - range.start)
-    this.#tree.add(part)
   }
 
   #takeLine(part: Part, entry: JournalEntry): void {
