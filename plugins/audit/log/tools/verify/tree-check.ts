@@ -33,11 +33,12 @@ export interface Claim {
   readonly refuted: () => void
 }
 
-/**
- * A state of the leaves on disk that a root agrees with, as the number of parts since leaf 0; if the root is signed it
- * confirms them.
- */
-export type Mark = number
+/** A state of the leaves on disk that a root agrees with; if the root is signed it confirms them. */
+export interface Mark {
+  /** Number of parts since leaf 0. */
+  readonly parts: number
+  readonly range: LeafRange
+}
 
 export interface Agreement {
   /** The parts since the last confirmed claim. */
@@ -91,16 +92,15 @@ export class TreeCheck {
 
   /** The state of the leaves so far; undefined unless `root` is theirs. */
   mark(root: Digest): Mark | undefined {
-    if (this.#overflown || this.#current?.root() !== root) return undefined
-    return this.#agreedParts + this.#parts.length
+    const current = this.#current
+    if (this.#overflown || current?.root() !== root) return undefined
+    return { parts: this.#agreedParts + this.#parts.length, range: current.copy() }
   }
 
   /** The root of the mark is signed. */
-  confirm(mark: Mark): Agreement {
-    const count = Math.max(0, mark - this.#agreedParts)
-    const range = this.#agreed.copy()
-    for (const { subtrees = [] } of this.#parts.slice(0, count)) range.appendAll(subtrees)
-    return { parts: count === 0 ? [] : this.#agree(range, count), changed: new Set() }
+  confirm({ parts, range }: Mark): Agreement {
+    const count = parts - this.#agreedParts
+    return { parts: count > 0 ? this.#agree(range, count) : [], changed: new Set() }
   }
 
   /** Compares the stored leaves with a signed root that is not that of the leaves on disk. */

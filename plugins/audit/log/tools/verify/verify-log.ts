@@ -72,6 +72,8 @@ export interface VerifyOptions {
   onProgress?: (progress: VerifyProgress) => void
 }
 
+// Bytes of records for each byte of the journal below which a range is hashed in less time than a thread takes to get it.
+const SHORT_RANGES = 8
 // Codes of the system, and the code for a line that is longer than any record.
 const UNREADABLE = /^(?:E[A-Z]+|read_failed)$/
 
@@ -146,8 +148,9 @@ export async function verifyFiles(
   }, 0)
   const wholeId = beginning?.state.logId ?? facts?.logId
   const logId = wholeId === undefined ? undefined : shortLogId(wholeId)
-  const pool = scanPool({ keys, logId }, totalBytes, options.threads)
   const judged = options.fast !== true
+  const areShort = totalBytes < SHORT_RANGES * (journalSize ?? 0)
+  const pool = scanPool({ keys, logId }, totalBytes, !judged && areShort ? 1 : options.threads)
   const onBytes = progressOver(totalBytes, options.onProgress)
   try {
     const votes = passkeys && new VoteCheck({ passkeys, voters }, (facts?.removals.size ?? 0) > 0, findings)
