@@ -1,7 +1,7 @@
 // Facts from servers' responses: the gateway that passed the response on knows them at once, the others within a second.
 import type { Clock, MaybePromise, ToolAnnotations, ToolLists } from '@svc/core'
 import { isJsonObject } from '@svc/core/json'
-import { formatNameSegment } from '@svc/core/match'
+import { formatNameSegment, ReferenceInputError } from '@svc/core/match'
 import { BoundedMap, KeptReads, type MapBounds, type SharedMap } from '@svc/core/store'
 import { targetOf } from '../upstream/target.js'
 import { metaOf } from './meta.js'
@@ -176,8 +176,22 @@ export class AnnotationCache implements ToolAnnotations {
   }
 
   #addressesOf(targets: Readonly<Record<string, string>>): Map<string, string> {
-    const written = Object.entries(targets)
-    return new Map(written.map(([server, target]) => [formatNameSegment(server), targetOf(target).url.href]))
+    const addresses = new Map<string, string>()
+    for (const [server, target] of Object.entries(targets)) {
+      const segment = segmentOf(server)
+      if (segment !== undefined) addresses.set(segment, targetOf(target).url.href)
+    }
+    return addresses
+  }
+}
+
+/** Undefined for a name that no reference can have, so that no call is of such a server. */
+function segmentOf(server: string): string | undefined {
+  try {
+    return formatNameSegment(server)
+  } catch (error) {
+    if (error instanceof ReferenceInputError) return undefined
+    throw error
   }
 }
 

@@ -25,7 +25,8 @@ export function Shell({ state, children }: ShellProps): JSX.Element {
   // A client without a role may not watch.
   useEvents(state.status === undefined ? {} : { status: setStatus })
   const connection = useConnection()
-  useWaitingCount(status, connection)
+  const isOld = connection !== 'open' && connection !== 'connecting'
+  useWaitingCount(isOld ? undefined : status)
   const help = useRef<HTMLDialogElement>(null)
   const current = viewAt(location.path)
   useKeys({
@@ -47,7 +48,7 @@ export function Shell({ state, children }: ShellProps): JSX.Element {
           {views
             .filter((view) => session !== undefined && view.isFor(session))
             .map(({ id, title, Icon, count }) => {
-              const waiting = status === undefined ? '' : (count?.(status) ?? '')
+              const waiting = status === undefined || isOld ? '' : (count?.(status) ?? '')
               return (
                 <li key={id}>
                   <a href={`/console/${id}`} aria-current={id === current?.id ? 'page' : undefined}>
@@ -66,7 +67,7 @@ export function Shell({ state, children }: ShellProps): JSX.Element {
         </ul>
       </nav>
       <header class="top">
-        {status !== undefined && <State status={status} />}
+        {status !== undefined && <State status={status} isOld={isOld} />}
         <ConnectionState connection={connection} />
         <Account onHelp={() => help.current?.showModal()} />
       </header>
@@ -79,9 +80,8 @@ export function Shell({ state, children }: ShellProps): JSX.Element {
 }
 
 /** The number of calls that wait, as it is known: in the title of the page, and in a notification once it has risen. */
-function useWaitingCount(status: StatusJson | undefined, connection: EventsConnection): void {
-  const isKnown = connection === 'open' || connection === 'connecting'
-  const waiting = status === undefined || !isKnown ? '' : waitingIn(status)
+function useWaitingCount(status: StatusJson | undefined): void {
+  const waiting = status === undefined ? '' : waitingIn(status)
   const last = useRef(status?.pending ?? 0)
   useEffect(queueForNotices, [])
   useEffect(() => {
@@ -102,11 +102,18 @@ const logStates = {
   not_writable: ['bad', 'log not writable'],
 } as const
 
-function State({ status }: { readonly status: StatusJson }): JSX.Element {
+function State({
+  status,
+  isOld,
+}: {
+  readonly status: StatusJson
+  /** Whether it may have changed since. */
+  readonly isOld: boolean
+}): JSX.Element {
   const { gateway, mode, policy_sha256: policy, log } = status
   const [level, text] = logStates[log.state]
   return (
-    <ul class="state">
+    <ul class={isOld ? 'state stale' : 'state'}>
       <li class="gateway">
         <Untrusted text={gateway} cut={60} />
       </li>
@@ -161,7 +168,7 @@ function Account({ onHelp }: { readonly onHelp: () => void }): JSX.Element {
       >
         <ThemeIcon />
       </button>
-      <button type="button" class="quiet" onClick={onHelp} title="Keys (?)" aria-label="Keys">
+      <button type="button" class="quiet keys" onClick={onHelp} title="Keys (?)" aria-label="Keys">
         ?
       </button>
       <button type="button" class="quiet" onClick={() => void leave()}>

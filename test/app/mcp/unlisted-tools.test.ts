@@ -108,6 +108,13 @@ describe('the known lists of servers', () => {
     expect(await lists('files', 'b')).to.equal(undefined)
   })
 
+  it('leave out a server whose name no call can have', async () => {
+    const { cache } = learner()
+    const lists = cache.lists({ ['x'.repeat(5000)]: 'http://127.0.0.1:2/mcp', files: upstream.href })
+    await cache.learnNames({ upstream }, page('a'), undefined)
+    expect(await lists('files', 'b')).to.deep.equal(['a'])
+  })
+
   it('are unknown if they have more tools than are kept', async () => {
     const { cache, lists } = learner()
     await cache.learnNames(

@@ -42,7 +42,7 @@ export function DecidedList({ initial, query }: DecidedListProps): JSX.Element {
       <ApprovalTabs current="Decided" />
       <form class="search" aria-label="Search" action={`/console/approvals/${DECIDED}`}>
         <label>
-          Caller, tool, text or reviewer{' '}
+          Caller, tool, text or reviewer
           <input name="search" defaultValue={search} maxLength={200} aria-keyshortcuts="/" />
         </label>
         <button type="submit">Search</button>

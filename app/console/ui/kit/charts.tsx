@@ -99,20 +99,24 @@ function Frame<Point extends { readonly at: string }>({
           ))}
         </ul>
       </figcaption>
-      <div class="plot" aria-hidden="true">
-        <span class="scale">{format(top)}</span>
-        <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none">
-          <title>{title}</title>
-          <path class="grid" d={`M0 0H${WIDTH}M0 ${HEIGHT / 2}H${WIDTH}M0 ${HEIGHT}H${WIDTH}`} />
-          {children}
-        </svg>
-        {first !== undefined && last !== undefined && (
-          <p class="axis">
-            <Time at={first.at} show="day and time" isCell />
-            <Time at={last.at} show="day and time" isCell />
-          </p>
-        )}
-      </div>
+      {points.length === 0 ? (
+        <p class="none">No call yet.</p>
+      ) : (
+        <div class="plot" aria-hidden="true">
+          <span class="scale">{format(top)}</span>
+          <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none">
+            <title>{title}</title>
+            <path class="grid" d={`M0 0H${WIDTH}M0 ${HEIGHT / 2}H${WIDTH}M0 ${HEIGHT}H${WIDTH}`} />
+            {children}
+          </svg>
+          {first !== undefined && last !== undefined && (
+            <p class="axis">
+              <Time at={first.at} show="day and time" isCell />
+              {last !== first && <Time at={last.at} show="day and time" isCell />}
+            </p>
+          )}
+        </div>
+      )}
       <div class="sr">
         <table>
           <caption>{title}</caption>

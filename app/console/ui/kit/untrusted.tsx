@@ -58,7 +58,7 @@ export function Untrusted(props: UntrustedProps): JSX.Element {
       {isCut && (isName || isCell) ? (
         <CutInside text={text} cut={cut} />
       ) : (
-        <bdi>{marked(isCut ? text.slice(0, cut) : text, isBlock)}</bdi>
+        <bdi>{marked(isCut ? text.slice(0, wholeFrom(text, cut)) : text, isBlock)}</bdi>
       )}
       {isCut && !isCell && (
         <button type="button" class="more" onClick={() => setWhole(true)}>
@@ -84,10 +84,15 @@ function CutInside({ text, cut }: { readonly text: string; readonly cut: number 
   const end = Math.floor(cut / 4)
   return (
     <>
-      <bdi>{marked(text.slice(0, cut - end - DIGITS), false)}</bdi>…{hash}
-      <bdi>{marked(text.slice(-end), false)}</bdi>
+      <bdi>{marked(text.slice(0, wholeFrom(text, cut - end - DIGITS)), false)}</bdi>…{hash}
+      <bdi>{marked(text.slice(wholeFrom(text, text.length - end)), false)}</bdi>
     </>
   )
+}
+
+/** `at`, or the place before it if a character of two units would be cut there, whose halves would look hidden. */
+function wholeFrom(text: string, at: number): number {
+  return (text.codePointAt(at - 1) ?? 0) > 0xffff ? at - 1 : at
 }
 
 function marked(text: string, isBlock: boolean): (string | JSX.Element)[] {

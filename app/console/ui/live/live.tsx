@@ -41,7 +41,7 @@ export function Live({ initial, query }: LiveProps): JSX.Element {
           type="search"
           aria-label="Filter"
           aria-keyshortcuts="/"
-          placeholder="Filter (/), such as refund caller:agent-7"
+          placeholder="Filter, such as refund caller:agent-7"
           value={filter.text}
           onInput={({ currentTarget }) => change({ ...filter, text: currentTarget.value })}
           onKeyDown={({ key, currentTarget }) => key === 'Escape' && currentTarget.blur()}

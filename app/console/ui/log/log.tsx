@@ -68,7 +68,9 @@ function LogState({ log }: Pick<LogData, 'log'>): JSX.Element {
         <span class={`badge ${isWell ? 'good' : writing.writable && gaps === 0 ? 'warn' : 'bad'}`}>
           {writing.writable ? 'writable' : 'NOT WRITABLE'}
         </span>{' '}
-        {head === null ? 'no leaf yet' : `${head.size.toLocaleString('en')} leaves`}
+        {head === null
+          ? 'no leaf yet'
+          : `${head.size.toLocaleString('en')} ${head.size === 1 ? 'leaf' : 'leaves'}`}
         {sealedAt !== null && (
           <>
             , sealed <Time at={sealedAt} show="ago" />

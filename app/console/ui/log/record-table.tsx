@@ -62,7 +62,7 @@ const columns: readonly Column<RecordJson>[] = [
   {
     name: 'Tool',
     class: 'mono',
-    cell: ({ record }) => <Untrusted text={nameOfCalled(record)} cut={60} />,
+    cell: ({ record }) => <Untrusted text={nameOfCalled(record)} cut={60} isCell />,
   },
   {
     name: 'Decision',
@@ -83,7 +83,7 @@ const columns: readonly Column<RecordJson>[] = [
 ]
 
 function Caller({ name }: { readonly name: string }): JSX.Element {
-  return name === '' ? <span class="soft">no name</span> : <Untrusted text={name} cut={40} />
+  return name === '' ? <span class="soft">no name</span> : <Untrusted text={name} cut={40} isCell />
 }
 
 function Decision({ record }: Pick<RecordJson, 'record'>): JSX.Element {

@@ -49,18 +49,16 @@ export function Overview({ data: initial }: ViewProps<OverviewData>): JSX.Elemen
               not counted.
             </p>
           )}
-          <p class="hint">As the gateway says: a call is proven on its own page.</p>
+          <p class="hint">
+            As the gateway says: a call is proven on its own page. Times leave out calls about which people
+            were asked.
+          </p>
           <div class="columns">
             <div class="panel">
               <BarChart title="Calls" points={buckets} series={outcomes} format={whole} />
             </div>
             <div class="panel">
-              <LineChart
-                title="Time of a call, without waits for people"
-                points={buckets}
-                series={latencies}
-                format={inMilliseconds}
-              />
+              <LineChart title="Time of a call" points={buckets} series={latencies} format={inMilliseconds} />
             </div>
             <Reasons activity={activity} />
             {health !== undefined && <Parts health={health} />}
@@ -87,7 +85,6 @@ function Figures({ activity }: { readonly activity: ActivityJson }): JSX.Element
     ['Calls', whole(calls), ''],
     ['Denied', whole(denied), share(denied)],
     ['Failed at the server', whole(failed), share(failed)],
-    // Calls about which people were asked have no part in these.
     ['Median', latency.max === 0 ? '–' : inMilliseconds(latency.p50), ''],
     ['99th percentile', latency.max === 0 ? '–' : inMilliseconds(latency.p99), ''],
     ...(waits.count === 0

@@ -70,7 +70,15 @@ export function Access({ data, location, onChanged }: AccessProps): JSX.Element 
         </div>
       )}
       <div class="panel">
-        <Tools caption="Who may use what" columns={columns} rows={known ?? []} />
+        {known !== undefined && known.length > 0 && (
+          <Tools caption="Who may use what" columns={columns} rows={known} />
+        )}
+        {known?.length === 0 && rows.length > 0 && (
+          <p class="none">
+            No server lists {wanted === '' ? 'its tools' : 'such a tool'} to the gateway, and the policy names
+            none.
+          </p>
+        )}
         {found.length > rows.length && (
           <p class="note" role="status">
             {rows.length} of {found.length.toLocaleString('en')} rows; the filter finds others.
