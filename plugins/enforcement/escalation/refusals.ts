@@ -1,5 +1,6 @@
 // The refusals of calls that escalate.
 import { type Denied, denialOf, denied, type FindingList } from '@svc/core'
+import { visibleInLine } from '@svc/core/json'
 import type { StoredEscalation } from './stored-escalation.js'
 
 /** A model reads the message: which call waits for which reviewers, and how the caller goes on. */
@@ -42,15 +43,25 @@ export function rejected(value: StoredEscalation, findings: FindingList): Denied
   return denied('ESCALATION_REJECTED', text, { denial: denialOf(findings), escalation: { id, status } })
 }
 
-function rejectionText({ decidedBy, server, tool }: StoredEscalation, why: string): string {
+function rejectionText({ decidedBy, server, tool, votes }: StoredEscalation, why: string): string {
   switch (decidedBy) {
     case 'expiry':
       return `Nobody approved ${server}/${tool} in time, so it was not sent: ${why}. To ask again, repeat the same call.`
     case 'emergency':
       return `This call of ${server}/${tool} was not sent, as its caller ran it as an emergency by a repetition with x-escalation-emergency. Do not repeat the call.`
     default:
-      return `A person decided against ${server}/${tool}, so it was not sent: ${why}. Do not repeat the call.`
+      return `A person decided against ${server}/${tool}, so it was not sent: ${why}.${describeRejections(votes)} Do not repeat the call.`
   }
+}
+
+/** Who rejected the call, and the comments, which a model reads as the text of a person. */
+function describeRejections(votes: StoredEscalation['votes']): string {
+  const rejections = votes
+    .filter(({ vote }) => vote === 'reject')
+    .map(({ reviewer, comment }) =>
+      visibleInLine(comment === undefined ? reviewer : `${reviewer} (${JSON.stringify(comment)})`),
+    )
+  return rejections.length === 0 ? '' : ` Rejected by ${rejections.join(' and ')}.`
 }
 
 export function tooMany(findings: FindingList, isEmergency: boolean): Denied {

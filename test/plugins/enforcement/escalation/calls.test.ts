@@ -107,8 +107,12 @@ describe('a call that escalates', () => {
 
   it('is refused while the rejection is valid, and escalates again after that', async () => {
     const id = idOf(await rig.call())
-    await rig.service.vote(id, reviewer('ann'), { vote: 'reject' })
-    expect(summaryOf(await rig.call())).to.deep.equal({ code: 'ESCALATION_REJECTED', id, status: 'rejected' })
+    await rig.service.vote(id, reviewer('ann'), { vote: 'reject', comment: 'not our invoice' })
+    const refused = await rig.call()
+    expect(refused)
+      .to.have.property('message')
+      .that.includes('Rejected by ann@acme.example of acme ("not our invoice").')
+    expect(summaryOf(refused)).to.deep.equal({ code: 'ESCALATION_REJECTED', id, status: 'rejected' })
     rig.clock.advance(TTL)
     const next = await rig.call()
     expect(summaryOf(next)).to.include({ code: 'ESCALATION_PENDING' })
