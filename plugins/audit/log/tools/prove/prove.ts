@@ -4,11 +4,12 @@ import { join } from 'node:path'
 import { defined } from '@svc/core/json'
 import { dailyFiles } from '../../files/daily-files.js'
 import { nodeFileSystem } from '../../files/file-system.js'
-import { lineBlocksOf } from '../../files/lines.js'
+import { countLines, lineBlocksOf } from '../../files/lines.js'
 import type { Head } from '../../format/checkpoint.js'
 import type { Digest } from '../../format/digest.js'
 import { AuditError } from '../../format/errors.js'
 import { parseJournalLine } from '../../format/journal-codec.js'
+import type { JournalLine } from '../../format/journal-line.js'
 import { inclusionRanges, type LeafSpan } from '../../format/merkle-proof.js'
 import { isVerified, type Note } from '../../format/note.js'
 import { dailyLog, JOURNAL_FILE } from '../../format/paths.js'
@@ -183,7 +184,7 @@ export async function* matchingLines(
 }
 
 // More days than this are found faster by parsing every line.
-const MAX_STARTS = 4
+const MAX_SOUGHT_DAYS = 4
 
 interface LinePosition {
   readonly day: string
@@ -193,58 +194,70 @@ interface LinePosition {
   readonly offset: number
 }
 
-/** The leaf of each place; undefined if it is not sealed. Reads the journal once, and no further than needed. */
-async function leavesOf(dir: string, places: readonly LinePosition[]): Promise<(number | undefined)[]> {
-  const search = new LeafSearch(places)
-  for await (const lines of lineBlocksOf(join(dir, JOURNAL_FILE))) {
-    for (const { bytes, complete } of lines) {
-      if (!complete || !search.mayNeed(bytes)) continue
-      for (const range of sealedRanges(parseJournalLine(bytes))) search.take(range)
-      if (search.isDone) return search.leaves
-    }
-  }
-  return search.leaves
+/** A sealed range of a day's file. */
+interface NumberedRange extends PlacedRange {
+  /** Lines of the file before it. */
+  readonly linesBefore: number
 }
 
-class LeafSearch {
-  readonly leaves: (number | undefined)[]
-  readonly #places: readonly LinePosition[]
-  /** Indices of the places whose leaf is not known. */
-  readonly #open = new Map<string, Set<number>>()
-  readonly #linesBefore = new Map<string, number>()
-  /** How a range of a day begins; undefined for too many days. */
-  readonly #starts: readonly Buffer[] | undefined
+/** The leaf of each place; undefined if it is not sealed. Reads the journal once. */
+async function leavesOf(dir: string, places: readonly LinePosition[]): Promise<(number | undefined)[]> {
+  const ranges = await rangesOf(dir, new Set(places.map(({ day }) => day)))
+  return places.map(({ day, line, offset }) => {
+    const range = rangeAt(ranges.get(day) ?? [], offset)
+    return range && range.leaf + line - 1 - range.linesBefore
+  })
+}
 
-  constructor(places: readonly LinePosition[]) {
-    this.#places = places
-    this.leaves = places.map(() => undefined)
-    for (const [at, { day }] of places.entries()) {
-      this.#open.set(day, (this.#open.get(day) ?? new Set()).add(at))
+/** The sealed ranges of the days, in the order of their bytes. */
+async function rangesOf(
+  dir: string,
+  days: ReadonlySet<string>,
+): Promise<ReadonlyMap<string, readonly NumberedRange[]>> {
+  const found = new Map([...days].map((day) => [day, [] as NumberedRange[]]))
+  const names = [...days].map((day) => Buffer.from(`"${day}"`))
+  const mayNeed = (line: Buffer) =>
+    names.length > MAX_SOUGHT_DAYS || names.some((name) => line.includes(name))
+  for await (const line of parsedLines(dir, mayNeed)) {
+    for (const range of sealedRanges(line)) {
+      const known = found.get(range.day)
+      const { linesBefore = 0, lines = 0 } = known?.at(-1) ?? {}
+      known?.push({ ...range, linesBefore: linesBefore + lines })
     }
-    const days = [...this.#open.keys()]
-    this.#starts = days.length > MAX_STARTS ? undefined : days.map((day) => Buffer.from(`["${day}",`))
-  }
-
-  get isDone(): boolean {
-    return this.#open.size === 0
-  }
-
-  /** Whether the journal line may have a range of a requested day. */
-  mayNeed(line: Buffer): boolean {
-    return this.#starts?.some((start) => line.includes(start)) ?? true
-  }
-
-  take({ day, start, end, lines, leaf }: PlacedRange): void {
-    const before = this.#linesBefore.get(day) ?? 0
-    this.#linesBefore.set(day, before + lines)
-    const open = this.#open.get(day)
-    if (open === undefined) return
-    for (const at of open) {
-      const place = this.#places[at]
-      if (place === undefined || place.offset < start || place.offset >= end) continue
-      this.leaves[at] = leaf + place.line - 1 - before
-      open.delete(at)
+    const known = line.kind === 'fault' ? found.get(line.day) : undefined
+    if (line.kind !== 'fault' || known === undefined) continue
+    // Sealing has gone on at an earlier byte.
+    const kept = known.filter(({ start }) => start < line.resume)
+    const last = kept.pop()
+    if (last !== undefined) {
+      const end = Math.min(last.end, line.resume)
+      kept.push({ ...last, end, lines: countLines(join(dir, dailyLog(line.day)), last.start, end) })
     }
-    if (open.size === 0) this.#open.delete(day)
+    found.set(line.day, kept)
   }
+  return found
+}
+
+/** The lines of the journal that are of interest; others are not parsed. */
+async function* parsedLines(
+  dir: string,
+  isWanted: (line: Buffer) => boolean,
+): AsyncGenerator<JournalLine, void, void> {
+  for await (const lines of lineBlocksOf(join(dir, JOURNAL_FILE))) {
+    for (const { bytes, complete } of lines) {
+      const line = complete && isWanted(bytes) ? parseJournalLine(bytes) : undefined
+      if (line !== undefined) yield line
+    }
+  }
+}
+
+function rangeAt(ranges: readonly NumberedRange[], offset: number): NumberedRange | undefined {
+  let [low, high] = [0, ranges.length]
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    if ((ranges[middle]?.end ?? 0) <= offset) low = middle + 1
+    else high = middle
+  }
+  const range = ranges[low]
+  return range !== undefined && range.start <= offset ? range : undefined
 }

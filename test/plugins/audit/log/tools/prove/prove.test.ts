@@ -79,6 +79,34 @@ describe('proveRecord', () => {
     }
   })
 
+  it('proves the records before and after a fault, from which sealing has gone on', async () => {
+    const log = new LogBuilder(dir.path)
+    const named = (from: number, to: number) => {
+      for (let i = from; i < to; i++) log.record(DAY, { trace_id: trace(i) })
+    }
+    named(0, 9)
+    log.seal()
+    const file = join(dir.path, `audit-${DAY}.ndjson`)
+    const kept = readFileSync(file, 'utf8')
+      .split('\n')
+      .slice(0, 4)
+      .map((line) => `${line}\n`)
+      .join('')
+    writeFileSync(file, kept)
+    const day = log.days.get(DAY)!
+    const [sealed, resume] = [day.end, kept.length]
+    log.journal({ kind: 'fault', day: DAY, sealed, found: resume, resume })
+    Object.assign(day, { end: resume, lines: day.lines.slice(0, 4), sealed: 4 })
+    named(9, 12)
+    log.seal()
+    log.finish()
+    const signedBy = [verifierFromPublicKey(log.signer.publicKey)]
+    for (const i of [0, 3, 9, 11]) {
+      const proof = await proveRecord(dir.path, { traceId: trace(i) })
+      expect(await checkProof(proof, signedBy)).to.deep.include({ valid: true })
+    }
+  })
+
   it('proves with the newest checkpoint that the log has signed, not with a forged one after it', async () => {
     await logOf(3)
     const path = join(dir.path, `audit-${DAY}.checkpoint`)
