@@ -166,7 +166,7 @@ export function repeatableInput(
 
 function hasInputMembers(args: JsonValue): boolean {
   if (typeof args !== 'object' || args === null || Array.isArray(args)) return false
-  return Object.keys(args).length === 2 && Object.hasOwn(args, 'arguments') && Object.hasOwn(args, 'params')
+  return Object.hasOwn(args, 'arguments') && Object.hasOwn(args, 'params') && Object.keys(args).length === 2
 }
 
 /** The canonical reference of a tool, prompt or resource; for kind `protocol` that of the server. */

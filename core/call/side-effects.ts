@@ -134,8 +134,8 @@ function effectsByName(name: string): SideEffects {
 function hasEffectMethod(args: JsonValue): boolean {
   if (!isJsonObject(args)) return false
   let method: string | undefined
-  for (const name of Object.keys(args)) {
-    if (!isMethod(name)) continue
+  for (const name in args) {
+    if (!Object.hasOwn(args, name) || !isMethod(name)) continue
     if (method !== undefined) {
       throw new Refusal(
         'BAD_REQUEST',

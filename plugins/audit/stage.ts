@@ -8,6 +8,7 @@ import {
   denied,
   errorFields,
   type Ids,
+  isPending,
   type Logger,
   type MaybePromise,
   type Meter,
@@ -217,22 +218,28 @@ export class AuditStage implements Stage {
     return this.#append(appender, envelope, admitted, settlement)
   }
 
-  async #append(
+  #append(
     appender: Appender,
     envelope: AuditEnvelope,
     admitted: AdmittedCall,
     settlement: Settlement,
-  ): Promise<void> {
-    const began = this.#parts.clock.monotonic()
+  ): MaybePromise<void> {
+    const { clock, meter, onRecord } = this.#parts
+    const began = clock.monotonic()
+    const recorded = (): void => {
+      meter.observe?.('svc_audit_append_duration_seconds', (clock.monotonic() - began) / 1000)
+      admitted.intent?.settle(true)
+      onRecord?.(envelope)
+    }
+    let appending: MaybePromise<void>
     try {
-      await appender.append(envelope)
+      appending = appender.append(envelope)
     } catch (error) {
       return this.#unrecorded(admitted, settlement, error)
     }
-    const ms = this.#parts.clock.monotonic() - began
-    this.#parts.meter.observe?.('svc_audit_append_duration_seconds', ms / 1000)
-    admitted.intent?.settle(true)
-    this.#parts.onRecord?.(envelope)
+    // An appender of a program in JavaScript may return no promise.
+    if (!isPending(appending)) return recorded()
+    return appending.then(recorded, (error: unknown) => this.#unrecorded(admitted, settlement, error))
   }
 
   /** Throws if the response must be withheld. */
