@@ -77,7 +77,7 @@ end
 
 /**
  * KEYS and ARGV[1] as for entries. ARGV: then the given instant, the hold or '-', its milliseconds, the batch, and the maximum of
- * counters ('' for none of them); for each limit 'b' for a bucket or 'w', its key, maximum, tokens per second or milliseconds of the window ('-' without),
+ * counters ('' for none of them); for each limit 'b' for a bucket or 'w', its key, maximum, tokens per second or milliseconds of the window ('d' for a day, '-' without),
  * amount, and an instant at which a window begins. The response is '+' or '-', the state of the space, and for each limit, after a
  * ';', what is left, without a window the milliseconds until its reset, and after a '/', of a batch, how many times it was taken.
  */
@@ -150,7 +150,8 @@ end
 for i = 3, #ARGV do
   local kind, key, max, period, amount, from = string.match(ARGV[i], words)
   local take = kind == 'b' and takeTokens or takeUse
-  local passes = take(key, tonumber(max), tonumber(period), tonumber(amount) or 1, tonumber(from) or 0)
+  period = period == 'd' and 86400000 or tonumber(period)
+  local passes = take(key, tonumber(max), period, tonumber(amount) or 1, tonumber(from) or 0)
   if not passes then return respond('-') end
 end
 commit()

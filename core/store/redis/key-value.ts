@@ -41,6 +41,7 @@ export interface RedisKeyValueOptions extends RedisConnectionOptions {
 
 /** Redis has no larger time, and Lua no larger exact integer. */
 const NO_LIMIT = Number.MAX_SAFE_INTEGER
+const DAY_MS = 86_400_000
 
 interface Response {
   readonly status: string
@@ -232,7 +233,8 @@ function argumentsOf({ key, expect, value, version, owner = '', ttlMs }: Write):
 function limitText({ key, max, perSecond, amount = 1, window }: CounterLimit): string {
   if (perSecond !== undefined) return `b ${key} ${max} ${perSecond}${amount === 1 ? '' : ` ${amount}`}`
   const more = window?.from === undefined ? (amount === 1 ? '' : ` ${amount}`) : ` ${amount} ${window.from}`
-  return `w ${key} ${Math.min(max, NO_LIMIT)} ${window?.ms ?? '-'}${more}`
+  const period = window?.ms === DAY_MS ? 'd' : (window?.ms ?? '-')
+  return `w ${key} ${Math.min(max, NO_LIMIT)} ${period}${more}`
 }
 
 /** Without `keys` the response has them. @throws {Error} if an entry cannot be read */
