@@ -43,8 +43,7 @@ export class AllowedOrigins {
    * are listed, a bearer token shows that the caller is not such a page. Throws `Refusal`.
    */
   check({ origin, authorization }: IncomingHttpHeaders): void {
-    if (origin === undefined || this.#listed.has(origin) || origin === this.#own) return
-    if (this.#isLocal && isLoopback(origin)) return
+    if (origin === undefined || this.#mayRead(origin) || origin === this.#own) return
     if (this.#listed.size > 0) {
       throw new Refusal('TOOL_NOT_ALLOWED', 'A web page of this origin may not call.')
     }
@@ -52,8 +51,13 @@ export class AllowedOrigins {
     throw new Refusal('TOOL_NOT_ALLOWED', 'A web page of this origin may not call without a bearer token.')
   }
 
+  /** Pages of this machine, such as the MCP Inspector, may use a gateway that this machine alone reaches. */
+  #mayRead(origin: string): boolean {
+    return this.#listed.has(origin) || (this.#isLocal && isLoopback(origin))
+  }
+
   /**
-   * Adds CORS headers for a listed origin, or for any if the resource is public (Fetch, "CORS protocol"). True if the
+   * Adds CORS headers for an origin that may call, or for any if the resource is public (Fetch, "CORS protocol"). True if the
    * request was a preflight, whose response is then complete.
    */
   respondToBrowser(
@@ -62,7 +66,7 @@ export class AllowedOrigins {
     isPublic: boolean,
   ): boolean {
     const { origin } = headers
-    if (origin === undefined || !(isPublic || this.#listed.has(origin))) return false
+    if (origin === undefined || !(isPublic || this.#mayRead(origin))) return false
     response.setHeader('access-control-allow-origin', isPublic ? '*' : origin)
     if (!isPublic) response.setHeader('vary', 'origin')
     // The asterisk means every header only in responses without credentials; the gateway has no cookies.

@@ -182,30 +182,34 @@ describe('a web page', () => {
       },
     })
 
-  it('of a listed origin gets CORS headers in the preflight and in each response', () =>
-    withGateway({ allowedOrigins: [app] }, async (gateway) => {
-      const asked = await preflight(gateway, app)
-      expect(asked.status).to.equal(204)
-      expect(Object.fromEntries(asked.headers)).to.include({
-        'access-control-allow-origin': app,
-        'access-control-allow-methods': 'GET, POST, DELETE',
-        'access-control-allow-headers': 'authorization, *',
-        vary: 'origin',
-      })
-      expect(asked.headers.has('access-control-allow-credentials')).to.equal(false)
-      const response = await gateway.invoke('/mcp/files/read@1', {}, { origin: app })
-      expect(Object.fromEntries(response.headers)).to.include({
-        'access-control-allow-origin': app,
-        'access-control-expose-headers': '*',
-      })
-      const refused = await gateway.invoke('/mcp/nosuch/read@1', {}, { origin: app })
-      expect(refused.status).to.equal(404)
-      expect(refused.headers.get('access-control-allow-origin')).to.equal(app)
-    }))
+  for (const [of, origin] of [
+    ['of a listed origin', app],
+    ['of this machine', local],
+  ] as const)
+    it(`${of} gets CORS headers in the preflight and in each response`, () =>
+      withGateway({ allowedOrigins: [app] }, async (gateway) => {
+        const asked = await preflight(gateway, origin)
+        expect(asked.status).to.equal(204)
+        expect(Object.fromEntries(asked.headers)).to.include({
+          'access-control-allow-origin': origin,
+          'access-control-allow-methods': 'GET, POST, DELETE',
+          'access-control-allow-headers': 'authorization, *',
+          vary: 'origin',
+        })
+        expect(asked.headers.has('access-control-allow-credentials')).to.equal(false)
+        const response = await gateway.invoke('/mcp/files/read@1', {}, { origin })
+        expect(Object.fromEntries(response.headers)).to.include({
+          'access-control-allow-origin': origin,
+          'access-control-expose-headers': '*',
+        })
+        const refused = await gateway.invoke('/mcp/nosuch/read@1', {}, { origin })
+        expect(refused.status).to.equal(404)
+        expect(refused.headers.get('access-control-allow-origin')).to.equal(origin)
+      }))
 
   it('of another origin gets no CORS headers', () =>
     withGateway({ allowedOrigins: [app] }, async (gateway) => {
-      for (const origin of [evil, local, 'null']) {
+      for (const origin of [evil, 'null']) {
         const asked = await preflight(gateway, origin)
         expect(asked.status).to.equal(405)
         const response = await gateway.invoke('/mcp/files/read@1', {}, { origin })
