@@ -7,7 +7,7 @@ import { KeyReader } from '@svc/core/secret'
 import { isLocalAddress } from '../http/allowed-hosts.js'
 import type { TlsConfig } from '../http/tls/certificates.js'
 import { stdioTargetsOf } from '../stdio/targets/config.js'
-import { findCommand, mayFetch, readNpx, referenceIn } from '../stdio/targets/environment.js'
+import { findCommand, mayFetch, readNpx, referenceIn, withHome } from '../stdio/targets/environment.js'
 import type { HostConfig } from './config.js'
 import type { PolicyPlace } from './facts.js'
 import { checkFederation } from './federation-config.js'
@@ -60,7 +60,8 @@ function commands({ targets }: HostConfig, place: PolicyPlace | undefined): Conf
   const { baseDir } = place
   return [...stdioTargetsOf(targets).values()].flatMap(({ server, target }): ConfigConflict[] => {
     const path = target.env['PATH'] ?? process.env['PATH']
-    if (findCommand(target.command, baseDir, path) !== undefined) return []
+    const home = target.env['HOME'] ?? process.env['HOME']
+    if (findCommand(withHome(target.command, home), baseDir, path) !== undefined) return []
     const message = `the command ${target.command} is not found, so the server "${server}" cannot start`
     return [{ path: ['targets', server, 'command'], message, severity: 'warning' }]
   })

@@ -19,13 +19,13 @@ export const stdioTargetSchema = z
       .string({ error: missingCommand })
       .min(1)
       .describe(
-        'The program of an MCP server over stdio. A name is looked up in PATH; a path starts from the directory of the policy.',
+        'The program of an MCP server over stdio. A name is looked up in PATH; a path starts from the directory of the policy, or from the home directory with `~/`.',
       ),
     args: z
       .array(z.string())
       .default([])
       .describe(
-        `Its arguments; no shell reads them. One that is \`\${file://PATH}\` is the text of that file.`,
+        `Its arguments; no shell reads them. One that is \`\${file://PATH}\` is the text of that file, and one that begins with \`~/\` or \`\${HOME}/\` is a path in the home directory.`,
       ),
     env: z
       .record(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/), z.string())

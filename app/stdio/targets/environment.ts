@@ -80,6 +80,11 @@ export async function environmentOf(
   return { variables, secrets }
 }
 
+/** The path with the home directory in place of `~` or `${HOME}` at its start, as configurations of clients have them. */
+export function withHome(path: string, home: string | undefined): string {
+  return home === undefined ? path : path.replace(/^(?:~|\$\{HOME\})(?=\/|$)/, () => home)
+}
+
 // The program of a command, found as a shell does, and commands of `npx`.
 
 /** The absolute path of an executable file; undefined if there is none. A path starts from `baseDir`. */

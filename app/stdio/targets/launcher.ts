@@ -3,7 +3,7 @@ import { resolve } from 'node:path'
 import type { EffectivePolicy } from '@svc/core/policy'
 import type { KeyReader } from '@svc/core/secret'
 import type { StdioTarget } from './config.js'
-import { argumentsOf, type EnvironmentSecret, environmentOf, findCommand } from './environment.js'
+import { argumentsOf, type EnvironmentSecret, environmentOf, findCommand, withHome } from './environment.js'
 import type { Launch } from './server-process.js'
 
 /** The base of a policy's paths and references. */
@@ -38,10 +38,14 @@ export class Launcher {
     const { variables, secrets: ofVariables } = await environmentOf(this.#target.env, process.env, (ref) =>
       keys.read(ref),
     )
-    const command = findCommand(this.#target.command, baseDir, variables['PATH'])
+    const { PATH, HOME } = variables
+    const command = findCommand(withHome(this.#target.command, HOME), baseDir, PATH)
     if (command === undefined) throw new Error(`its command ${this.#target.command} is not found`)
-    const { args, secrets: ofArguments } = await argumentsOf(this.#target.args, (ref) => keys.read(ref))
-    const cwd = resolve(baseDir, this.#target.cwd ?? '.')
+    const { args, secrets: ofArguments } = await argumentsOf(
+      this.#target.args.map((arg) => withHome(arg, HOME)),
+      (ref) => keys.read(ref),
+    )
+    const cwd = resolve(baseDir, withHome(this.#target.cwd ?? '.', HOME))
     const secrets = [...ofVariables, ...ofArguments, ...this.#substituted()]
     return { launch: { command, args, env: variables, cwd }, secrets }
   }

@@ -25,6 +25,25 @@ function endpointOf(target: StdioTarget) {
   return { endpoint, logger }
 }
 
+describe('a command', () => {
+  it('has the home directory in place of a tilde and of its variable, which clients write for a shell, at the start of paths alone', async () => {
+    const place = { baseDir: '/srv', stateDir: tmpdir(), substituted: [] }
+    const keys = new KeyReader({ ...place, env: {} })
+    const target = stdioTargetSchema.parse({
+      command: '/usr/bin/env',
+      args: ['~/notes', `$\{HOME}/notes`, '~', '~ada/notes', 'a~/b', '--dir=~/notes'],
+      env: { HOME: '/home/ada' },
+      cwd: '~/work',
+    })
+    const { launch } = await new Launcher(target, { ...place, keys }).prepare()
+    expect(launch.cwd).to.equal('/home/ada/work')
+    expect(launch.args).to.deep.equal([
+      ...['/home/ada/notes', '/home/ada/notes', '/home/ada'],
+      ...['~ada/notes', 'a~/b', '--dir=~/notes'],
+    ])
+  })
+})
+
 describe('an endpoint of a server over stdio', () => {
   it('ends the process that does not respond, and not the one that has started since', async () => {
     const { endpoint } = endpointOf(stdioTargetSchema.parse(scriptedTarget()))
