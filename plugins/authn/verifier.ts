@@ -12,9 +12,6 @@ import type { IssuerKey } from './key-set.js'
 import { CacheableRefusal, quote, refusalOf, TokenRefusal, unauthenticated } from './refusals.js'
 import type { VerifiedToken } from './token-cache.js'
 
-/** Node's own limit on all headers of a request is 16 KiB. */
-const maxTokenLength = 16 * 1024
-
 interface Header {
   readonly alg: SignatureAlgorithm
   readonly kid: string | undefined
@@ -77,9 +74,6 @@ export class TokenVerifier {
   }
 
   #header(token: string): Header {
-    if (token.length > maxTokenLength) {
-      throw unauthenticated(`The token is longer than ${maxTokenLength} characters.`)
-    }
     const parts = token.split('.').length
     if (parts === 5)
       throw unauthenticated('The token is encrypted (JWE); only signed tokens (JWS) are accepted.')
