@@ -38,5 +38,6 @@ function makeOne(path: string, mode: number): boolean {
 }
 
 function isCode(error: unknown, code: string): boolean {
-  return error instanceof Error && 'code' in error && error.code === code
+  // In the context of a test runner, errors of Node's modules are of another realm.
+  return typeof error === 'object' && error !== null && 'code' in error && error.code === code
 }

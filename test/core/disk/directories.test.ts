@@ -1,5 +1,6 @@
 import { existsSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { runInNewContext } from 'node:vm'
 import { makeDirectories } from '@svc/core/directories'
 import { expect } from 'chai'
 import { temporaryDir } from '../../support/temporary-dir.js'
@@ -16,6 +17,16 @@ describe('makeDirectories', () => {
   it('does not change a directory that exists', () => {
     expect(makeDirectories(home.path, 0o700)).to.equal(undefined)
     expect(makeDirectories(`${home.path}/`, 0o700)).to.equal(undefined)
+  })
+
+  it('does so where Error is another one than that of Node, as in a test runner', () => {
+    const own = globalThis.Error
+    globalThis.Error = runInNewContext('Error')
+    try {
+      expect(makeDirectories(home.path, 0o700)).to.equal(undefined)
+    } finally {
+      globalThis.Error = own
+    }
   })
 
   it('fails if a file has the name', () => {

@@ -82,5 +82,7 @@ export class SignerKeyError extends Error {
 
 /** The `code` of a system error, such as `ENOENT`. */
 export function systemCode(error: unknown): string | undefined {
-  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined
+  // In the context of a test runner, errors of Node's modules are of another realm.
+  if (typeof error !== 'object' || error === null || !('code' in error)) return undefined
+  return typeof error.code === 'string' ? error.code : undefined
 }

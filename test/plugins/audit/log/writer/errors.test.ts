@@ -1,5 +1,6 @@
 import { appendFileSync, constants, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { runInNewContext } from 'node:vm'
 import { nodeFileSystem } from '@svc/plugin-audit/internal/log/files/file-system'
 import { expect } from 'chai'
 import sinon from 'sinon'
@@ -37,6 +38,19 @@ function diskWriting(write: typeof nodeFileSystem.writeSync) {
 
 describe('SvcAppender on a disk that fails', () => {
   const dir = temporaryDir()
+
+  it('reads the codes of errors where Error is another one than that of Node, as in a test runner', async () => {
+    const own = globalThis.Error
+    globalThis.Error = runInNewContext('Error')
+    try {
+      const appender = appenderIn(dir.path)
+      await appender.append(envelope())
+      await appender.close()
+    } finally {
+      globalThis.Error = own
+    }
+    expect(recordsOf(dir.path)).to.have.length(1)
+  })
 
   it('completes short writes', async () => {
     let calls = 0
