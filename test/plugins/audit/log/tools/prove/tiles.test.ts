@@ -1,9 +1,10 @@
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { join, relative } from 'node:path'
 import { publishTiles } from '@svc/plugin-audit/tools'
 import { expect } from 'chai'
+import fc from 'fast-check'
 import { LogBuilder } from '../../../../../support/audit-log.js'
 import { rejectionOf } from '../../../../../support/rejection.js'
 
@@ -57,6 +58,15 @@ describe('publishTiles', () => {
   })
 
   afterEach(() => rmSync(root, { recursive: true, force: true }))
+
+  function tilesIn(folder: string): string[] {
+    const found = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) =>
+      entry.isFile(),
+    )
+    return found
+      .map((entry) => relative(folder, join(entry.parentPath, entry.name)))
+      .filter((path) => path !== 'checkpoint')
+  }
 
   function grow(records: number): void {
     for (let i = 0; i < records; i++) log.record(DAY)
@@ -129,6 +139,33 @@ describe('publishTiles', () => {
     expect((await publishTiles(dir, out)).absent).to.deep.equal([])
     expect(client.hash(0, 255, size).equals(wanted)).to.equal(true)
     expect(client.root(0, log.size).toString('base64')).to.equal(client.checkpoint.root)
+  })
+
+  it('publishes only right hashes, and names every other tile, whichever hashes are not known', async () => {
+    grow(700)
+    await publishTiles(dir, out)
+    const whole = new Map(tilesIn(out).map((path) => [path, readFileSync(join(out, path))]))
+    const files = ['tree/0/0', 'tree/8/0'].map((path) => [path, readFileSync(join(dir, path))] as const)
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.nat(701), { maxLength: 6 }),
+        fc.subarray([0, 1]),
+        async (leaves, nodes) => {
+          rmSync(out, { recursive: true, force: true })
+          for (const [at, [path, known]] of files.entries()) {
+            const bytes = Buffer.from(known)
+            for (const index of at === 0 ? leaves : nodes) bytes.fill(0, index * 32, (index + 1) * 32)
+            writeFileSync(join(dir, path), bytes)
+          }
+          const { absent, written } = await publishTiles(dir, out)
+          expect([...tilesIn(out), ...absent].sort()).to.deep.equal([...whole.keys()].sort())
+          expect(written + absent.length).to.equal(whole.size)
+          for (const path of tilesIn(out))
+            expect(readFileSync(join(out, path)).equals(whole.get(path)!)).to.equal(true)
+        },
+      ),
+      { numRuns: 40 },
+    )
   })
 
   it('leaves out the edge over a removed day of which the tree has covers only', async () => {
