@@ -65,7 +65,7 @@ export async function verify(dir: string, options: VerifyArguments, io: CliIo): 
   })
   progress.clear()
   if (writeKeys !== undefined && report.verdict === 'intact') await writeTrusted(writeKeys, report)
-  await io.out(json ? `${JSON.stringify(report, null, 2)}\n` : summary(report, rest.fast === true))
+  await io.out(json ? `${JSON.stringify(report, null, 2)}\n` : summary(report, rest))
   io.exit(VERDICT_EXIT[report.verdict])
 }
 
@@ -133,20 +133,24 @@ function failureLine({ file, line: failureLine, kind, message }: VerifyFailure):
   return `${visibleInLine(file)}:${failureLine}: ${kind}: ${message}\n`
 }
 
-function summary(report: VerifyReport, fast: boolean): string {
+function summary(report: VerifyReport, { fast, since }: VerifyArguments): string {
   if (report.files === 0 && report.verdict === 'cannot_be_judged') return `${verdictOf(report)}\n`
   // The origin comes first, since another intact log of the same key looks the same in all other lines.
   const lines = report.origin === undefined ? [] : [`log ${visibleInLine(report.origin)}`]
   for (const tail of report.tornTails) {
     lines.push(`${tail.file}:${tail.line}: ${tail.kind}: ${tail.message} (no failure)`)
   }
-  const verified = fast ? 'signatures not checked (--fast)' : `${report.verified} verified`
+  const verified = fast === true ? 'signatures not checked (--fast)' : `${report.verified} verified`
   lines.push(`${report.records} records in ${report.files} files, ${verified}`)
   const { sealed, unsealed, oldestUnsealed, journalLines, checkpoints } = report
   const oldest = oldestUnsealed === undefined ? '' : `, the oldest of ${visibleInLine(oldestUnsealed)}`
   lines.push(`${sealed} records sealed by ${journalLines} journal lines, ${unsealed} not sealed yet${oldest}`)
   const newest = report.head === undefined ? '' : `, the newest of ${report.head.size} leaves`
   lines.push(`${checkpoints} checkpoints agree${newest}`)
+  if (since !== undefined && report.since === undefined)
+    lines.push(
+      'the journal and the files of the tree do not lead to the head of --since: all of the log was read',
+    )
   if (report.since !== undefined) {
     lines.push(`only what follows ${report.since.size} leaves was read, and days that have grown since`)
     const { earlierFaults = [] } = report

@@ -122,6 +122,8 @@ describe('svc audit', () => {
       expect(out)
         .to.include('only what follows 5 leaves was read, and days that have grown since')
         .and.include('1 records sealed by 1 journal lines, 0 not sealed yet')
+      rmSync(join(dir.path, 'tree'), { recursive: true })
+      expect((await audit('verify', dir.path, '--since', kept)).out).to.include('all of the log was read')
       const wrong = await audit('verify', dir.path, '--max-unsealed', '5')
       expect(wrong.code).to.not.equal(0)
       expect(wrong.err).to.include('expected an age such as 30s')
