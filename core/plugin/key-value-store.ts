@@ -9,9 +9,9 @@ export interface Space {
   readonly name: string
   /** Its keys can be scanned. */
   readonly isOrdered?: boolean
-  /** It has revisions, and a loss of its content is noticed. Such a space never vanishes, so there may be few of them. */
+  /** A loss of its content is noticed. Such a space never vanishes, so there may be few of them. */
   readonly isTracked?: boolean
-  /** It can be watched. */
+  /** Of a tracked space; it has revisions, and can be watched. */
   readonly isWatched?: boolean
   /** Of an ordered space; beyond it the entries that end first are removed. Default: no limit. */
   readonly maxEntries?: number
@@ -67,7 +67,7 @@ export interface SpaceState {
   readonly now: number
   /**
    * Changes with each commit: an epoch, a colon, and a count. A store that has lost its content has another epoch. Empty
-   * before the first commit, and for a space that is not tracked.
+   * before the first commit, and for a space that is not watched.
    */
   readonly revision: string
   /** When the space began anew after its content was lost, in the time of the store. */

@@ -103,7 +103,7 @@ export class TableKeyValue {
       if (isInPlace !== true) this.#index(space, entry)
     }
     if (!isIndexed) this.#evict(space)
-    if (space.isTracked === true) this.#count(space)
+    if (space.isWatched === true) this.#count(space)
   }
 
   /** Whether the owners may have the entries as well; those that have ended are removed first. */

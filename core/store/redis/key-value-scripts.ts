@@ -169,9 +169,11 @@ end
 if maxOwned then
   for owner in pairs(added) do sweep(roomOf(owner)) end
 end
-if epoch then count = whole(redis.call('HINCRBY', S .. '#space', 'count', 1)) end
--- A user who may not publish has no notices.
-if watched == '!' then redis.pcall('PUBLISH', S, '') end
+if watched == '!' then
+  if epoch then count = whole(redis.call('HINCRBY', S .. '#space', 'count', 1)) end
+  -- A user who may not publish has no notices.
+  redis.pcall('PUBLISH', S, '')
+end
 return '+' .. head()
 `)
 

@@ -5,7 +5,7 @@ import { EpochsModel } from './epochs-model.js'
 import type { PortCheck, Store, World } from './run.js'
 
 /** Spaces of each kind, with few keys, so that clients meet. */
-const list: Space = { name: 'list', isOrdered: true, isTracked: true }
+const list: Space = { name: 'list', isOrdered: true, isTracked: true, isWatched: true }
 const spaces: readonly [Space, ...Space[]] = [
   { name: 'plain' },
   { name: 'tracked', isTracked: true },
@@ -183,7 +183,7 @@ export class KeyValueCheck implements PortCheck {
       if ((page.entries ?? []).length < limit) break
     }
     assert.deepEqual(shown(found), shown(isReverse ? sorted.toReversed() : sorted), 'what is scanned')
-    if (space.isTracked !== true || revision === '') return
+    if (space.isWatched !== true || revision === '') return
     const { entries } = await this.#page(space, { ...scan, since: revision })
     assert.equal(entries, undefined, 'nothing has changed since the last scan')
   }
@@ -284,7 +284,7 @@ export class KeyValueCheck implements PortCheck {
   }
 
   #checkRevision(space: Space, revision: string, isNew: boolean): void {
-    if (space.isTracked !== true || !isNew) return
+    if (space.isWatched !== true || !isNew) return
     const seen = this.#revisions.get(space.name) ?? new Set()
     assert.ok(!seen.has(revision) && revision !== '', `the revision ${revision} is new`)
     this.#revisions.set(space.name, seen.add(revision))
