@@ -109,6 +109,33 @@ describe('who may use what', () => {
     expect([...seen]).to.have.members(['allow', 'approval', 'deny', 'depends'])
   })
 
+  it('says of each call that is tried what the live call gets', async () => {
+    const callers = [
+      [{ tenant: 'acme', user: 'ada@example.com', roles: [] }, { roles: [] }],
+      [{ tenant: 'acme', user: 'ada@example.com', roles: ['contractor'] }, { roles: ['contractor'] }],
+      [
+        { tenant: 'globex', user: 'ada@example.com', roles: [] },
+        { org: 'globex', roles: [] },
+      ],
+    ] as const
+    const codes = { allow: 'allow', escalate: 'ESCALATION_PENDING', deny: 'TOOL_NOT_ALLOWED' } as const
+    const seen = new Set<string>()
+    for (const [who, claims] of callers)
+      for (const tool of tools)
+        for (const input of inputs) {
+          const { json } = await ask(rig.origin, '/api/policy/explain', {
+            method: 'POST',
+            headers: { authorization: `Bearer ${adminToken}`, 'content-type': 'application/json' },
+            body: JSON.stringify({ ...who, server: 'billing', tool, arguments: input }),
+          })
+          const decision = json['decision'] as keyof typeof codes
+          const named = `${tool} ${JSON.stringify(input)} of ${JSON.stringify(who)}`
+          expect(codes[decision], named).to.equal(await call(tool, input, { ...claims, email: who.user }))
+          seen.add(decision)
+        }
+    expect([...seen]).to.have.members(Object.keys(codes))
+  })
+
   it('lists a tool apart that was called, and that its server does not list', async () => {
     const said = await judged('tenant=acme')
     expect(said.filter(({ called_only: only }) => only).map(({ tool }) => tool)).to.deep.equal(['PSOT'])
