@@ -37,7 +37,8 @@ export class AccessChecks {
   async ofSession(call: Call, exchange: McpExchange): Promise<Denied | undefined> {
     const { headers, sessionTag } = exchange
     if (sessionTag === undefined || isOwnSession(exchange)) {
-      if (lastEventIdOf(exchange) === undefined || serverSessionId(exchange) !== undefined) return undefined
+      const isResumed = exchange.method === 'GET' && lastEventIdOf(exchange) !== undefined
+      if (!isResumed || serverSessionId(exchange) !== undefined) return undefined
       // Nothing binds an event id to its caller: it could name the stream of another.
       return denied('BAD_REQUEST', 'Last-Event-ID resumes a stream of a session; send its Mcp-Session-Id.')
     }

@@ -202,7 +202,7 @@ export function isStatelessExchange(exchange: McpExchange): boolean {
 
 /** The event after which a GET resumes a stream. From 2026-07-28 on the header has no meaning. */
 export function lastEventIdOf(exchange: McpExchange): IncomingHttpHeaders[string] {
-  if (exchange.method !== 'GET' || isStatelessExchange(exchange)) return undefined
+  if (isStatelessExchange(exchange)) return undefined
   return exchange.headers[LAST_EVENT_ID_HEADER]
 }
 

@@ -263,11 +263,10 @@ export function addHeadersUpstream(headers: Record<string, string>, exchange: Mc
     const isPassedOn = toUpstream.has(name) || name.startsWith(PARAM_PREFIX)
     if (isPassedOn && typeof value === 'string') headers[name] = value
   }
-  const ofStream = {
-    [SESSION_ID_HEADER]: serverSessionId(exchange),
-    [LAST_EVENT_ID_HEADER]: lastEventIdOf(exchange),
-  }
-  for (const [name, value] of Object.entries(ofStream)) if (typeof value === 'string') headers[name] = value
+  const session = serverSessionId(exchange)
+  if (typeof session === 'string') headers[SESSION_ID_HEADER] = session
+  const last = method === 'GET' ? lastEventIdOf(exchange) : undefined
+  if (typeof last === 'string') headers[LAST_EVENT_ID_HEADER] = last
 }
 
 export function headersToClient(from: ResponseHeaders): ResponseHeaders {

@@ -64,7 +64,7 @@ export class RunningCalls {
     // Stages, which run later, may make a cancellation wait for the same limit as the call that it cancels.
     if (message?.type === 'notification') this.#cancelling.set(call, this.#cancel(call, exchange, message))
     if (message?.type !== 'request' || !isCancelledByMessage(exchange)) return
-    const name = nameOf(call, exchange, message.id)
+    const name = nameIn(scopeOf(call, exchange), message.id)
     const running = { call, exchange, since: this.#clock.monotonic() }
     const named = this.#running.get(name) ?? new Set()
     // The gateway itself repeats a call that is held.
@@ -82,7 +82,7 @@ export class RunningCalls {
       return { cancelled: held.signal, release: () => undefined }
     }
     const running = { call, exchange, since: this.#clock.monotonic(), held }
-    const name = nameOf(call, exchange, clientIdOf(exchange, message))
+    const name = nameIn(scopeOf(call, exchange), clientIdOf(exchange, message))
     const release = this.#add(name, running)
     const named = this.#running.get(name) ?? new Set()
     for (const one of named) if (one.call === call && one.held === undefined) named.delete(one)
@@ -125,7 +125,7 @@ export class RunningCalls {
   beforeSend(call: Call, exchange: McpExchange): MaybePromise<void> {
     const { message } = exchange
     if (message?.type !== 'request' || !this.#state.isShared) return
-    const name = nameOf(call, exchange, clientIdOf(exchange, message))
+    const name = nameIn(scopeOf(call, exchange), clientIdOf(exchange, message))
     const named = this.#running.get(name) ?? []
     // A call that began just now cannot have been cancelled yet.
     const before = this.#clock.monotonic() - pollMs / 10
@@ -144,7 +144,7 @@ export class RunningCalls {
   async #cancel(call: Call, exchange: McpExchange, message: RpcNotification): Promise<boolean> {
     const { method, params } = message
     if (method !== 'notifications/cancelled') return true
-    const name = nameOf(call, exchange, params['requestId'])
+    const name = nameIn(scopeOf(call, exchange), params['requestId'])
     const named = [...(this.#running.get(name) ?? [])]
     const held = named.filter((one) => one.held !== undefined)
     for (const one of held) this.#stop(one)
@@ -255,10 +255,6 @@ function conversationOf({ clientSession, headers, connection }: McpExchange): un
 /** From 2026-07-28 on an HTTP client cancels a request by closing its stream. */
 function isCancelledByMessage(exchange: McpExchange): boolean {
   return conversationOf(exchange) !== undefined || !isStatelessExchange(exchange)
-}
-
-function nameOf(call: Call, exchange: McpExchange, id: unknown): string {
-  return nameIn(scopeOf(call, exchange), id)
 }
 
 /** A hash, because ids have any length. */
