@@ -1,5 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { verifierFromPublicKey } from '@svc/plugin-audit/log'
 import { verifyLog } from '@svc/plugin-audit/tools'
 import { expect } from 'chai'
@@ -65,6 +67,7 @@ describe('verifyLog on a live log', () => {
     }
   })
   const dir = temporaryDir()
+  const heads = temporaryDir()
 
   function start(program: string, ...args: string[]) {
     const child = endWithRunner(
@@ -79,6 +82,19 @@ describe('verifyLog on a live log', () => {
     return started
   }
 
+  /** Keeps the checkpoint of this size in a file outside the log; undefined if there is none any more. */
+  function keepHead(size = 0): string | undefined {
+    const files = readdirSync(dir.path).filter((name) => name.endsWith('.checkpoint'))
+    const notes = files.flatMap((name) => {
+      return readFileSync(join(dir.path, name), 'utf8').split(/(?<=\n)(?=log\.svc-audit)/)
+    })
+    const note = notes.find((text) => text.split('\n')[1] === String(size))
+    if (note === undefined) return undefined
+    const path = join(heads.path, 'head')
+    writeFileSync(path, note)
+    return path
+  }
+
   it('reports no failure while processes append, seal and apply retention', async function () {
     this.timeout(60_000)
     const keys = [verifierFromPublicKey(signer.publicKey)]
@@ -90,15 +106,22 @@ describe('verifyLog on a live log', () => {
       return code
     })
     let rounds = 0
+    let since: string | undefined
     while (lives) {
-      const report = await verifyLog(dir.path, { keys, threads: 1, fast: rounds % 2 === 0 })
+      // Every third round continues at the head of an earlier one, which the next one replaces.
+      const begun = rounds % 3 === 2 && since !== undefined ? { since } : {}
+      const report = await verifyLog(dir.path, { keys, threads: 1, fast: rounds % 2 === 0, ...begun })
       expect(report.failures, `round ${rounds}`).to.deep.equal([])
+      expect(report.verdict, `round ${rounds}: ${report.reason}`).to.be.oneOf(['intact', 'cannot_be_judged'])
+      if (rounds % 3 === 0) since = keepHead(report.head?.size)
       expect(errors).to.deep.equal([])
       rounds++
     }
     expect(await ended).to.equal(0)
     other.child.stdin?.write('end')
     expect(await other.gone).to.deep.equal([0, null])
+    const between = await verifyLog(dir.path, { keys })
+    const kept = keepHead(between.head?.size) ?? ''
     expect(errors).to.deep.equal([])
     // A day that the other process was still sealing is kept until a later opening; if it missed a whole day, the
     // clock has stepped, and all are kept until it has run evenly for a week.
@@ -111,5 +134,9 @@ describe('verifyLog on a live log', () => {
     const report = await verifyLog(dir.path, { keys })
     expect(report).to.deep.include({ verdict: 'intact', failures: [] })
     expect(report.removedDays).to.have.length(12)
+    const later = await verifyLog(dir.path, { keys, since: kept })
+    expect(later).to.deep.include({ verdict: 'intact', failures: [] })
+    expect(later.since?.size).to.equal(between.head?.size)
+    expect(later.removedDays).to.deep.equal(report.removedDays.slice(between.removedDays.length))
   })
 })
