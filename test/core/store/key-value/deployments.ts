@@ -10,6 +10,8 @@ import type { Deployment, Store } from './run.js'
 
 const NOON = Date.UTC(2026, 5, 15, 12)
 const { signal } = new AbortController()
+/** A long run on a busy machine opens thousands of clients, and some wait for seconds. */
+const patient = { connectTimeoutMs: 60_000, socketTimeoutMs: 60_000 }
 
 /** A host whose wall clock is wrong by a time; the monotonic clock is right. */
 export class HostClock implements Pick<Clock, 'now' | 'monotonic'> {
@@ -80,7 +82,7 @@ export async function inRedis(
       for (const node of nodes) await node.send('EVAL', losing, 0, keyPrefix)
     },
     async open() {
-      const store = new RedisKeyValueStore({ ...options, keyPrefix, clock })
+      const store = new RedisKeyValueStore({ ...patient, ...options, keyPrefix, clock })
       await store.connect(signal)
       return store
     },
