@@ -29,6 +29,8 @@ import { upstreamTarget } from '../upstream/send.js'
 /** A tool as the invoke protocol names it, with what all calls of it share. */
 export interface NamedTool extends ToolName {
   readonly target: CallTarget
+  /** Of the path to the upstream. */
+  readonly segment: string
   /** Set by the first request that is sent under its own version. */
   references: ToolReferences | undefined
 }
@@ -121,7 +123,9 @@ export class ToolEndpoint {
     const target = this.#policy.target(request.server)
     call.set(upstreamTarget, target)
     if (target.isMcp) return mcp.dispatchTool(call, target.url)
-    return dispatchInvoke(call, request, target, upstream, this.#policy.maxResponseBytes)
+    const { maxResponseBytes } = this.#policy
+    const segment = this.#tool?.segment ?? segmentOf({ tool: request.name, version: request.version })
+    return dispatchInvoke(call, request, { target, segment, upstream, maxResponseBytes })
   }
 }
 
@@ -178,7 +182,12 @@ function badName(cause: unknown): unknown {
 }
 
 export function namedTool(name: ToolName): NamedTool {
-  return { ...name, target: callTargetOf(name), references: undefined }
+  return { ...name, target: callTargetOf(name), segment: segmentOf(name), references: undefined }
+}
+
+/** The names have been checked, so they can be encoded. */
+function segmentOf({ tool, version }: Pick<ToolName, 'tool' | 'version'>): string {
+  return `${encodeURIComponent(tool)}@${encodeURIComponent(version)}`
 }
 
 /** Throws `Refusal` for names that no reference can have. */

@@ -26,35 +26,37 @@ const bodyHeaders: ReadonlySet<string> = new Set([
   'etag',
 ])
 
+interface InvokeDestination {
+  readonly target: Target
+  /** `<tool>@<version>`, as a segment of the path. */
+  readonly segment: string
+  readonly upstream: UpstreamDispatcher
+  readonly maxResponseBytes: number
+}
+
 export function dispatchInvoke(
   call: CallControl,
   request: CallRequest,
-  target: Target,
-  upstream: UpstreamDispatcher,
-  maxResponseBytes: number,
+  destination: InvokeDestination,
 ): MaybePromise<Outcome> {
   const refused = call.commitHolds()
-  if (isPending(refused))
-    return refused.then((known) => known ?? sendInvoke(call, request, target, upstream, maxResponseBytes))
-  return refused ?? sendInvoke(call, request, target, upstream, maxResponseBytes)
+  if (isPending(refused)) return refused.then((known) => known ?? sendInvoke(call, request, destination))
+  return refused ?? sendInvoke(call, request, destination)
 }
 
 function sendInvoke(
   call: CallControl,
   request: CallRequest,
-  target: Target,
-  upstream: UpstreamDispatcher,
-  maxResponseBytes: number,
+  { target, segment, upstream, maxResponseBytes }: InvokeDestination,
 ): MaybePromise<Outcome> {
   const failedBy = (error: unknown): Outcome => outcomeOfError(call, error)
-  const { name, version } = request
   try {
     const headers = upstreamHeaders(call, request)
     headers['content-type'] = 'application/json'
     headers['accept'] = 'application/json, text/event-stream;q=0.5, */*;q=0.1'
     const sending = {
       method: 'POST',
-      path: `${target.path}/invoke/${encodeURIComponent(name)}@${encodeURIComponent(version)}${target.query}`,
+      path: `${target.path}/invoke/${segment}${target.query}`,
       headers,
       body: JSON.stringify(request.args),
       signal: call,

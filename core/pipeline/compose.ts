@@ -105,7 +105,7 @@ function concludeOf(name: string): Conclude {
           return whenEnded(call, name, passed).then((known) => conclude(call, value, known))
         inside = call[lastOutcome]
       } else inside = passed
-      const returned = value === inside ? inside : checked(name, value)
+      const returned = value === inside ? inside : checked(name, value, inside.headers)
       outcome = call[hasFindings] ? call.underFindings(returned) : returned
       const isUnread =
         outcome !== inside && inside.kind === 'completed' && !(inside.body instanceof Uint8Array)
@@ -152,10 +152,13 @@ function whenEnded(call: Call, name: string, passed: Promise<Outcome>): Promise<
   return ended
 }
 
-/** The value, made immutable, if it is an outcome, since a stage in JavaScript may return anything. */
-function checked(name: string, value: unknown): Outcome {
+/**
+ * The value, made immutable, if it is an outcome, since a stage in JavaScript may return anything. Headers that it has from the
+ * outcome inside are checked already.
+ */
+function checked(name: string, value: unknown, inside?: ResponseHeaders): Outcome {
   try {
-    if (!isOutcome(value)) return internal(new Error(`${name} returned what is not an outcome`))
+    if (!isOutcome(value, inside)) return internal(new Error(`${name} returned what is not an outcome`))
     if (value.headers !== undefined) Object.freeze(value.headers)
     return Object.freeze(value)
   } catch (cause) {
@@ -207,20 +210,22 @@ export function outcomeOf(call: Call, name: string, thrown: unknown): Outcome {
 }
 
 /** Reading the value may throw. */
-function isOutcome(value: unknown): value is Outcome {
+function isOutcome(value: unknown, inside: ResponseHeaders | undefined): value is Outcome {
   if (typeof value !== 'object' || value === null) return false
   const { kind, headers, code, message, status, body, error, digest } = value as Partial<
     Record<string, unknown>
   >
   return kind === 'denied' || kind === 'failed'
-    ? isErrorCode(code) && typeof message === 'string' && (headers === undefined || areHeaders(headers))
+    ? isErrorCode(code) &&
+        typeof message === 'string' &&
+        (headers === undefined || areHeaders(headers, inside))
     : kind === 'completed' &&
         // The status codes of a final response (RFC 9110 §15).
         typeof status === 'number' &&
         Number.isInteger(status) &&
         status >= 200 &&
         status <= 999 &&
-        areHeaders(headers) &&
+        areHeaders(headers, inside) &&
         (body instanceof Uint8Array || isIterable(body)) &&
         (error === undefined || isErrorCode(error)) &&
         (digest === undefined || digest === null || typeof digest === 'string')
@@ -236,12 +241,13 @@ const fieldName = /^[\w!#$%&'*+.^`|~-]+$/
 /** The header fields that node:http sends (RFC 9110 §5.5). */
 const fieldValue = /^[\t\x20-\x7e\x80-\xff]*$/
 
-function areHeaders(headers: unknown): headers is ResponseHeaders {
+function areHeaders(headers: unknown, inside: ResponseHeaders | undefined): headers is ResponseHeaders {
   if (typeof headers !== 'object' || headers === null) return false
   // Inherited headers too, as the sender reads them.
   for (const name in headers) {
-    if (!fieldName.test(name)) return false
     const value: unknown = (headers as Partial<Record<string, unknown>>)[name]
+    if (typeof value === 'string' && value === inside?.[name]) continue
+    if (!fieldName.test(name)) return false
     if (typeof value === 'string' ? !fieldValue.test(value) : !areFieldValues(value)) return false
   }
   return true

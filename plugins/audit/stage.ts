@@ -225,7 +225,7 @@ export class AuditStage implements Stage {
     settlement: Settlement,
   ): MaybePromise<void> {
     const { clock, meter, onRecord } = this.#parts
-    const began = clock.monotonic()
+    const began = meter.observe === undefined ? 0 : clock.monotonic()
     const recorded = (): void => {
       meter.observe?.('svc_audit_append_duration_seconds', (clock.monotonic() - began) / 1000)
       admitted.intent?.settle(true)

@@ -23,8 +23,14 @@ interface Allowed {
   readonly globs: readonly Glob[]
 }
 
+// Callers choose references, so the memory for those that passed is bounded.
+const MAX_PASSED = 1024
+const MAX_PASSED_LENGTH = 256
+
 export class AllowedVersions {
   #allowed: ReadonlyMap<string, Allowed>
+  /** References whose version is allowed: most calls are of few tools. */
+  #passed = new Set<string>()
 
   /** @throws {VersionPatternError} */
   constructor(allowVersions: Readonly<Record<string, readonly string[]>>) {
@@ -43,11 +49,15 @@ export class AllowedVersions {
 
   /** A `ReferenceRule`. `unversioned` matches no pattern, not even `*`. */
   check(reference: string, kind: RequestKind): Finding | undefined {
-    if (kind === 'protocol') return undefined
+    if (kind === 'protocol' || this.#passed.has(reference)) return undefined
     const allowed = this.#of(reference)
     if (allowed === undefined) return undefined
     const version = reference.slice(reference.lastIndexOf('@') + 1)
-    if (version !== 'unversioned' && matches(allowed, version)) return undefined
+    if (version !== 'unversioned' && matches(allowed, version)) {
+      if (this.#passed.size >= MAX_PASSED) this.#passed.clear()
+      if (reference.length <= MAX_PASSED_LENGTH) this.#passed.add(reference)
+      return undefined
+    }
     const { sources } = allowed
     const accepted = sources.length === 0 ? 'no version is allowed' : `allowed are ${sources.join(', ')}`
     return finding('version_unpinned', `${reference} has version ${version}; ${accepted}`)
