@@ -170,13 +170,8 @@ class Day {
     const { pool, judged } = this.#context
     if (!judged || this.#start === 0) return
     let lines = 0
-    for await (const chunk of scanLines(pool, {
-      path: this.#path,
-      day: this.#name,
-      from: 0,
-      to: this.#start,
-      judged,
-    })) {
+    const region = { path: this.#path, day: this.#name, from: 0, to: this.#start, judged }
+    for await (const chunk of scanLines(pool, region)) {
       this.#takeLines(lines, chunk, true)
       lines += chunk.lines
     }
@@ -209,19 +204,16 @@ class Day {
 
   /** Takes the time of the first record that is not sealed, and reports one that has waited for longer than is allowed. */
   async #checkWait(): Promise<void> {
-    const { findings, maxUnsealedMs = Infinity } = this.#context
+    const { findings, maxUnsealedMs } = this.#context
     for await (const { bytes } of linesOf(this.#path, this.#end)) {
-      const at = objectIn(bytes)?.['ts']
-      // Each line is checked by itself, too.
-      if (typeof at !== 'string' || Number.isNaN(Date.parse(at))) return
-      findings.waits(at)
-      if (Date.now() - Date.parse(at) > maxUnsealedMs)
-        findings.fail(
-          this.#file,
-          this.lines + 1,
-          'not_sealed',
-          `the record is of ${at}, and is not sealed yet`,
-        )
+      const at = String(objectIn(bytes)?.['ts'])
+      const ageMs = Date.now() - Date.parse(at)
+      if (!Number.isNaN(ageMs)) findings.waits(at)
+      if (maxUnsealedMs === undefined || ageMs <= maxUnsealedMs) return
+      const message = Number.isNaN(ageMs)
+        ? 'the record is not sealed yet, and states no time'
+        : `the record is of ${at}, and is not sealed yet`
+      findings.fail(this.#file, this.lines + 1, 'not_sealed', message)
       return
     }
   }

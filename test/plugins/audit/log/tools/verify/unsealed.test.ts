@@ -55,6 +55,16 @@ describe('verifyLog on records that are not sealed', () => {
     })
   }
 
+  it('fails if the first one states no time, and a limit is given', async () => {
+    record(1)
+    log.seal()
+    log.finish()
+    log.append([...log.days.keys()][0] ?? '', '{}')
+    const kinds = async (maxUnsealedMs?: number) =>
+      (await verify(maxUnsealedMs, true)).failures.map(({ kind }) => kind)
+    expect([await kinds(), await kinds(MINUTE_MS)]).to.deep.equal([[], ['not_sealed']])
+  })
+
   it('has no limit for sealed ones', async () => {
     record(9_000)
     log.seal()
