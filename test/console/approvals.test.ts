@@ -283,7 +283,7 @@ describe('the view of approvals', () => {
       .waitFor()
     await page.context().setOffline(false)
     await page.getByRole('button', { name: 'Try again' }).click()
-    await page.locator('.stale').first().waitFor({ state: 'detached' })
+    await page.locator('main .stale').first().waitFor({ state: 'detached' })
   })
 
   it('shows what came while the stream of events was lost', async () => {

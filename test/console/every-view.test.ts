@@ -282,7 +282,7 @@ describe('every view of the console', () => {
       found.add(path, await page.evaluate<string[]>('checks.notGreyed()'))
       await page.unroute('**/api/**')
       await page.getByRole('button', { name: 'Try again' }).first().click()
-      await page.locator('.stale').first().waitFor({ state: 'detached' })
+      await page.locator('main .stale').first().waitFor({ state: 'detached' })
     }
     expect(found.lines()).to.deep.equal([])
   })

@@ -59,5 +59,7 @@ export function stepRow(by: number): void {
 
 /** Moves the focus to the filter of the view. */
 export function focusFilter(): void {
-  document.querySelector<HTMLInputElement>('main input[aria-keyshortcuts="/"]')?.select()
+  const filter = document.querySelector<HTMLInputElement>('main input[aria-keyshortcuts="/"]')
+  filter?.closest('details')?.setAttribute('open', '')
+  filter?.select()
 }

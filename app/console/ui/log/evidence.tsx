@@ -1,6 +1,6 @@
 // The filter of the records, and the evidence for it: first how much it is, then the file.
 import type { JSX } from 'preact'
-import { useState } from 'preact/hooks'
+import { useEffect, useRef, useState } from 'preact/hooks'
 import type { EstimateJson } from '../../../log/log-json.js'
 import type { ApiRefusal } from '../../api.js'
 import { apiRefusalOf } from '../kit/api.js'
@@ -31,35 +31,43 @@ export function EvidenceForm({ query }: { readonly query: string }): JSX.Element
     const fields = [...new FormData(event.currentTarget)].map(([name, value]) => [name, String(value)])
     location.assign(`/console/log?${filterQuery(new URLSearchParams(fields).toString())}`)
   }
+  const box = useRef<HTMLDetailsElement>(null)
+  // On a phone the records would begin below the screen.
+  useEffect(() => {
+    if (box.current !== null && asked === '') box.current.open = !matchMedia('(max-width: 720px)').matches
+  }, [asked])
   return (
-    <form class="log-filter panel" aria-label="Filter" onSubmit={filter}>
-      {filterFields.map(({ name, label, isDay, options }) => (
-        <div key={name} class="field">
-          <label for={`filter-${name}`}>{label}</label>
-          {options === undefined ? (
-            <FilterInput name={name} value={given.get(name) ?? ''} isDay={isDay === true} />
-          ) : (
-            <select id={`filter-${name}`} name={name}>
-              {options.map(([value, text]) => (
-                <option key={value} value={value} selected={value === (given.get(name) ?? '')}>
-                  {text}
-                </option>
-              ))}
-            </select>
-          )}
+    <details ref={box} class="log-filter-box" open>
+      <summary>Filter and evidence</summary>
+      <form class="log-filter panel" aria-label="Filter" onSubmit={filter}>
+        {filterFields.map(({ name, label, isDay, options }) => (
+          <div key={name} class="field">
+            <label for={`filter-${name}`}>{label}</label>
+            {options === undefined ? (
+              <FilterInput name={name} value={given.get(name) ?? ''} isDay={isDay === true} />
+            ) : (
+              <select id={`filter-${name}`} name={name}>
+                {options.map(([value, text]) => (
+                  <option key={value} value={value} selected={value === (given.get(name) ?? '')}>
+                    {text}
+                  </option>
+                ))}
+              </select>
+            )}
+          </div>
+        ))}
+        <div class="actions">
+          <button type="submit" class="primary">
+            Filter
+          </button>
+          <button type="button" onClick={() => void measure()} disabled={isBusy}>
+            Evidence for this filter
+          </button>
+          {error !== undefined && <span role="alert">{error.message}</span>}
+          {estimate !== undefined && <Offer estimate={estimate} asked={asked} />}
         </div>
-      ))}
-      <div class="actions">
-        <button type="submit" class="primary">
-          Filter
-        </button>
-        <button type="button" onClick={() => void measure()} disabled={isBusy}>
-          Evidence for this filter
-        </button>
-        {error !== undefined && <span role="alert">{error.message}</span>}
-        {estimate !== undefined && <Offer estimate={estimate} asked={asked} />}
-      </div>
-    </form>
+      </form>
+    </details>
   )
 }
 
