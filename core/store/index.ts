@@ -4,7 +4,6 @@ export { BoundedMap } from '../cache/bounded-map.js'
 export { KeptReads } from '../cache/kept-reads.js'
 export { checkDirectory } from '../disk/check-directory.js'
 export { makeDirectories } from '../disk/directories.js'
-export { bindStore, checkForWorkers } from './bind.js'
 export {
   ClaimStore,
   claimStore,
@@ -18,4 +17,4 @@ export { MemoryKeyValueStore } from './key-value/memory.js'
 export { retried, StoreLayer } from './layer.js'
 export { type MapBounds, mapIn, memoryMap, type SharedMap, secretIn } from './maps.js'
 export { checkRedisSettings, checkStoreChoice, redisSettings, redisUrl } from './redis/settings.js'
-export { type StoreOptions, StoreResource } from './resource.js'
+export { bindStore, checkForWorkers, type StoreOptions, StoreResource } from './resource.js'

@@ -2,6 +2,7 @@
 // the start, and guarded.
 
 import { join, resolve } from 'node:path'
+import type { DependencyContainer } from 'tsyringe'
 import { checkDirectory } from '../disk/check-directory.js'
 import { checkSkew, checkUsable, clockSkew, type DoctorCheck } from '../doctor/check.js'
 import { canonicalize } from '../json/canonical.js'
@@ -10,11 +11,12 @@ import { messageOf } from '../json/message.js'
 import type { Counters } from '../plugin/counters.js'
 import { hostClock } from '../plugin/host-clock.js'
 import type { KeyValueStore, OpenKeyValueStore } from '../plugin/key-value-store.js'
-import type { PluginContext } from '../plugin/plugin.js'
+import type { ConfigConflict, PluginContext } from '../plugin/plugin.js'
+import { hostOf } from '../plugin/policy-tokens.js'
 import { services } from '../plugin/services.js'
 import type { StageHealth } from '../plugin/stage.js'
 import type { StoreLifecycle } from '../plugin/store-lifecycle.js'
-import { type Clock, resolveOptional, tokens } from '../plugin/tokens.js'
+import { bind, bindDefault, type Clock, resolveOptional, type Token, tokens } from '../plugin/tokens.js'
 import { type GuardOptions, guarded } from './guard.js'
 import { MemoryKeyValueStore } from './key-value/memory.js'
 import { checkHeader, loadLmdb } from './lmdb/prerequisites.js'
@@ -247,3 +249,37 @@ export class StoreResource<T extends StoreLifecycle> {
 
 const builtInKinds: readonly string[] = ['memory', 'lmdb', 'redis']
 const unreachable = 'check its address and credentials, and that it runs'
+
+interface StoreBinding<T extends StoreLifecycle> {
+  readonly resource: StoreResource<T>
+  readonly own: Token<StoreResource<T>>
+  readonly port?: Token<T>
+}
+
+/**
+ * Binds a plugin's store: its stage resolves the resource, and other code the running store by the port's token. Call it in
+ * `register`. A binding of `port` in code stays; the resource already uses that store. The store that all gateways share is that of
+ * the outermost stage that has one.
+ */
+export function bindStore<T extends StoreLifecycle>(
+  container: DependencyContainer,
+  { resource, own, port }: StoreBinding<T>,
+): void {
+  const { board, sharedStore } = resource
+  bind(container, own, { useValue: resource })
+  if (port !== undefined) bindDefault(container, port, { useCurrent: () => resource.running })
+  if (board !== undefined) bindDefault(container, services.board, { useValue: board })
+  if (sharedStore !== undefined) bindDefault(container, services.sharedStore, { useValue: sharedStore })
+}
+
+/** The mistake of a store in memory, at `path`, for one of several processes that serve together. */
+export function checkForWorkers(
+  adapter: unknown,
+  path: ConfigConflict['path'],
+  bindings: DependencyContainer,
+): ConfigConflict[] {
+  const { workers = 1 } = hostOf(bindings)
+  if (adapter !== 'memory' || workers < 2) return []
+  const message = `"memory" is that of one process, and there are ${workers} workers; use lmdb or redis, or --workers 1`
+  return [{ path, message }]
+}
