@@ -8,5 +8,5 @@ export {
   type PatternMap,
   type PatternSet,
   parseReference,
-  type ReferenceParts,
+  type Reference,
 } from '@svc/core/match'

@@ -3,7 +3,7 @@ import { canonicalize } from '../json/canonical.js'
 import { membersLike } from '../json/members.js'
 import { isJsonObject } from '../json/parse-object.js'
 import type { JsonObject, JsonValue } from '../json/value.js'
-import { formatReference, pathReadings, type ToolParts, toolReference } from '../match/reference.js'
+import { formatReference, pathReadings, type ToolReference, toolReference } from '../match/reference.js'
 
 export type CallProtocol = 'invoke' | 'a2a' | 'mcp'
 
@@ -109,7 +109,7 @@ function referencesOf(init: CallRequestInit): ToolReferences {
 }
 
 /** The references of a tool whose name travels in a URL path to the upstream. Throws the errors of `formatReference`. */
-export function pathReferences(parts: ToolParts): ToolReferences {
+export function pathReferences(parts: ToolReference): ToolReferences {
   const reference = toolReference(parts)
   return { reference, readings: Object.freeze([reference, ...pathReadings(parts)]) }
 }

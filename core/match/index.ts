@@ -28,8 +28,8 @@ export {
   parseReference,
   parseToolSegment,
   pathReadings,
+  type Reference,
   ReferenceInputError,
-  type ReferenceParts,
 } from './reference.js'
 export { foldReference } from './subject.js'
 export { wordsOf } from './words.js'

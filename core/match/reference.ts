@@ -4,23 +4,23 @@ import { hasEscape, hasPathSegment } from './escapes.js'
 import { hasPiledUpMarks } from './normalize.js'
 import { readUri } from './resource-uri.js'
 
-export interface ToolParts {
+export interface ToolReference {
   readonly server: string
   readonly tool: string
   readonly version: string
 }
-interface PromptParts {
+interface PromptReference {
   readonly server: string
   readonly prompt: string
   readonly version: string
 }
-interface ResourceParts {
+interface ResourceReference {
   readonly server: string
   /** The resource's URI, as one name; its escapes may be decoded as `readUri` does. */
   readonly resource: string
   readonly version: string
 }
-export type ReferenceParts = ToolParts | PromptParts | ResourceParts
+export type Reference = ToolReference | PromptReference | ResourceReference
 
 export type ReferenceCode =
   | 'not_a_reference'
@@ -63,14 +63,14 @@ const MAX_NAME = 4096
  *
  * @throws {ReferenceInputError} also for a name longer than 4096 UTF-16 units
  */
-export function formatReference(parts: ReferenceParts): string {
-  if ('tool' in parts) return toolReference(parts)
-  const server = encode(checkedName('server name', parts.server))
-  const version = checkedVersion(parts.version)
+export function formatReference(reference: Reference): string {
+  if ('tool' in reference) return toolReference(reference)
+  const server = encode(checkedName('server name', reference.server))
+  const version = checkedVersion(reference.version)
   const path =
-    'prompt' in parts
-      ? `prompts/${encode(checkedName('prompt name', parts.prompt))}`
-      : `resources/${encode(checkedUri(parts.resource))}`
+    'prompt' in reference
+      ? `prompts/${encode(checkedName('prompt name', reference.prompt))}`
+      : `resources/${encode(checkedUri(reference.resource))}`
   return canonicalText(server, path, version)
 }
 
@@ -80,7 +80,7 @@ const MAX_REFERENCES = 1000
 const MAX_REFERENCE_KEY = 256
 
 /** The canonical reference of a tool; throws as `formatReference`. */
-export function toolReference({ server, tool, version }: ToolParts): string {
+export function toolReference({ server, tool, version }: ToolReference): string {
   // No valid name holds the separator.
   const key = `${server}\0${tool}\0${version}`
   const known = toolReferences.get(key)
@@ -102,7 +102,7 @@ export function toolReference({ server, tool, version }: ToolParts): string {
  *
  * @throws {ReferenceInputError} for the names
  */
-function referenceOfText({ server, tool, version }: ToolParts): string {
+function referenceOfText({ server, tool, version }: ToolReference): string {
   return canonicalText(
     encode(checkedName('server name', server)),
     encode(checkedName('tool name', tool)),
@@ -120,7 +120,7 @@ function canonicalText(server: string, path: string, version: string): string {
  * @returns the decoded names
  * @throws {ReferenceInputError}
  */
-export function parseReference(text: string): ReferenceParts {
+export function parseReference(text: string): Reference {
   if (!text.startsWith(REFERENCE_PREFIX))
     throw new ReferenceInputError('not_a_reference', 'a reference starts with mcp://')
   const [serverText = '', ...path] = text.slice(REFERENCE_PREFIX.length).split('/')
@@ -280,7 +280,7 @@ const NONE: readonly string[] = []
  *
  * @throws {ReferenceInputError} for more than four "@" in the name, and if a part before one is not a name
  */
-export function pathReadings({ server, tool, version }: ToolParts): readonly string[] {
+export function pathReadings({ server, tool, version }: ToolReference): readonly string[] {
   if (!HAS_AT.test(tool)) return NONE
   const ends = [...tool.matchAll(AT)].map(({ index }) => index)
   if (ends.length > MAX_AT)

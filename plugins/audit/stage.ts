@@ -35,7 +35,7 @@ import { AgentRunLimiter, FloodLimiter, isUnidentified } from './record-limits.j
 import type { RecordListener } from './record-listener.js'
 import { redactEnvelope } from './redact-envelope.js'
 
-interface AuditStageParts {
+interface AuditStageOptions {
   readonly clock: Clock
   readonly ids: Ids
   readonly logger: Logger
@@ -83,7 +83,7 @@ interface AdmittedCall {
 const RECORD_MS = Number.POSITIVE_INFINITY
 
 export class AuditStage implements Stage {
-  #parts: AuditStageParts
+  #options: AuditStageOptions
   #recordContext: RecordContext
   #log: OpenLog | undefined
   #intentRule: IntentRule | undefined
@@ -92,16 +92,16 @@ export class AuditStage implements Stage {
   #agentRuns = new AgentRunLimiter()
   #floodTimer: NodeJS.Timeout | undefined
 
-  constructor(parts: AuditStageParts) {
-    this.#parts = parts
-    this.#recordContext = { ...parts.recordContext, keyId: null }
+  constructor(options: AuditStageOptions) {
+    this.#options = options
+    this.#recordContext = { ...options.recordContext, keyId: null }
   }
 
   async start(): Promise<void> {
-    const log = await this.#parts.log.open()
+    const log = await this.#options.log.open()
     const { appender, intents, signer, notices } = log
     this.#log = log
-    this.#recordContext = { ...this.#parts.recordContext, keyId: signer?.keyId ?? null }
+    this.#recordContext = { ...this.#options.recordContext, keyId: signer?.keyId ?? null }
     try {
       await appender.ready?.()
       this.#keepPolicy()
@@ -115,7 +115,7 @@ export class AuditStage implements Stage {
   }
 
   #keepPolicy(): void {
-    const { log, failureMode, logger } = this.#parts
+    const { log, failureMode, logger } = this.#options
     try {
       log.keepPolicy()
     } catch (err) {
@@ -135,7 +135,7 @@ export class AuditStage implements Stage {
       await this.#recordFlood(log.appender)
       await this.#payloads?.settled()
     } finally {
-      await this.#parts.log.close()
+      await this.#options.log.close()
     }
   }
 
@@ -150,20 +150,20 @@ export class AuditStage implements Stage {
   }
 
   doctor(): Promise<readonly DoctorCheck[]> {
-    return this.#parts.doctor()
+    return this.#options.doctor()
   }
 
   handle(call: Call, next: Next): MaybePromise<Outcome> {
     if (this.#log === undefined) throw new Error('the audit stage has not started')
     const { appender } = this.#log
-    const arrived = this.#parts.clock.monotonic()
+    const arrived = this.#options.clock.monotonic()
     const rule = this.#intentRule
     const intent = rule === undefined ? undefined : new CallIntent(rule, call, arrived)
     const isForwarded =
-      this.#parts.failureMode !== 'block' || (appender.isWritable ?? appender.status?.().writable) !== false
+      this.#options.failureMode !== 'block' || (appender.isWritable ?? appender.status?.().writable) !== false
     const admitted: AdmittedCall = { call, arrived, firstByte: undefined, intent, isForwarded }
     call.onFirstByte(() => {
-      admitted.firstByte = this.#parts.clock.monotonic()
+      admitted.firstByte = this.#options.clock.monotonic()
     })
     call.onSettle((settlement) => this.#record(appender, admitted, settlement), RECORD_MS)
     // The record of this refusal is the next attempt to write; the first success lets calls pass again.
@@ -177,17 +177,17 @@ export class AuditStage implements Stage {
   }
 
   #ruleOf(intents: IntentTracker | undefined): IntentRule | undefined {
-    const { intent: which, failureMode } = this.#parts
+    const { intent: which, failureMode } = this.#options
     if (intents === undefined || which === 'off') return undefined
     return {
       intents,
       which,
       failureMode,
       recordOf: (call, arrived) =>
-        unknownRecordOf(this.#recordContext, call, this.#parts.clock.monotonic() - arrived),
+        unknownRecordOf(this.#recordContext, call, this.#options.clock.monotonic() - arrived),
       onFailure: (call, error) => {
-        this.#parts.meter.count('svc_audit_intent_failures_total')
-        this.#parts.logger.error(errorFields(call, error), 'the intent of a call could not be written')
+        this.#options.meter.count('svc_audit_intent_failures_total')
+        this.#options.logger.error(errorFields(call, error), 'the intent of a call could not be written')
       },
     }
   }
@@ -195,11 +195,11 @@ export class AuditStage implements Stage {
   #record(appender: Appender, admitted: AdmittedCall, settlement: Settlement): MaybePromise<void> {
     const { call, arrived, firstByte, intent, isForwarded } = admitted
     const unidentified = settlement.error !== null && isUnidentified(call, settlement)
-    if (unidentified && !this.#flood.admit(this.#parts.clock.now(), sizeOf(call))) {
+    if (unidentified && !this.#flood.admit(this.#options.clock.now(), sizeOf(call))) {
       this.#floodTimer ??= this.#scheduleFlood(appender)
       return
     }
-    const latencyMs = this.#parts.clock.monotonic() - arrived
+    const latencyMs = this.#options.clock.monotonic() - arrived
     const envelope = recordOf(this.#recordContext, {
       call,
       settlement,
@@ -224,7 +224,7 @@ export class AuditStage implements Stage {
     admitted: AdmittedCall,
     settlement: Settlement,
   ): MaybePromise<void> {
-    const { clock, meter, onRecord } = this.#parts
+    const { clock, meter, onRecord } = this.#options
     const began = meter.observe === undefined ? 0 : clock.monotonic()
     const recorded = (): void => {
       meter.observe?.('svc_audit_append_duration_seconds', (clock.monotonic() - began) / 1000)
@@ -247,26 +247,26 @@ export class AuditStage implements Stage {
     intent?.settle(false)
     const { err, ...ids } = errorFields(call, error)
     this.#appendFailed(err, ids)
-    if (this.#parts.failureMode === 'block') throw unrecordedRefusal(sent, error)
+    if (this.#options.failureMode === 'block') throw unrecordedRefusal(sent, error)
   }
 
   #limitAgentRuns(envelope: AuditEnvelope): void {
-    if (this.#agentRuns.admit(envelope, this.#parts.clock.now())) return
+    if (this.#agentRuns.admit(envelope, this.#options.clock.now())) return
     envelope.agentRef = null
-    this.#parts.meter.count('svc_audit_agent_runs_unnamed_total')
+    this.#options.meter.count('svc_audit_agent_runs_unnamed_total')
   }
 
   readonly recordOnSettle: RecordOnSettle = (call, inputSha256) => {
     if (this.#log === undefined) throw new Error('the log is not open')
     const { appender } = this.#log
     const intent = { inputSha256, settle: () => undefined }
-    const arrived = this.#parts.clock.monotonic()
+    const arrived = this.#options.clock.monotonic()
     const admitted: AdmittedCall = { call, arrived, firstByte: undefined, intent, isForwarded: true }
     call.onSettle((settlement) => this.#record(appender, admitted, settlement), RECORD_MS)
   }
 
   readonly recordEvent: RecordEvent = async (event) => {
-    const { clock, ids, failureMode, redactor: redactorOf } = this.#parts
+    const { clock, ids, failureMode, redactor: redactorOf } = this.#options
     const at = { ts: new Date(clock.now()).toISOString(), spanId: ids.spanId() }
     const envelope = eventRecordOf(this.#recordContext, event, at)
     const redacts = redactorOf?.()
@@ -274,7 +274,7 @@ export class AuditStage implements Stage {
       if (this.#log === undefined) throw new Error('the log is not open')
       const record = redacts === undefined ? envelope : redactEnvelope(envelope, redacts, 'event')
       await this.#log.appender.append(record)
-      this.#parts.onRecord?.(record)
+      this.#options.onRecord?.(record)
     } catch (error) {
       this.#appendFailed(redacts === undefined ? error : redactedError(error, redacts), { event: event.name })
       if (failureMode === 'block') throw unrecordedRefusal('no', error)
@@ -282,7 +282,7 @@ export class AuditStage implements Stage {
   }
 
   #recorder(appender: Appender): PayloadRecorder | undefined {
-    const { clock, logger, meter, rawPreviewBytes: previewBytes } = this.#parts
+    const { clock, logger, meter, rawPreviewBytes: previewBytes } = this.#options
     if (previewBytes === undefined) return undefined
     const write = appender.appendRawPayload?.bind(appender)
     if (write === undefined) {
@@ -292,8 +292,8 @@ export class AuditStage implements Stage {
   }
 
   #appendFailed(error: unknown, fields: object): void {
-    this.#parts.meter.count('svc_audit_append_failures_total')
-    this.#parts.logger.error({ ...fields, err: error }, 'a record could not be written')
+    this.#options.meter.count('svc_audit_append_failures_total')
+    this.#options.logger.error({ ...fields, err: error }, 'a record could not be written')
   }
 
   #scheduleFlood(appender: Appender): NodeJS.Timeout {
@@ -307,7 +307,7 @@ export class AuditStage implements Stage {
   async #recordFlood(appender: Appender): Promise<void> {
     const count = this.#flood.takeSuppressed()
     if (count === 0) return
-    const { clock, ids } = this.#parts
+    const { clock, ids } = this.#options
     const ts = new Date(clock.now()).toISOString()
     await appender.append(
       floodRecordOf(this.#recordContext, count, { ts, traceId: ids.traceId(), spanId: ids.spanId() }),

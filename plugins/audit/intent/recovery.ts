@@ -25,7 +25,7 @@ const REFUSED_FOLDER = 'refused'
 /** Refused files between two sweeps: a process that plants many must not delay the start of others. */
 const MAX_REFUSED = 1000
 
-export interface IntentParts {
+export interface IntentOptions {
   /** The directory of the log. */
   readonly dir: string
   readonly port: FileSystem
@@ -62,19 +62,19 @@ interface RecordedIntents {
 const REFUSES_RECORD = new Set(['bad_envelope', 'bad_timestamp'])
 
 export class IntentRecovery {
-  readonly #parts: IntentParts
+  readonly #options: IntentOptions
   readonly #folder: string
   // Refused files that could not be moved are reported once.
   readonly #left = new Set<string>()
 
-  constructor(parts: IntentParts) {
-    this.#parts = parts
-    this.#folder = join(parts.dir, INTENTS_FOLDER)
+  constructor(options: IntentOptions) {
+    this.#options = options
+    this.#folder = join(options.dir, INTENTS_FOLDER)
   }
 
   /** Recovers the journals of dead processes. */
   async recover(): Promise<Recovered> {
-    const { port } = this.#parts
+    const { port } = this.#options
     const recovered: Recovered = { made: 0, refused: [], failures: [] }
     // Without the folder no process has written an intent here.
     const lock = openExisting(port, join(this.#folder, LOCK_FILE), READ_WRITE_CREATE)
@@ -96,7 +96,7 @@ export class IntentRecovery {
   /** Writes records for those `intents` whose calls have none. Resolves when all are on disk, which can be. */
   async record(intents: readonly Intent[]): Promise<RecordedIntents> {
     if (intents.length === 0) return { made: 0 }
-    const missing = await unrecorded(this.#parts.dir, intents)
+    const missing = await unrecorded(this.#options.dir, intents)
     const ends = await Promise.allSettled(missing.map(({ record }) => this.#append(record)))
     const failed = ends.find((end) => end.status === 'rejected')
     if (failed !== undefined) throw failed.reason
@@ -117,7 +117,7 @@ export class IntentRecovery {
   }
 
   async #recoverOne(name: string): Promise<RecordedIntents> {
-    const { port, log, logger } = this.#parts
+    const { port, log, logger } = this.#options
     const path = join(this.#folder, name)
     let segment: Segment | undefined
     try {
@@ -149,7 +149,7 @@ export class IntentRecovery {
   /** Moves a file away, so that it is looked at once. Returns why. */
   #setAside(path: string, reason: string): string {
     try {
-      setAside(this.#parts.port, path, join(this.#folder, REFUSED_FOLDER))
+      setAside(this.#options.port, path, join(this.#folder, REFUSED_FOLDER))
       return reason
     } catch (error) {
       this.#left.add(basename(path))
@@ -160,7 +160,7 @@ export class IntentRecovery {
   /** True if a record was written, false if retention has removed its day; else the reason why the log cannot have it. */
   async #append(record: AuditEnvelope): Promise<boolean | string> {
     try {
-      await this.#parts.append(this.#unknown(record))
+      await this.#options.append(this.#unknown(record))
       return true
     } catch (error) {
       const code = error instanceof AuditError ? error.code : ''
@@ -173,7 +173,7 @@ export class IntentRecovery {
   /** Fixed members: whatever an intent says, its outcome is unknown. */
   #unknown(record: AuditEnvelope): AuditEnvelope {
     const { key_id: _of, ...rest } = record
-    const { keyId } = this.#parts
+    const { keyId } = this.#options
     return {
       ...rest,
       status: 'error',

@@ -4,21 +4,21 @@ import type { Clock } from '@svc/core'
 import type { AuditEnvelope } from '../log/format/envelope.js'
 import type { Intent } from './entry.js'
 import { IntentJournal } from './journal.js'
-import { type IntentParts, IntentRecovery, type RefusedJournal } from './recovery.js'
+import { type IntentOptions, IntentRecovery, type RefusedJournal } from './recovery.js'
 
 const SWEEP_INTERVAL_MS = 10_000
 /** Refused journals get one record in this time, whatever their number. */
 const REFUSED_INTERVAL_MS = 60_000
 const MAX_NAMED = 10
 
-export interface TrackerParts extends IntentParts {
+export interface TrackerOptions extends IntentOptions {
   readonly clock: Pick<Clock, 'monotonic'>
   /** The record of journals that were refused. */
   refusedRecord(count: number, detail: string): AuditEnvelope
 }
 
 export class IntentTracker {
-  readonly #parts: TrackerParts
+  readonly #options: TrackerOptions
   readonly #journal: IntentJournal
   readonly #recovery: IntentRecovery
   /** Intents of ended calls whose record could not be made durable. */
@@ -29,10 +29,10 @@ export class IntentTracker {
   #timer: NodeJS.Timeout | undefined
   #sweeping: Promise<void> | undefined
 
-  constructor(parts: TrackerParts) {
-    this.#parts = parts
-    this.#journal = new IntentJournal(parts.dir, parts.port, parts.log)
-    this.#recovery = new IntentRecovery(parts)
+  constructor(options: TrackerOptions) {
+    this.#options = options
+    this.#journal = new IntentJournal(options.dir, options.port, options.log)
+    this.#recovery = new IntentRecovery(options)
   }
 
   /**
@@ -92,7 +92,7 @@ export class IntentTracker {
       if (failures.length > 0) throw failures[0]
     })
     await this.#reporting(async () => {
-      const isDue = this.#parts.clock.monotonic() - this.#refusedAt >= REFUSED_INTERVAL_MS
+      const isDue = this.#options.clock.monotonic() - this.#refusedAt >= REFUSED_INTERVAL_MS
       if (isDue) await this.#recordRefused()
     })
     await this.#reporting(async () => {
@@ -112,7 +112,7 @@ export class IntentTracker {
     try {
       await work()
     } catch (err) {
-      this.#parts.logger.error({ err }, 'calls whose outcome is unknown could not be recorded yet')
+      this.#options.logger.error({ err }, 'calls whose outcome is unknown could not be recorded yet')
     }
   }
 
@@ -122,15 +122,15 @@ export class IntentTracker {
     this.#refused = { count: count + refused.length, named: [...named, ...refused].slice(0, MAX_NAMED) }
     const what =
       'files among the journals of intents are not of a process of this log, and were moved to intents/refused'
-    this.#parts.logger.error({ files: refused.length, refused: refused.slice(0, MAX_NAMED) }, what)
+    this.#options.logger.error({ files: refused.length, refused: refused.slice(0, MAX_NAMED) }, what)
   }
 
   async #recordRefused(): Promise<void> {
     const { count, named } = this.#refused
     if (count === 0) return
-    this.#refusedAt = this.#parts.clock.monotonic()
+    this.#refusedAt = this.#options.clock.monotonic()
     const detail = named.map(({ file, reason }) => `${file}: ${reason}`).join('; ')
-    await this.#parts.append(this.#parts.refusedRecord(count, detail))
+    await this.#options.append(this.#options.refusedRecord(count, detail))
     this.#refused = { count: 0, named: [] }
   }
 }

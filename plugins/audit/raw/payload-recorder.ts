@@ -19,7 +19,7 @@ import { defined } from '@svc/core/json'
 import { redactPii } from '@svc/core/pii'
 import type { RawPayloadRecord } from '../log/format/envelope.js'
 
-interface PayloadRecorderParts {
+interface PayloadRecorderOptions {
   readonly clock: Clock
   readonly logger: Logger
   readonly meter: Meter
@@ -35,18 +35,18 @@ interface Payload {
 }
 
 export class PayloadRecorder {
-  readonly #parts: PayloadRecorderParts
+  readonly #options: PayloadRecorderOptions
   readonly #streamed = new WeakMap<Call, StreamedPayload>()
   readonly #writing = new Set<Promise<void>>()
 
-  constructor(parts: PayloadRecorderParts) {
-    this.#parts = parts
+  constructor(options: PayloadRecorderOptions) {
+    this.#options = options
   }
 
   /** Returns the outcome; copies the start of its stream, if it has one, as it passes. */
   capture(call: Call, outcome: Outcome): Outcome {
     if (outcome.kind !== 'completed' || !isStream(outcome.body)) return outcome
-    const payload = new StreamedPayload(windowBytes(this.#parts.previewBytes))
+    const payload = new StreamedPayload(windowBytes(this.#options.previewBytes))
     this.#streamed.set(call, payload)
     return { ...outcome, body: observeStream(outcome.body, payload) }
   }
@@ -63,8 +63,8 @@ export class PayloadRecorder {
     }
     const input = parsedRequest === undefined ? undefined : canonicalInput(parsedRequest)
     const output = this.#outputOf(call, settlement)
-    const endedAt = this.#parts.clock.now()
-    const { previewBytes } = this.#parts
+    const endedAt = this.#options.clock.now()
+    const { previewBytes } = this.#options
     setImmediate(() => {
       if (input !== undefined) {
         // A character has at least one byte, so this covers the window without encoding the rest.
@@ -97,8 +97,8 @@ export class PayloadRecorder {
     record: Omit<RawPayloadRecord, 'payload_preview' | 'payload_truncated' | 'payload_bytes'>,
     redacts: Redactor | undefined,
   ): void {
-    const { text, isTruncated } = previewOf(head, bytes, this.#parts.previewBytes, redacts)
-    const written = this.#parts
+    const { text, isTruncated } = previewOf(head, bytes, this.#options.previewBytes, redacts)
+    const written = this.#options
       .write({
         ...record,
         payload_preview: text,
@@ -106,8 +106,8 @@ export class PayloadRecorder {
         payload_bytes: bytes,
       })
       .catch((error: unknown) => {
-        this.#parts.meter.count('svc_audit_raw_payload_failures_total')
-        this.#parts.logger.error(
+        this.#options.meter.count('svc_audit_raw_payload_failures_total')
+        this.#options.logger.error(
           { trace_id: record.trace_id, err: error },
           'a raw payload could not be written',
         )

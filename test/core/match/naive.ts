@@ -2,8 +2,8 @@ import {
   compilePattern,
   formatReference,
   PatternError,
+  type Reference,
   ReferenceInputError,
-  type ReferenceParts,
 } from '@svc/core/match'
 import fc from 'fast-check'
 
@@ -32,7 +32,7 @@ function fits(pattern: readonly Sign[], subject: readonly Sign[], at = 0, from =
   return sign === subject[from] && fits(pattern, subject, at + 1, from + 1)
 }
 
-function subjectOf(reference: ReferenceParts): { server: Sign[]; path: Sign[]; all: Sign[] } {
+function subjectOf(reference: Reference): { server: Sign[]; path: Sign[]; all: Sign[] } {
   const server = letters(reference.server)
   const kind = 'prompt' in reference ? 'prompts' : 'resource' in reference ? 'resources' : undefined
   const name =
@@ -46,7 +46,7 @@ function subjectOf(reference: ReferenceParts): { server: Sign[]; path: Sign[]; a
   return { server, path, all: [...server, '/', ...path] }
 }
 
-export function naive(pattern: string, reference: ReferenceParts): boolean {
+export function naive(pattern: string, reference: Reference): boolean {
   const { server, path, all } = subjectOf(reference)
   if (pattern.startsWith('mcp://')) return fits(signsOf(folded(pattern.slice(6))), all)
   const slash = pattern.indexOf('/')
@@ -71,7 +71,7 @@ const name = fc
 const version = fc
   .array(fc.constantFrom('a', 'b', 'ab', '2', 'F', '.'), { minLength: 1, maxLength: 4 })
   .map((pieces) => pieces.join(''))
-export const reference: fc.Arbitrary<ReferenceParts> = fc
+export const reference: fc.Arbitrary<Reference> = fc
   .oneof(
     fc.record({ server: name, tool: name, version }),
     fc.record({ server: name, prompt: name, version }),
@@ -99,7 +99,7 @@ export const free = fc.oneof(
   fc.tuple(glob, glob).map(([tool, version]) => `${tool}@${version}`),
 )
 /** A pattern made from a reference by putting stars in, so that matches are frequent. */
-export const near = (from: ReferenceParts) =>
+export const near = (from: Reference) =>
   fc.tuple(fc.boolean(), fc.array(fc.tuple(fc.nat(), fc.nat(6)), { maxLength: 3 })).map(([full, cuts]) =>
     cuts
       .reduce((signs, [where, length]) => {
@@ -111,7 +111,7 @@ export const near = (from: ReferenceParts) =>
   )
 
 /** Resources without escapes: those with escapes are matched decoded. */
-export function isReference(parts: ReferenceParts): boolean {
+export function isReference(parts: Reference): boolean {
   if ('resource' in parts && parts.resource.includes('%')) return false
   try {
     formatReference(parts)

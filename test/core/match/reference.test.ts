@@ -5,8 +5,8 @@ import {
   parseNameSegment,
   parseReference,
   parseToolSegment,
+  type Reference,
   ReferenceInputError,
-  type ReferenceParts,
 } from '@svc/core/match'
 import { expect } from 'chai'
 import fc from 'fast-check'
@@ -38,7 +38,7 @@ const name = fc
 
 const version = fc.stringMatching(/^[A-Za-z0-9._+-]{1,8}$/).filter((text) => text !== '.' && text !== '..')
 
-const parts: fc.Arbitrary<ReferenceParts> = fc.oneof(
+const parts: fc.Arbitrary<Reference> = fc.oneof(
   fc.record({ server: name, tool: name, version }),
   fc.record({ server: name, prompt: name, version }),
 )

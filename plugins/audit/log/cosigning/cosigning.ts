@@ -27,7 +27,7 @@ const RETRY_DELAYS = { min: 500, max: 60_000 }
 const CLOSE_TIMEOUT_MS = 5_000
 const MS_PER_SECOND = 1_000
 
-interface CosigningParts extends LockedDirectory {
+interface CosigningOptions extends LockedDirectory {
   readonly meter: Meter
   readonly origin: string
   /** The keys that sign its checkpoints now; a witness gets no checkpoint of another key. */
@@ -67,7 +67,7 @@ interface Member {
 }
 
 export class Cosigning {
-  readonly #parts: CosigningParts
+  readonly #options: CosigningOptions
   readonly #members: readonly Member[]
   readonly #abort = new AbortController()
   #running: Promise<void> | undefined
@@ -76,11 +76,11 @@ export class Cosigning {
   #size: number | undefined
   #warning: string | undefined
 
-  constructor(parts: CosigningParts) {
-    this.#parts = parts
-    this.#members = parts.witnesses.map(({ url, key }) => ({
+  constructor(options: CosigningOptions) {
+    this.#options = options
+    this.#members = options.witnesses.map(({ url, key }) => ({
       client: new WitnessClient(url, parseWitnessKey(key), REQUEST_TIMEOUT_MS),
-      backoff: new Backoff(parts.random, RETRY_DELAYS),
+      backoff: new Backoff(options.random, RETRY_DELAYS),
       retryAt: 0,
     }))
   }
@@ -91,7 +91,7 @@ export class Cosigning {
       ...defined({ size, error }),
     }))
     return {
-      quorum: this.#parts.quorum,
+      quorum: this.#options.quorum,
       ...defined({ size: this.#size }),
       witnesses,
       ...defined({ warning: this.#warning }),
@@ -100,7 +100,7 @@ export class Cosigning {
 
   /** The time at which the last member of a quorum cosigned, by its clock, milliseconds since the epoch. */
   get witnessedAt(): number | undefined {
-    const { quorum } = this.#parts
+    const { quorum } = this.#options
     const newest = this.#newest()
     if (newest !== undefined) this.#takeOver(newest)
     const times = this.#members.flatMap(({ time }) => time ?? []).sort((a, b) => b - a)
@@ -135,7 +135,7 @@ export class Cosigning {
   }
 
   async #round(): Promise<void> {
-    const { dir, port, clock, quorum } = this.#parts
+    const { dir, port, clock, quorum } = this.#options
     const newest = this.#newest()
     if (newest === undefined) return
     const { size } = newest.head
@@ -163,7 +163,7 @@ export class Cosigning {
 
   /** The newest checkpoint that the log has signed: a process without its key can append others. */
   #newest(): StoredCheckpoint | undefined {
-    const { dir, port, origin, keys } = this.#parts
+    const { dir, port, origin, keys } = this.#options
     const isSigned = (note: Note) => isVerified(note, origin, keys)
     return newestCheckpoint(port, dir, origin, isSigned)
   }
@@ -181,7 +181,7 @@ export class Cosigning {
 
   /** Asks the witnesses; returns the cosignatures received. */
   async #ask(members: readonly Member[], newest: StoredCheckpoint): Promise<string[]> {
-    const { dir, port } = this.#parts
+    const { dir, port } = this.#options
     const { head, note, signed } = newest
     const proof = (older: number) => rootsOf(port, dir, consistencyRanges(older, head.size))
     const submission = { note, signed, size: head.size, proof }
@@ -219,7 +219,7 @@ export class Cosigning {
   }
 
   #failed(member: Member, error: string): void {
-    const { clock, meter, onError } = this.#parts
+    const { clock, meter, onError } = this.#options
     const isKnown = member.error === error
     member.error = error
     member.retryAt = clock.monotonic() + member.backoff.next()
@@ -232,8 +232,8 @@ export class Cosigning {
     const kept = note.signatures
       .filter((signature) => !asked.some(({ client }) => isBy(signature, client.key)))
       .map(({ name, keyId, signature }) => signatureLine(name, keyId, signature))
-    const day = dayOfInstant(this.#parts.clock.now()) ?? ''
+    const day = dayOfInstant(this.#options.clock.now()) ?? ''
     const signed = `${note.text}\n${kept.join('')}${lines.join('')}`
-    await appendNote(this.#parts, head.origin, checkpointFile(day), signed)
+    await appendNote(this.#options, head.origin, checkpointFile(day), signed)
   }
 }

@@ -20,7 +20,7 @@ import {
 const NEWLINE = 0x0a
 const SEARCH_BYTES = 65_536
 
-interface LogFileParts {
+interface LogFileOptions {
   readonly port: FileSystem
   readonly clock: Clock
   readonly logger: Logger
@@ -29,7 +29,7 @@ interface LogFileParts {
 export class LogFile {
   readonly path: string
   readonly #port: FileSystem
-  readonly #parts: LogFileParts
+  readonly #options: LogFileOptions
   #fd: number | undefined
   #inode = -1
   /** Size after our last write: a file of this size ends in a whole line. */
@@ -39,11 +39,11 @@ export class LogFile {
   readonly #cover: string | undefined
 
   /** @param cover the cover file of a sealed log. If it exists, the day is removed and nothing is appended. */
-  constructor(path: string, parts: LogFileParts, cover?: string) {
+  constructor(path: string, options: LogFileOptions, cover?: string) {
     this.path = path
     this.#cover = cover
-    this.#port = parts.port
-    this.#parts = parts
+    this.#port = options.port
+    this.#options = options
   }
 
   /**
@@ -135,7 +135,7 @@ export class LogFile {
     const got = this.#port.readSync(fd, torn, 0, torn.length, whole)
     const kept = this.#saveTornTail(torn.subarray(0, got))
     this.#port.ftruncateSync(fd, whole)
-    this.#parts.logger.warn(
+    this.#options.logger.warn(
       { file: this.path, offset: whole, bytes: torn.length, kept },
       'moved an incomplete line of a writer that died out of the log',
     )
@@ -143,7 +143,7 @@ export class LogFile {
   }
 
   #saveTornTail(torn: Uint8Array): string {
-    const time = new Date(this.#parts.clock.now()).toISOString().replaceAll(/[-:.]/g, '')
+    const time = new Date(this.#options.clock.now()).toISOString().replaceAll(/[-:.]/g, '')
     for (let attempt = 0; ; attempt++) {
       const path = `${this.path}.torn-${time}${attempt === 0 ? '' : `-${attempt}`}`
       if (this.#port.statSync(path) !== undefined) continue
@@ -162,7 +162,7 @@ export class LogFile {
       this.#port.ftruncateSync(this.#fd, size)
     } catch (error) {
       // The next writer finds the torn line and moves it.
-      this.#parts.logger.error(
+      this.#options.logger.error(
         { file: this.path, offset: size, err: error },
         'a failed write could not be truncated',
       )

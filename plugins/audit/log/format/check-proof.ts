@@ -82,7 +82,7 @@ export function readCheckpoint(text: string): SignedCheckpoint | undefined {
   return last.head
 }
 
-type SignedParts = Pick<CheckedProof, 'signature' | 'checkpoint' | 'cosignatures' | 'line' | 'keyId'>
+type SignedMembers = Pick<CheckedProof, 'signature' | 'checkpoint' | 'cosignatures' | 'line' | 'keyId'>
 
 /** Checks proofs with the same keys. The signature of a checkpoint that several have is checked once. */
 export class ProofChecker {
@@ -125,7 +125,7 @@ export class ProofChecker {
   }
 
   /** Undefined if the platform has no Ed25519. */
-  async #signed({ record, index, head }: ReadProof): Promise<SignedParts | undefined> {
+  async #signed({ record, index, head }: ReadProof): Promise<SignedMembers | undefined> {
     const { settle } = this.#crypto
     const judged = this.#last?.head === head ? this.#last.judged : await settle(() => this.#judgeHead(head))
     if (judged === undefined) return undefined
@@ -166,7 +166,7 @@ export class ProofChecker {
       : 'its checkpoint is signed by none of the keys'
   }
 
-  #unsigned(): SignedParts {
+  #unsigned(): SignedMembers {
     const result = notChecked(NO_ED25519)
     const cosignatures = (this.#keys.witnesses ?? []).map(({ name }) => ({ witness: name, result }))
     return { line: {}, signature: result, checkpoint: result, cosignatures }

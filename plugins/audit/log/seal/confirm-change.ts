@@ -13,7 +13,7 @@ import { rebuildDamaged } from '../tree/inconsistent-log.js'
 import { leafAt } from '../tree/read-lines.js'
 import type { PlacedLine } from '../tree/sealed-leaves.js'
 import type { LogTree } from './log-tree.js'
-import type { TreeParts } from './own-checkpoint.js'
+import type { TreeOptions } from './own-checkpoint.js'
 
 /** A day whose log differs from the files of the tree. */
 interface ComparedDay {
@@ -33,16 +33,16 @@ interface ComparedDay {
  * @throws {AuditError} `log_unlinked` if the tree cannot be rebuilt.
  */
 export async function isChangeConfirmed(
-  parts: TreeParts,
+  options: TreeOptions,
   tree: LogTree,
   { day, ranges, changed: { leaf, start } }: ComparedDay,
 ): Promise<boolean> {
-  const { port, dir, lock, logger } = parts
+  const { port, dir, lock, logger } = options
   const proven = tree.provenLeaf(leaf)
   if (proven === undefined) {
     const { path } = placeOfHash(0, leaf)
     const damage = `${path}, or a file of the tree above it, is damaged`
-    if (await hasWrongLine(parts, tree, day, ranges)) {
+    if (await hasWrongLine(options, tree, day, ranges)) {
       logger.warn({ dir }, `${damage}, and cannot be rebuilt: the log of ${day} was changed`)
       return true
     }
@@ -60,7 +60,7 @@ export async function isChangeConfirmed(
  * line that was moved or copied is valid by itself.
  */
 async function hasWrongLine(
-  { dir }: TreeParts,
+  { dir }: TreeOptions,
   tree: LogTree,
   day: string,
   ranges: readonly PlacedRange[],

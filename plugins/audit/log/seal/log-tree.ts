@@ -32,7 +32,7 @@ import { followingLine, resumedState } from '../tree/resumed-state.js'
 import { addSealedLeaves, type CoverOffsets } from '../tree/sealed-leaves.js'
 import { TreeStore, TreeWriter } from '../tree/tree-store.js'
 import { JournalConflictError } from './journal-conflict.js'
-import { ownCheckpoint, signedCheckpoint, type TreeParts } from './own-checkpoint.js'
+import { ownCheckpoint, signedCheckpoint, type TreeOptions } from './own-checkpoint.js'
 
 // Hashes of verified lines that are kept in memory while lines are replayed.
 const FLUSHED_HASHES = 16_384
@@ -40,7 +40,7 @@ const FLUSHED_HASHES = 16_384
 export class LogTree {
   readonly genesis: LineOf<'genesis'>
   state = new JournalState()
-  readonly #parts: TreeParts
+  readonly #options: TreeOptions
   readonly #inode: number
   #writer: TreeWriter
   /** Bytes of the journal whose lines are in the tree. */
@@ -51,8 +51,8 @@ export class LogTree {
   #own: Head | undefined
   readonly #covers: CoverOffsets = new Map()
 
-  private constructor(parts: TreeParts, genesis: LineOf<'genesis'>, inode: number) {
-    this.#parts = parts
+  private constructor(options: TreeOptions, genesis: LineOf<'genesis'>, inode: number) {
+    this.#options = options
     this.genesis = genesis
     this.#inode = inode
     this.#writer = this.#writerFor(new LeafRange())
@@ -64,19 +64,19 @@ export class LogTree {
    *
    * @throws {AuditError} `log_unlinked`; errors of the disk and the signer.
    */
-  static async load(parts: TreeParts): Promise<LogTree> {
-    const { port, dir, lock, logger } = parts
+  static async load(options: TreeOptions): Promise<LogTree> {
+    const { port, dir, lock, logger } = options
     const genesis = readGenesis(port, dir)
     if (genesis === undefined) throw inconsistentLog('audit.journal does not begin with a genesis')
-    const own = ownCheckpoint(parts, genesis.origin)
+    const own = ownCheckpoint(options, genesis.origin)
     // The checkpoint is read before the journal, so that the journal covers it.
-    const newest = await signedCheckpoint(parts, genesis, own)
+    const newest = await signedCheckpoint(options, genesis, own)
     const journal = await lock.run(() => {
       cutTornLine(port, dir, logger)
       return journalSize(port, dir)
     })
     if (journal === undefined) throw inconsistentLog('audit.journal is missing')
-    const tree = new LogTree(parts, genesis, journal.inode)
+    const tree = new LogTree(options, genesis, journal.inode)
     if (newest !== undefined) await tree.#resume(newest.head, own, journal.end)
     else if (journal.end > encodeJournalLine(genesis).length + 1) {
       throw inconsistentLog('it has no checkpoint, although more than its genesis was sealed')
@@ -95,7 +95,7 @@ export class LogTree {
   }
 
   get store(): TreeStore {
-    return new TreeStore(this.#parts.dir, this.#parts.port)
+    return new TreeStore(this.#options.dir, this.#options.port)
   }
 
   get journalEnd(): number {
@@ -109,7 +109,7 @@ export class LogTree {
 
   /** Takes over the lines that others have appended, and signs a checkpoint if the newest line has none. */
   async follow(): Promise<void> {
-    const { port, dir, lock } = this.#parts
+    const { port, dir, lock } = this.#options
     const journal = await lock.run(() => journalSize(port, dir))
     if (journal?.inode !== this.#inode) throw inconsistentLog('audit.journal was replaced')
     if (journal.end < this.#journalEnd) throw inconsistentLog('audit.journal was cut')
@@ -118,9 +118,9 @@ export class LogTree {
       await this.#replay(journal.end)
       await this.#writer.sync()
       await lock.run(() => {
-        if (!rewriteJournal(this.#parts, from, journal.end)) throw inconsistentLog('audit.journal was cut')
+        if (!rewriteJournal(this.#options, from, journal.end)) throw inconsistentLog('audit.journal was cut')
       })
-      await syncJournal(this.#parts)
+      await syncJournal(this.#options)
     }
     await this.checkpoint()
   }
@@ -131,13 +131,13 @@ export class LogTree {
   }
 
   #isCurrent(): boolean {
-    const journal = journalSize(this.#parts.port, this.#parts.dir)
+    const journal = journalSize(this.#options.port, this.#options.dir)
     return journal?.inode === this.#inode && journal.end === this.#journalEnd
   }
 
   /** The instant that a line gets now. */
   now(): string {
-    return new Date(this.#parts.clock.now()).toISOString()
+    return new Date(this.#options.clock.now()).toISOString()
   }
 
   /**
@@ -167,13 +167,13 @@ export class LogTree {
     if (wrong !== undefined) throw refused(body, wrong)
     const stored = Buffer.concat([encodeJournalLine(line), Buffer.from('\n')])
     this.#writer.add(leafHash(stored.subarray(0, -1)))
-    await this.#parts.lock.run(() => {
+    await this.#options.lock.run(() => {
       this.requireCurrent()
       this.#writer.flush()
-      writeJournalLine(this.#parts, stored, this.#journalEnd)
+      writeJournalLine(this.#options, stored, this.#journalEnd)
     })
     await this.#writer.sync()
-    await syncJournal(this.#parts)
+    await syncJournal(this.#options)
     this.#journalEnd += stored.length
     this.state.apply(line)
   }
@@ -196,7 +196,7 @@ export class LogTree {
   /** Signs a checkpoint of the last line, unless it has one. */
   async checkpoint(): Promise<void> {
     if (this.#checkpointed === this.size) return
-    const { clock } = this.#parts
+    const { clock } = this.#options
     const { origin } = this.genesis
     const signers = this.#trusted(this.size - 1)
     if (signers.length === 0) throw this.#noKey()
@@ -207,7 +207,7 @@ export class LogTree {
     const keys = this.state.keys.allAt(undefined)
     // Another process may have added a key since.
     const isOfLog = ({ note }: NotePiece) => !this.#isCurrent() || isVerified(note, origin, keys)
-    await appendNote(this.#parts, origin, checkpointFile(day), note, { isStale, isOfLog })
+    await appendNote(this.#options, origin, checkpointFile(day), note, { isStale, isOfLog })
     this.#checkpointed = this.size
   }
 
@@ -220,7 +220,7 @@ export class LogTree {
 
   async #resume(head: Head, own: Head | undefined, end: number): Promise<void> {
     this.#own = own
-    const { state, range, offset } = await resumedState(this.#parts, this.genesis, { head, own }, end)
+    const { state, range, offset } = await resumedState(this.#options, this.genesis, { head, own }, end)
     if (range !== undefined) {
       this.state = state
       this.#writer = this.#writerFor(range)
@@ -235,7 +235,7 @@ export class LogTree {
   }
 
   async #rebuild(end: number): Promise<void> {
-    const { dir, logger } = this.#parts
+    const { dir, logger } = this.#options
     logger.warn({ dir }, 'the files of the tree are missing or damaged, and are rebuilt from the log')
     this.state = new JournalState()
     this.#writer = this.#writerFor(new LeafRange())
@@ -247,12 +247,12 @@ export class LogTree {
 
   /** Verifies the lines up to the byte `end`, hashes their ranges again, and adds all to the tree. */
   async #replay(end: number): Promise<void> {
-    const { port, dir } = this.#parts
+    const { port, dir } = this.#options
     for (const stored of journalLines(port, dir, this.#journalEnd, end)) {
       const where = `the journal line at byte ${stored.start}`
       const line = followingLine(this.state, stored)
       const bytes = Buffer.from(stored.bytes)
-      if (line.kind === 'seal') await addSealedLeaves(this.#parts, line.ranges, this.#writer, this.#covers)
+      if (line.kind === 'seal') await addSealedLeaves(this.#options, line.ranges, this.#writer, this.#covers)
       if (digestToBase64(this.#writer.range.root()) !== line.root) {
         const days = line.kind === 'seal' ? line.ranges.map(([day]) => day) : []
         const of = days.length === 0 ? '' : ` of ${[...new Set(days)].join(', ')}`
@@ -272,11 +272,11 @@ export class LogTree {
   }
 
   #trusted(leaf: number): NoteSigner[] {
-    return this.#parts.signers.filter(({ keyId }) => this.state.keys.at(keyId, leaf) !== undefined)
+    return this.#options.signers.filter(({ keyId }) => this.state.keys.at(keyId, leaf) !== undefined)
   }
 
   #noKey(): AuditError {
-    const keyId = this.#parts.signers[0]?.keyId ?? 'none'
+    const keyId = this.#options.signers[0]?.keyId ?? 'none'
     return new AuditError(
       'key_refused',
       `key ${keyId} is not trusted by the log; see npx svc-sdk keys rotate`,
@@ -284,7 +284,7 @@ export class LogTree {
   }
 
   #writerFor(range: LeafRange): TreeWriter {
-    return new TreeWriter(this.#parts.dir, this.#parts.port, range)
+    return new TreeWriter(this.#options.dir, this.#options.port, range)
   }
 }
 

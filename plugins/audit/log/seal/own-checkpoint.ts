@@ -11,13 +11,13 @@ import { journalSize } from '../tree/journal-file.js'
 import { resumedState } from '../tree/resumed-state.js'
 
 /** The directory of a log, and the signers of its journal and checkpoints. */
-export interface TreeParts extends LockedDirectory {
+export interface TreeOptions extends LockedDirectory {
   /** The writer's own signer first; then one that is being retired. Signers whose key is trusted sign. */
   readonly signers: readonly NoteSigner[]
 }
 
 /** The newest checkpoint that the writer's own key has signed. */
-export function ownCheckpoint({ dir, port, signers }: TreeParts, origin: string): Head | undefined {
+export function ownCheckpoint({ dir, port, signers }: TreeOptions, origin: string): Head | undefined {
   const own = signers.slice(0, 1).map(({ publicKey }) => verifierFromPublicKey(publicKey))
   return newestCheckpoint(port, dir, origin, (note) => isVerified(note, origin, own))?.head
 }
@@ -27,17 +27,17 @@ export function ownCheckpoint({ dir, port, signers }: TreeParts, origin: string)
  * thief of a former one, which the log no longer trusts for them.
  */
 export async function signedCheckpoint(
-  parts: TreeParts,
+  options: TreeOptions,
   genesis: LineOf<'genesis'>,
   own: Head | undefined,
 ): Promise<StoredCheckpoint | undefined> {
-  const { dir, port, lock, signers } = parts
+  const { dir, port, lock, signers } = options
   const { origin } = genesis
   const newest = newestCheckpoint(port, dir, origin)
   if (newest === undefined) return undefined
   if (newest.head.size === own?.size && newest.head.root === own.root) return newest
   const journal = await lock.run(() => journalSize(port, dir))
-  const { state } = await resumedState(parts, genesis, { head: undefined, own }, journal?.end ?? 0)
+  const { state } = await resumedState(options, genesis, { head: undefined, own }, journal?.end ?? 0)
   // A journal that was cut does not know the writer's own key, which may have entered after its end.
   const ownKeys = signers
     .map(({ publicKey }) => verifierFromPublicKey(publicKey))

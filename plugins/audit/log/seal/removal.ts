@@ -19,14 +19,14 @@ import { MAX_STEP_MS } from '../tree/journal-state.js'
 import { compareDay, type SealedDay, sealedDays } from '../tree/sealed-leaves.js'
 import { isChangeConfirmed } from './confirm-change.js'
 import type { LogTree } from './log-tree.js'
-import type { TreeParts } from './own-checkpoint.js'
+import type { TreeOptions } from './own-checkpoint.js'
 
 const MS_PER_DAY = 86_400_000
 /** Removal waits this long after a step of the clock. */
 const CONFIRMED_AFTER_MS = 7 * MS_PER_DAY
 const CHUNK_BYTES = 131_072
 
-interface RemovalParts extends TreeParts {
+interface RemovalOptions extends TreeOptions {
   readonly holds: readonly LegalHold[]
   readonly onError: (error: Error) => void
   /** The time at which a quorum of witnesses cosigned, by their clocks, milliseconds since the epoch. */
@@ -51,13 +51,13 @@ function suspended(tree: LogTree, witnessedAt: number | undefined): string | und
  * @returns the days whose files may be removed now, including those that were stated before.
  */
 export async function stateRemoval(
-  parts: RemovalParts,
+  options: RemovalOptions,
   tree: LogTree,
   days: readonly string[],
 ): Promise<string[]> {
-  const { port, dir, logger } = parts
+  const { port, dir, logger } = options
   await tree.follow()
-  const why = suspended(tree, parts.witnessedAt())
+  const why = suspended(tree, options.witnessedAt())
   if (why !== undefined) {
     logger.warn({ dir }, `files past their retention are kept: ${why}`)
     return []
@@ -65,16 +65,16 @@ export async function stateRemoval(
   const today = tree.now().slice(0, 10)
   const old = days.filter((day) => daysBetween(day, today) > tree.state.retentionDays).sort()
   const sealed = await sealedDays(
-    parts,
+    options,
     tree.journalEnd,
     new Set(old.filter((day) => tree.state.ends.has(day))),
   )
   const removable: string[] = []
   for (const day of old) {
-    if (await isHeld(parts, day, parts.holds)) {
+    if (await isHeld(options, day, options.holds)) {
       logger.info({ day }, 'kept a log past its retention: it is on hold')
     } else if (tree.state.ends.get(day)) {
-      if (await stateOne(parts, tree, day, sealed.get(day))) removable.push(day)
+      if (await stateOne(options, tree, day, sealed.get(day))) removable.push(day)
     } else if (port.statSync(join(dir, coverFile(day))) || !port.statSync(join(dir, dailyLog(day)))?.size) {
       // A writer that died has stated it before, or the day has no records.
       removable.push(day)
@@ -85,12 +85,12 @@ export async function stateRemoval(
 }
 
 async function stateOne(
-  parts: RemovalParts,
+  options: RemovalOptions,
   tree: LogTree,
   day: string,
   stated: SealedDay | undefined,
 ): Promise<boolean> {
-  const { port, dir, lock, logger, onError } = parts
+  const { port, dir, lock, logger, onError } = options
   const sealed = tree.state.ends.get(day) ?? 0
   const isWhole = () => port.statSync(join(dir, dailyLog(day)))?.size === sealed
   if (!isWhole()) {
@@ -98,10 +98,10 @@ async function stateOne(
     return false
   }
   const ranges = stated?.ranges ?? []
-  const { changed, equalEnd, lines, prunedRoots: cover } = await compareDay(parts, day, ranges, tree.store)
+  const { changed, equalEnd, lines, prunedRoots: cover } = await compareDay(options, day, ranges, tree.store)
   if (changed !== undefined || stated?.hasError) {
     if (!stated?.hasError) {
-      if (changed === undefined || !(await isChangeConfirmed(parts, tree, { day, ranges, changed })))
+      if (changed === undefined || !(await isChangeConfirmed(options, tree, { day, ranges, changed })))
         return false
       await tree.append({ kind: 'fault', day, sealed, found: sealed, resume: sealed })
     }
@@ -111,7 +111,7 @@ async function stateOne(
   }
   if (equalEnd !== sealed) return false
   const path = join(dir, coverFile(day))
-  await writeCover(parts, `${path}.new`, cover)
+  await writeCover(options, `${path}.new`, cover)
   // From the rename on, appending to the day rejects; so nothing can follow what was compared.
   const isCovered = await lock.run(() => {
     tree.requireCurrent()
@@ -125,7 +125,7 @@ async function stateOne(
   return true
 }
 
-async function writeCover({ port }: RemovalParts, path: string, cover: Buffer): Promise<void> {
+async function writeCover({ port }: RemovalOptions, path: string, cover: Buffer): Promise<void> {
   const fd = port.openSync(path, READ_WRITE_CREATE, FILE_MODE)
   try {
     port.ftruncateSync(fd, 0)

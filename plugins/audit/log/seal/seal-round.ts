@@ -14,7 +14,7 @@ import { compareDay, sealedDays } from '../tree/sealed-leaves.js'
 import { isChangeConfirmed } from './confirm-change.js'
 import { JournalConflictError } from './journal-conflict.js'
 import type { LogTree } from './log-tree.js'
-import type { TreeParts } from './own-checkpoint.js'
+import type { TreeOptions } from './own-checkpoint.js'
 
 // An open log without new records still shows that its clock runs evenly.
 const HEARTBEAT_MS = 24 * 3_600_000
@@ -41,34 +41,34 @@ interface DamagedDay {
  * @param onError called for each such day.
  */
 export async function sealNewLines(
-  parts: TreeParts,
+  options: TreeOptions,
   tree: LogTree,
   onError: (error: AuditError) => void,
 ): Promise<void> {
-  await stateDamagedDays(parts, tree, onError)
-  let { grown } = await look(parts, tree)
-  if (grown.length === 0 && parts.clock.now() - Date.parse(tree.state.lastAt) > HEARTBEAT_MS) {
+  await stateDamagedDays(options, tree, onError)
+  let { grown } = await look(options, tree)
+  if (grown.length === 0 && options.clock.now() - Date.parse(tree.state.lastAt) > HEARTBEAT_MS) {
     await appendSeal(tree, [])
   }
   while (grown.length > 0) {
-    const isAll = await sealDays(parts, tree, grown)
+    const isAll = await sealDays(options, tree, grown)
     // Verification expects a checkpoint of each seal but the last, so it comes before the next seal.
     await tree.checkpoint()
-    grown = isAll ? [] : (await look(parts, tree)).grown
+    grown = isAll ? [] : (await look(options, tree)).grown
   }
   await tree.checkpoint()
 }
 
 /** Appends a `fault` line for each day whose sizes show that sealed bytes have changed. */
 export async function stateDamagedDays(
-  parts: TreeParts,
+  options: TreeOptions,
   tree: LogTree,
   onError: (error: AuditError) => void,
 ): Promise<void> {
   await tree.follow()
-  const { changed } = await look(parts, tree)
+  const { changed } = await look(options, tree)
   for (const day of changed) {
-    const error = await stateDamagedDay(parts, tree, day)
+    const error = await stateDamagedDay(options, tree, day)
     if (error !== undefined) onError(error)
   }
 }
@@ -77,7 +77,7 @@ export async function stateDamagedDays(
  * Compares the daily logs with what the journal says of them: which have grown, days ascending, and which no longer hold
  * what was sealed. Reads sizes and single bytes only, under the lock, where every file ends with a complete batch.
  */
-function look({ port, dir, lock }: TreeParts, tree: LogTree) {
+function look({ port, dir, lock }: TreeOptions, tree: LogTree) {
   return lock.run(() => {
     tree.requireCurrent()
     const { ends } = tree.state
@@ -104,7 +104,7 @@ function look({ port, dir, lock }: TreeParts, tree: LogTree) {
 
 /** The daily logs with more bytes than `ends` says are sealed. Reads sizes without the lock, which may never be free. */
 export function unsealedBytes(
-  { port, dir }: Pick<TreeParts, 'port' | 'dir'>,
+  { port, dir }: Pick<TreeOptions, 'port' | 'dir'>,
   ends: ReadonlyMap<string, number>,
 ): { readonly file: string; readonly bytes: number }[] {
   return namesIn(port, dir).flatMap((file) => {
@@ -115,8 +115,8 @@ export function unsealedBytes(
 }
 
 /** Returns whether everything was sealed; a seal ends early at `LEAVES_PER_SEAL`. */
-async function sealDays(parts: TreeParts, tree: LogTree, grown: readonly GrownDay[]): Promise<boolean> {
-  const { port, dir } = parts
+async function sealDays(options: TreeOptions, tree: LogTree, grown: readonly GrownDay[]): Promise<boolean> {
+  const { port, dir } = options
   const first = tree.size
   const ranges: SealRange[] = []
   const isFull = () => tree.size - first >= LEAVES_PER_SEAL && tree.size % LEAVES_PER_PIECE === 0
@@ -157,13 +157,13 @@ export async function appendSeal(tree: LogTree, ranges: SealBody['ranges']): Pro
 
 /** Appends a `fault` line once the change is confirmed. Sealing continues after the lines that are still as they were sealed. */
 async function stateDamagedDay(
-  parts: TreeParts,
+  options: TreeOptions,
   tree: LogTree,
   { day, sealed, found }: DamagedDay,
 ): Promise<AuditError | undefined> {
-  const ranges = (await sealedDays(parts, tree.journalEnd, new Set([day]))).get(day)?.ranges ?? []
-  const { equalEnd: resume, changed } = await compareDay(parts, day, ranges, tree.store)
-  if (changed !== undefined && !(await isChangeConfirmed(parts, tree, { day, ranges, changed })))
+  const ranges = (await sealedDays(options, tree.journalEnd, new Set([day]))).get(day)?.ranges ?? []
+  const { equalEnd: resume, changed } = await compareDay(options, day, ranges, tree.store)
+  if (changed !== undefined && !(await isChangeConfirmed(options, tree, { day, ranges, changed })))
     return undefined
   await tree.append({ kind: 'fault', day, sealed, found, resume })
   const what = `the log of ${day} was changed after it was sealed: ${sealed} bytes were sealed, ${found} are there, the first ${resume} unchanged`

@@ -13,14 +13,14 @@ import type { NoteSigner } from '../keys/note-keys.js'
 import { KeyHistory } from '../tree/key-history.js'
 import { JournalConflictError, retryOnConflict } from './journal-conflict.js'
 import { LogTree } from './log-tree.js'
-import type { TreeParts } from './own-checkpoint.js'
+import type { TreeOptions } from './own-checkpoint.js'
 import { sealNewLines, stateDamagedDays, unsealedBytes } from './seal-round.js'
 
 const MS_PER_DAY = 86_400_000
 // Just after midnight the last calls of the day are still being written.
 const AFTER_MIDNIGHT_MS = 100
 
-interface SealerParts extends TreeParts {
+interface SealerOptions extends TreeOptions {
   readonly intervalMs: number
   /** How long `close` waits for the last seal. */
   readonly closeMs: number
@@ -44,7 +44,7 @@ export interface SealingStatus {
 }
 
 export class Sealer {
-  readonly #parts: SealerParts
+  readonly #options: SealerOptions
   readonly #lock: HeldLock
   #tree: LogTree | undefined
   #keys = new KeyHistory()
@@ -55,9 +55,9 @@ export class Sealer {
   #timer: NodeJS.Timeout | undefined
   #closed = false
 
-  constructor(parts: SealerParts) {
-    this.#parts = parts
-    this.#lock = new HeldLock(join(parts.dir, SEAL_LOCK_FILE), parts.port)
+  constructor(options: SealerOptions) {
+    this.#options = options
+    this.#lock = new HeldLock(join(options.dir, SEAL_LOCK_FILE), options.port)
   }
 
   get status(): SealingStatus {
@@ -75,11 +75,11 @@ export class Sealer {
       const { keys } = tree.state
       if (keys.at(signer.keyId, tree.size) !== undefined) {
         // Checked now, because new records would hide that bytes are missing.
-        await stateDamagedDays(this.#parts, tree, this.#parts.onError)
+        await stateDamagedDays(this.#options, tree, this.#options.onError)
       } else if (keys.has(signer.keyId)) {
         throw new AuditError('key_refused', `key ${signer.keyId} was retired or revoked and can sign no more`)
       } else await tree.append({ kind: 'key', key: publicKeyLine(signer.publicKey) })
-      const { retentionDays } = this.#parts
+      const { retentionDays } = this.#options
       if (retentionDays !== tree.state.retentionDays) {
         await tree.append({ kind: 'retention', days: retentionDays })
       }
@@ -107,8 +107,8 @@ export class Sealer {
 
   /** Looks for sealed bytes that have changed. Errors go to `onError` and to the status. */
   stateDamagedDays(): void {
-    const { onError } = this.#parts
-    this.withTree((tree) => stateDamagedDays(this.#parts, tree, onError)).catch((error) =>
+    const { onError } = this.#options
+    this.withTree((tree) => stateDamagedDays(this.#options, tree, onError)).catch((error) =>
       this.#report(error),
     )
   }
@@ -116,17 +116,17 @@ export class Sealer {
   start(): void {
     if (this.#closed) return
     // A day is also sealed at midnight.
-    const toMidnight = MS_PER_DAY - (this.#parts.clock.now() % MS_PER_DAY) + AFTER_MIDNIGHT_MS
+    const toMidnight = MS_PER_DAY - (this.#options.clock.now() % MS_PER_DAY) + AFTER_MIDNIGHT_MS
     this.#timer = setTimeout(
       () => void this.seal().then(() => this.start()),
-      Math.min(this.#parts.intervalMs, toMidnight),
+      Math.min(this.#options.intervalMs, toMidnight),
     ).unref()
   }
 
   /** Seals new records, if this process is the one that seals. Errors go to `onError` and to the status. */
   seal(): Promise<void> {
     return this.#inTurn(async () => {
-      if (this.#isSealing() && (await this.#sealAsAny()) === undefined) this.#parts.onSealed?.()
+      if (this.#isSealing() && (await this.#sealAsAny()) === undefined) this.#options.onSealed?.()
     })
   }
 
@@ -146,7 +146,7 @@ export class Sealer {
     if (this.#closed) return
     this.#closed = true
     clearTimeout(this.#timer)
-    const { closeMs } = this.#parts
+    const { closeMs } = this.#options
     let isLate = false
     let timer: NodeJS.Timeout | undefined
     const late = new Promise<false>((resolve) => {
@@ -162,7 +162,7 @@ export class Sealer {
       }
       return false
     })
-    if (await Promise.race([sealed, late])) this.#parts.onSealed?.()
+    if (await Promise.race([sealed, late])) this.#options.onSealed?.()
     else this.#reportUnsealed()
     clearTimeout(timer)
     this.#lock.release()
@@ -188,9 +188,9 @@ export class Sealer {
   /** Returns the error with which sealing failed, after it was reported. */
   async #sealAsAny(): Promise<unknown> {
     try {
-      const at = this.#parts.clock.now()
+      const at = this.#options.clock.now()
       await this.#attempt(async (tree) => {
-        await sealNewLines(this.#parts, tree, this.#parts.onError)
+        await sealNewLines(this.#options, tree, this.#options.onError)
         this.#last.size = tree.size
       })
       this.#last.sealedAt = at
@@ -204,7 +204,7 @@ export class Sealer {
 
   #attempt<T>(work: (tree: LogTree) => Promise<T>): Promise<T> {
     return retryOnConflict(async () => {
-      const tree = this.#tree ?? (await LogTree.load(this.#parts))
+      const tree = this.#tree ?? (await LogTree.load(this.#options))
       this.#tree = undefined
       try {
         const result = await work(tree)
@@ -223,13 +223,13 @@ export class Sealer {
   /** Each error is reported once. */
   #report(cause: unknown): void {
     const error = cause instanceof Error ? cause : new Error(String(cause))
-    this.#parts.meter.count('svc_audit_seal_failures_total')
+    this.#options.meter.count('svc_audit_seal_failures_total')
     const isKnown = this.#last.error?.message === error.message
     this.#last.error = error
-    if (!isKnown) this.#parts.onError(error)
+    if (!isKnown) this.#options.onError(error)
   }
   #reportUnsealed(): void {
-    const unsealed = unsealedBytes(this.#parts, this.#ends)
+    const unsealed = unsealedBytes(this.#options, this.#ends)
     if (unsealed.length === 0) return
     const files = unsealed.map(({ file, bytes }) => `${bytes} bytes of ${file}`).join(', ')
     const what = `the log was closed before its last records were sealed: ${files}. The next process that opens it seals them`

@@ -37,7 +37,7 @@ export interface SigningHost {
 
 export type StartWorker = (workerData: SigningWorkerData) => Worker
 
-interface SigningThreadParts {
+interface SigningThreadOptions {
   readonly signer: ThreadSigner
   readonly size: SharedMemorySize
   readonly logger: Logger
@@ -49,17 +49,17 @@ export class SigningThread {
   readonly batches: readonly SharedBatch[]
   readonly #memory: SharedArrayBuffer
   readonly #shared: SharedMemory
-  readonly #parts: SigningThreadParts
+  readonly #options: SigningThreadOptions
   #thread: Thread<object> | undefined
   /** Messages for which a thread would have been woken. */
   #missed = 0
   #state: 'absent' | 'starting' | 'running' | 'stopped' = 'absent'
 
-  constructor(parts: SigningThreadParts) {
-    this.#parts = parts
-    if (parts.startWorker === undefined && !hasWorkerFile(workerFile)) this.#state = 'stopped'
-    this.#memory = new SharedArrayBuffer(sharedBytes(parts.size))
-    this.#shared = new SharedMemory(this.#memory, parts.size)
+  constructor(options: SigningThreadOptions) {
+    this.#options = options
+    if (options.startWorker === undefined && !hasWorkerFile(workerFile)) this.#state = 'stopped'
+    this.#memory = new SharedArrayBuffer(sharedBytes(options.size))
+    this.#shared = new SharedMemory(this.#memory, options.size)
     this.batches = this.#shared.batches
   }
 
@@ -80,7 +80,7 @@ export class SigningThread {
 
   #start(): void {
     this.#state = 'starting'
-    const { signer, size, startWorker = startNodeWorker } = this.#parts
+    const { signer, size, startWorker = startNodeWorker } = this.#options
     try {
       const seed = ownMemory(signer.keyForThread())
       const worker = startWorker({ memory: this.#memory, size, seed })
@@ -93,7 +93,7 @@ export class SigningThread {
 
   #begin(sig: Uint8Array): void {
     if (this.#state !== 'starting') return
-    if (this.#parts.signer.verify(SIGNING_PROBE, sig)) {
+    if (this.#options.signer.verify(SIGNING_PROBE, sig)) {
       this.#state = 'running'
       this.#shared.begin()
     } else {
@@ -105,7 +105,10 @@ export class SigningThread {
   #fail(err: unknown): void {
     if (this.#state === 'stopped') return
     this.#state = 'stopped'
-    this.#parts.logger.error({ err }, 'the signing thread has stopped; records are signed on the event loop')
+    this.#options.logger.error(
+      { err },
+      'the signing thread has stopped; records are signed on the event loop',
+    )
   }
 }
 

@@ -15,7 +15,7 @@ import type { UploadThrottle } from './throttle.js'
 const GROUP_FILES = 32
 const MAX_CONCURRENT = 4
 
-interface RoundParts {
+interface RoundOptions {
   readonly dir: string
   readonly state: UploadState
   readonly controlPlane: ControlPlane
@@ -45,20 +45,20 @@ interface PreparedRange {
  * @returns whether it reached the end.
  */
 export async function uploadRound(
-  parts: RoundParts,
+  options: RoundOptions,
   files: readonly FoundFile[],
   signal: AbortSignal,
 ): Promise<boolean> {
-  const { state } = parts
+  const { state } = options
   const queue = files.filter(
     ({ source, size }) => size !== state.offsetOf(source.path) || state.pendingOf(source.path),
   )
   let shouldContinue = true
   while (shouldContinue && queue.length > 0 && !signal.aborted) {
-    const prepared = await prepareGroup(parts, queue.splice(0, GROUP_FILES))
+    const prepared = await prepareGroup(options, queue.splice(0, GROUP_FILES))
     try {
       await state.save()
-      shouldContinue = await putAll(parts, prepared, queue, signal)
+      shouldContinue = await putAll(options, prepared, queue, signal)
     } finally {
       for (const { file } of prepared) closeSync(file)
     }
@@ -67,36 +67,36 @@ export async function uploadRound(
   return shouldContinue && !signal.aborted
 }
 
-async function prepareGroup(parts: RoundParts, files: readonly FoundFile[]): Promise<PreparedRange[]> {
-  const sizes = await parts.sizes(files.map(({ source }) => source))
+async function prepareGroup(options: RoundOptions, files: readonly FoundFile[]): Promise<PreparedRange[]> {
+  const sizes = await options.sizes(files.map(({ source }) => source))
   const prepared: PreparedRange[] = []
   for (const [i, found] of files.entries()) {
     const { source } = found
     const current = sizes[i]
     if (current === undefined) continue
-    const size = parts.isBounded ? Math.min(current, found.size) : current
+    const size = options.isBounded ? Math.min(current, found.size) : current
     try {
-      const one = await prepareRange(parts, found, size)
+      const one = await prepareRange(options, found, size)
       if (one !== undefined) prepared.push(one)
     } catch (error) {
       // ENOENT: retention or an operator has removed it.
-      if (systemCode(error) !== 'ENOENT') parts.onFailure(asUploadError(error, source.path), source)
+      if (systemCode(error) !== 'ENOENT') options.onFailure(asUploadError(error, source.path), source)
     }
   }
   return prepared
 }
 
 async function prepareRange(
-  parts: RoundParts,
+  options: RoundOptions,
   found: FoundFile,
   size: number,
 ): Promise<PreparedRange | undefined> {
-  const { state } = parts
+  const { state } = options
   const { source } = found
   const { path } = source
   const offset = state.offsetOf(path)
   const pending = state.pendingOf(path)
-  const file = openSync(join(parts.dir, path), 'r')
+  const file = openSync(join(options.dir, path), 'r')
   let isPrepared = false
   try {
     const isLines = source.entryBytes === undefined
@@ -110,7 +110,7 @@ async function prepareRange(
     }
     // Only durable bytes are uploaded.
     fdatasyncSync(file)
-    const { rangeBytes: limit, throttle } = parts
+    const { rangeBytes: limit, throttle } = options
     const place = { start: offset, size, limit }
     const range =
       pending !== undefined
@@ -132,7 +132,7 @@ async function prepareRange(
  * the round found: a file that grows faster than it is uploaded must not delay the others or retention.
  */
 async function putAll(
-  parts: RoundParts,
+  options: RoundOptions,
   prepared: readonly PreparedRange[],
   queue: FoundFile[],
   signal: AbortSignal,
@@ -144,14 +144,14 @@ async function putAll(
       const { range } = one
       const { source, size } = one.found
       try {
-        await put(parts, one, signal)
-        parts.state.finish(source.path, range.end)
-        parts.onUploaded(range.end - range.start)
+        await put(options, one, signal)
+        options.state.finish(source.path, range.end)
+        options.onUploaded(range.end - range.start)
         if (range.end < size) queue.push(one.found)
       } catch (error) {
         const failure = asUploadError(error, source.path)
         // A failure of scope `all` is reported once, however many uploads meet it.
-        if (failure.scope === 'file' || shouldContinue) parts.onFailure(failure, source)
+        if (failure.scope === 'file' || shouldContinue) options.onFailure(failure, source)
         if (failure.scope === 'all') shouldContinue = false
       }
     }
@@ -161,7 +161,7 @@ async function putAll(
 }
 
 async function put(
-  { controlPlane, throttle }: RoundParts,
+  { controlPlane, throttle }: RoundOptions,
   { found: { source }, file, range }: PreparedRange,
   signal: AbortSignal,
 ): Promise<void> {

@@ -29,7 +29,7 @@ export interface StateKey {
   isSigned(state: JsonObject): Promise<boolean>
 }
 
-interface StateParts {
+interface StateOptions {
   readonly dir: string
   readonly key: StateKey
   readonly now: () => number
@@ -47,15 +47,15 @@ interface Content {
 export type StateLoss = 'missing' | 'damaged' | 'untrusted'
 
 export class UploadState {
-  readonly #parts: StateParts
+  readonly #options: StateOptions
   readonly #files: Map<string, Progress>
   /** Undefined for a state that was read. */
   readonly loss: StateLoss | undefined
   #listedBy: string | undefined
   #isSaved = true
 
-  private constructor(parts: StateParts, content: Content | undefined, loss?: StateLoss) {
-    this.#parts = parts
+  private constructor(options: StateOptions, content: Content | undefined, loss?: StateLoss) {
+    this.#options = options
     this.#files = content?.files ?? new Map()
     this.#listedBy = content?.listedBy
     this.loss = loss
@@ -66,25 +66,26 @@ export class UploadState {
    *
    * @throws {UploadError} `upload_state` for another version: a newer release may have written it, so it is kept.
    */
-  static async load(parts: StateParts): Promise<UploadState> {
-    const { key } = parts
-    const path = pathOf(parts)
+  static async load(options: StateOptions): Promise<UploadState> {
+    const { key } = options
+    const path = pathOf(options)
     let text: string
     try {
       text = readFileSync(path, 'utf8')
     } catch (error) {
-      if (systemCode(error) === 'ENOENT') return new UploadState(parts, undefined, 'missing')
+      if (systemCode(error) === 'ENOENT') return new UploadState(options, undefined, 'missing')
       throw new UploadError('upload_failed', `${path} cannot be read: ${messageOf(error)}`, { cause: error })
     }
     const stored = parse(text, path)
-    if (stored === undefined) return new UploadState(parts, undefined, 'damaged')
+    if (stored === undefined) return new UploadState(options, undefined, 'damaged')
     const isOwn = stored.signed['file'] === FILE
-    if (!isOwn || !(await key.isSigned(stored.signed))) return new UploadState(parts, undefined, 'untrusted')
-    return new UploadState(parts, stored.content)
+    if (!isOwn || !(await key.isSigned(stored.signed)))
+      return new UploadState(options, undefined, 'untrusted')
+    return new UploadState(options, stored.content)
   }
 
   get path(): string {
-    return pathOf(this.#parts)
+    return pathOf(this.#options)
   }
 
   /** Renames the file, which the next save replaces. Returns its new path; undefined if there is none. */
@@ -116,13 +117,13 @@ export class UploadState {
 
   /** Whether this control plane has listed objects before, in this process or another. */
   get hasListed(): boolean {
-    return this.#listedBy !== undefined && this.#listedBy === this.#parts.controlPlane
+    return this.#listedBy !== undefined && this.#listedBy === this.#options.controlPlane
   }
 
   /** Records that the control plane has listed objects, so that a later failure does not look like a missing listing. */
   recordListing(): void {
     if (this.hasListed) return
-    this.#listedBy = this.#parts.controlPlane
+    this.#listedBy = this.#options.controlPlane
     this.#isSaved = false
   }
 
@@ -163,7 +164,7 @@ export class UploadState {
         files: Object.fromEntries([...this.#files].map(([path, progress]) => [path, { ...progress }])),
         ...defined({ listed_by: this.#listedBy }),
       }
-      const signed = await this.#parts.key.sign(state)
+      const signed = await this.#options.key.sign(state)
       replaceFile(nodeFileSystem, this.path, Buffer.from(`${JSON.stringify(signed, null, 1)}\n`))
     } catch (cause) {
       this.#isSaved = false
@@ -174,11 +175,11 @@ export class UploadState {
   }
 
   #time(): string {
-    return new Date(this.#parts.now()).toISOString()
+    return new Date(this.#options.now()).toISOString()
   }
 }
 
-function pathOf({ dir }: StateParts): string {
+function pathOf({ dir }: StateOptions): string {
   return join(dir, FILE)
 }
 

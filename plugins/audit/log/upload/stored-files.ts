@@ -16,7 +16,7 @@ import type { UploadThrottle } from './throttle.js'
 /** HTTP statuses for a path that a server does not know. */
 const WITHOUT_LISTING: ReadonlySet<number> = new Set([400, 404, 405, 501])
 
-interface StoredFilesParts {
+interface StoredFilesOptions {
   readonly dir: string
   readonly controlPlane: ControlPlane
   readonly throttle: UploadThrottle
@@ -33,10 +33,10 @@ export interface ComparedFile extends FoundFile {
 }
 
 export class StoredFiles {
-  readonly #parts: StoredFilesParts
+  readonly #options: StoredFilesOptions
 
-  constructor(parts: StoredFilesParts) {
-    this.#parts = parts
+  constructor(options: StoredFilesOptions) {
+    this.#options = options
   }
 
   /**
@@ -72,10 +72,10 @@ export class StoredFiles {
    * listed, in this process or an earlier one.
    */
   async #isWithoutListing(error: unknown, signal: AbortSignal): Promise<boolean> {
-    if (this.#parts.state.hasListed || !(error instanceof UploadError)) return false
+    if (this.#options.state.hasListed || !(error instanceof UploadError)) return false
     const { status = 0 } = error
     if (status !== 401 && status !== 403) return WITHOUT_LISTING.has(status)
-    await this.#parts.controlPlane.checkKey(signal)
+    await this.#options.controlPlane.checkKey(signal)
     return true
   }
 
@@ -87,7 +87,7 @@ export class StoredFiles {
   ): Promise<ComparedFile[]> {
     const [first] = files
     if (first === undefined) return []
-    const { controlPlane, state } = this.#parts
+    const { controlPlane, state } = this.#options
     const metadata = await controlPlane.metadata(signal)
     const prefix = folderPrefix(metadata, first.source)
     const sizes = new Map(files.map(({ source, size }) => [keyPrefix(metadata, source), size]))
@@ -112,13 +112,13 @@ export class StoredFiles {
     if (ranges === undefined) return 0
     let file: number
     try {
-      file = openSync(join(this.#parts.dir, path), 'r')
+      file = openSync(join(this.#options.dir, path), 'r')
     } catch (error) {
       if (systemCode(error) === 'ENOENT') return 0
       throw error
     }
     try {
-      return await ranges.covered(file, this.#parts.throttle, signal)
+      return await ranges.covered(file, this.#options.throttle, signal)
     } finally {
       closeSync(file)
     }

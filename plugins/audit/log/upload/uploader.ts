@@ -37,7 +37,7 @@ export interface UploadLimits {
   uploadRefusalMs: number
 }
 
-export interface UploaderParts {
+export interface UploaderOptions {
   readonly dir: string
   readonly config: PresignConfig
   readonly retentionDays: number
@@ -51,7 +51,7 @@ export interface UploaderParts {
 }
 
 export class Uploader {
-  readonly #parts: UploaderParts
+  readonly #options: UploaderOptions
   readonly #thread: UploadThread
   /** One process uploads a directory at a time; the next one continues from the state file. */
   readonly #lock: HeldLock
@@ -74,9 +74,9 @@ export class Uploader {
   #lastFullScan: number | undefined
   #closed: Promise<void> | undefined
 
-  constructor(parts: UploaderParts) {
-    this.#parts = parts
-    const { dir, config, retentionDays, limits, clock, meter, random, log, signer } = parts
+  constructor(options: UploaderOptions) {
+    this.#options = options
+    const { dir, config, retentionDays, limits, clock, meter, random, log, signer } = options
     this.#lock = new HeldLock(join(dir, '.svc-upload-lock'), nodeFileSystem)
     const { uploadRefusalMs: refusalMs, uploadRangeBytes: rangeBytes, uploadIdleMs: idleMs } = limits
     const { intervalMs = DEFAULT_INTERVAL_MS } = config
@@ -117,7 +117,7 @@ export class Uploader {
     this.#newBytes += bytes
     const hasRotated = day > this.#newestDay && this.#newestDay !== ''
     if (day > this.#newestDay) this.#newestDay = day
-    if (hasRotated || this.#newBytes >= this.#parts.limits.uploadTriggerBytes) this.#schedule.wake()
+    if (hasRotated || this.#newBytes >= this.#options.limits.uploadTriggerBytes) this.#schedule.wake()
   }
 
   /**
@@ -143,7 +143,7 @@ export class Uploader {
 
   async #close(): Promise<void> {
     this.#schedule.stop()
-    const { timeoutMs = DEFAULT_TIMEOUT_MS } = this.#parts.config
+    const { timeoutMs = DEFAULT_TIMEOUT_MS } = this.#options.config
     const limit = setTimeout(() => {
       this.#closing.abort()
       this.#thread.abort(new UploadError('upload_failed', 'the log was closed before all was uploaded'))
@@ -152,7 +152,7 @@ export class Uploader {
       await this.#schedule.idle()
       if (!this.#schedule.isStarted || this.#obstacle?.retry === 'never') return
       this.#forgetRefusals()
-      const { agentLogs } = await this.#parts.log.open()
+      const { agentLogs } = await this.#options.log.open()
       await Promise.race([agentLogs.idle(), once(this.#closing.signal, 'abort')])
       if (!this.#closing.signal.aborted) await this.#schedule.flush()
     } finally {
@@ -185,30 +185,30 @@ export class Uploader {
     // A file that grows from now on may have been scanned already.
     if (isFull) this.#days = new Set()
     this.#metrics.roundBegins()
-    const { isNew: isNewLog } = await this.#parts.log.open()
-    await this.#thread.round({ isFull, days, skipped, isNewLog, now: this.#parts.clock.now() })
+    const { isNew: isNewLog } = await this.#options.log.open()
+    await this.#thread.round({ isFull, days, skipped, isNewLog, now: this.#options.clock.now() })
     // After a failure, agents' files of any day may be incomplete.
     const isWhole =
       this.#retryAfterMs === undefined && this.#obstacle === undefined && this.#skipped.size === 0
     if (isFull)
-      this.#lastFullScan = this.#retryAfterMs === undefined ? this.#parts.clock.monotonic() : undefined
+      this.#lastFullScan = this.#retryAfterMs === undefined ? this.#options.clock.monotonic() : undefined
     if (isWhole) this.#metrics.roundSucceeded()
   }
 
   #isFullScanDue(): boolean {
-    const now = this.#parts.clock.monotonic()
+    const now = this.#options.clock.monotonic()
     return this.#lastFullScan === undefined || now - this.#lastFullScan >= FULL_SCAN_INTERVAL_MS
   }
 
   #daysToLookAt(): string[] {
-    const now = this.#parts.clock.now()
+    const now = this.#options.clock.now()
     const recent = [now, now - MS_PER_DAY].map(dayOfInstant).filter((day) => day !== undefined)
     return [...new Set([...this.#days, ...recent])]
   }
 
   #report(error: UploadError): void {
     this.#metrics.failed(error)
-    this.#parts.onAsyncError(error)
+    this.#options.onAsyncError(error)
   }
 
   #failed(error: UploadError, path?: string): void {

@@ -14,7 +14,7 @@ import { shortLogId } from '../format/record-place.js'
 import { withTimeLimit } from '../keys/signed-json.js'
 import { canUseThread, SigningThread } from '../signing/signing-thread.js'
 import { uploadWarning } from '../upload/upload-status.js'
-import type { Uploader, UploaderParts } from '../upload/uploader.js'
+import type { Uploader, UploaderOptions } from '../upload/uploader.js'
 import {
   type AppenderConfig,
   type AppenderLimits,
@@ -132,12 +132,12 @@ export class SvcAppender {
     })
   }
 
-  async #startUpload(parts: Omit<UploaderParts, 'config' | 'retentionDays' | 'limits'>): Promise<void> {
+  async #startUpload(options: Omit<UploaderOptions, 'config' | 'retentionDays' | 'limits'>): Promise<void> {
     const { presign: config, retentionDays } = this.#config
     if (config === undefined) return
     // Loaded here, because most logs stay where they are.
     const { Uploader } = await import('../upload/uploader.js')
-    const uploader = new Uploader({ ...parts, config, retentionDays, limits: this.#limits })
+    const uploader = new Uploader({ ...options, config, retentionDays, limits: this.#limits })
     this.#uploader = uploader
     this.#status.onDurable = (bytes, day) => uploader.bytesAppended(bytes, day)
     uploader.start()

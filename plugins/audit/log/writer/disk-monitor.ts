@@ -6,7 +6,7 @@ import { type FileSystem, fromCallback } from '../files/file-system.js'
 const CHECK_INTERVAL_MS = 30_000
 const MIB = 1_048_576
 
-interface DiskMonitorParts {
+interface DiskMonitorOptions {
   readonly dir: string
   /** Free space below which the disk counts as low; 0: never. */
   readonly minFreeBytes: number
@@ -23,15 +23,15 @@ interface DiskStatus {
 }
 
 export class DiskMonitor {
-  readonly #parts: DiskMonitorParts
+  readonly #options: DiskMonitorOptions
   readonly #unwatch: (() => void) | undefined
   #status: DiskStatus = {}
   #timer: NodeJS.Timeout | undefined
   #stopped = false
 
-  constructor(parts: DiskMonitorParts) {
-    this.#parts = parts
-    this.#unwatch = parts.meter.watch?.('svc_audit_disk_free_bytes', () => this.#status.freeBytes)
+  constructor(options: DiskMonitorOptions) {
+    this.#options = options
+    this.#unwatch = options.meter.watch?.('svc_audit_disk_free_bytes', () => this.#status.freeBytes)
   }
 
   /** The result of the last check. */
@@ -53,7 +53,7 @@ export class DiskMonitor {
   }
 
   async #check(): Promise<void> {
-    const { port, dir, minFreeBytes, meter, logger } = this.#parts
+    const { port, dir, minFreeBytes, meter, logger } = this.#options
     let freeBytes = 0
     try {
       await fromCallback((done) =>

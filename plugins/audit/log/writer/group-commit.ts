@@ -21,7 +21,7 @@ const MAX_WAIT_MS = 2
 
 type QueuedBatch = [WriteQueue, WriteBatch]
 
-interface CommitParts {
+interface CommitOptions {
   readonly queues: WriteQueues
   readonly directory: LogDirectory
   readonly status: StatusTracker
@@ -32,7 +32,7 @@ interface CommitParts {
 }
 
 export class GroupCommit {
-  readonly #parts: CommitParts
+  readonly #options: CommitOptions
   #state: 'idle' | 'scheduled' | 'running' = 'idle'
   #quietTurns = 0
   /** The latest time at which a scheduled write begins. */
@@ -41,8 +41,8 @@ export class GroupCommit {
   /** Whether the last write had a single record. */
   #wasSingle = false
 
-  constructor(parts: CommitParts) {
-    this.#parts = parts
+  constructor(options: CommitOptions) {
+    this.#options = options
   }
 
   /** Schedules the write of `batch`, which has just grown. Cheap when one is scheduled already. */
@@ -55,13 +55,13 @@ export class GroupCommit {
     this.#quietTurns = 0
     if (this.#state === 'scheduled') return
     this.#state = 'scheduled'
-    this.#dueAt = this.#parts.monotonic() + MAX_WAIT_MS
+    this.#dueAt = this.#options.monotonic() + MAX_WAIT_MS
     this.#nextTurn = setImmediate(this.#onTurn)
   }
 
   readonly #onTurn = (): void => {
     this.#quietTurns++
-    if (this.#quietTurns >= QUIET_TURNS || this.#parts.monotonic() >= this.#dueAt) this.#begin()
+    if (this.#quietTurns >= QUIET_TURNS || this.#options.monotonic() >= this.#dueAt) this.#begin()
     else this.#nextTurn = setImmediate(this.#onTurn)
   }
 
@@ -73,18 +73,18 @@ export class GroupCommit {
 
   async #run(): Promise<void> {
     try {
-      const open = this.#parts.directory.opened ?? (await this.#parts.directory.open())
+      const open = this.#options.directory.opened ?? (await this.#options.directory.open())
       const first = this.#next(open)
       let written = first instanceof Promise ? await first : first
       while (written.length > 0) {
         this.#wasSingle = written.length === 1 && written[0]?.[1].records === 1
         const errors = await Promise.all(written.map((one) => this.#sync(one)))
-        this.#parts.queues.closeOldest()
+        this.#options.queues.closeOldest()
         let next: QueuedBatch[] | Promise<QueuedBatch[]> = []
         try {
           // A full batch is written before the promises of the last ones resolve: callers then sign their next
           // records during the sync instead of waiting for the same one.
-          if (this.#parts.queues.hasBatchOf(EAGER_BYTES)) next = this.#next(open)
+          if (this.#options.queues.hasBatchOf(EAGER_BYTES)) next = this.#next(open)
         } finally {
           for (const [index, one] of written.entries()) this.#settle(one, errors[index])
         }
@@ -96,7 +96,7 @@ export class GroupCommit {
       for (const one of this.#takeAll()) this.#settle(one, failure)
     }
     this.#state = 'idle'
-    const waiting = this.#parts.queues.pending()[0]
+    const waiting = this.#options.queues.pending()[0]
     if (waiting !== undefined) this.schedule(waiting)
   }
 
@@ -120,7 +120,7 @@ export class GroupCommit {
 
   /** Runs before the lock is taken, because other processes should not wait for signatures. */
   #takeSigned(): QueuedBatch[] {
-    const { status, queues, sign } = this.#parts
+    const { status, queues, sign } = this.#options
     const signed: QueuedBatch[] = []
     for (const one of queues.take()) {
       const [queue, batch] = one
@@ -164,7 +164,7 @@ export class GroupCommit {
   }
 
   async #sync([queue, batch]: QueuedBatch): Promise<AuditError | undefined> {
-    const start = this.#parts.monotonic()
+    const start = this.#options.monotonic()
     try {
       await queue.file.sync()
     } catch (error) {
@@ -172,25 +172,25 @@ export class GroupCommit {
       batch.markLost()
       return asAuditError(error)
     }
-    this.#parts.status.lastSyncMs = this.#parts.monotonic() - start
+    this.#options.status.lastSyncMs = this.#options.monotonic() - start
     return undefined
   }
 
   #settle([queue, batch]: QueuedBatch, error: AuditError | undefined): void {
     if (error === undefined) {
-      this.#parts.status.batchWritten(batch.records, batch.length, queue.day)
+      this.#options.status.batchWritten(batch.records, batch.length, queue.day)
       batch.resolve()
     } else {
       markLost([queue, batch])
-      this.#parts.status.batchFailed(batch.records, batch.length, error)
+      this.#options.status.batchFailed(batch.records, batch.length, error)
       batch.reject(error)
     }
-    this.#parts.queues.release(batch)
+    this.#options.queues.release(batch)
   }
 
   #takeAll(): QueuedBatch[] {
     const all: QueuedBatch[] = []
-    for (let some = this.#parts.queues.take(); some.length > 0; some = this.#parts.queues.take())
+    for (let some = this.#options.queues.take(); some.length > 0; some = this.#options.queues.take())
       all.push(...some)
     return all
   }

@@ -6,18 +6,18 @@ import { reasonOf } from '@svc/core/json'
 import { CREATE_NEW, withFile, writeFully } from '../files/file-system.js'
 import { AuditError } from '../format/errors.js'
 import type { SignatureVerifier } from '../format/verifier.js'
-import type { DirectoryParts, OpenDirectory } from './open-directory.js'
+import type { DirectoryOptions, OpenDirectory } from './open-directory.js'
 
 export class LogDirectory {
   readonly #dir: string
-  readonly #parts: DirectoryParts
+  readonly #options: DirectoryOptions
   #opening: Promise<OpenDirectory> | undefined
   /** Its parts once it is open. */
   opened: OpenDirectory | undefined
 
-  constructor(dir: string, parts: DirectoryParts) {
+  constructor(dir: string, options: DirectoryOptions) {
     this.#dir = dir
-    this.#parts = parts
+    this.#options = options
   }
 
   /** Opens the directory once; after a failure the next call retries. */
@@ -32,7 +32,7 @@ export class LogDirectory {
 
   /** @throws {Error} when a few bytes cannot be written and synced here. Call under the lock. */
   probe(): void {
-    const { port } = this.#parts
+    const { port } = this.#options
     const path = join(this.#dir, '.svc-probe')
     port.rmSync(path, { recursive: false, force: true })
     try {
@@ -49,7 +49,7 @@ export class LogDirectory {
   async trustedKeys(): Promise<readonly Pick<SignatureVerifier, 'keyId' | 'verify'>[]> {
     const { sealer } = await this.open()
     if (sealer !== undefined) return sealer.trustedKeys()
-    const { signer, retiringSigner } = this.#parts
+    const { signer, retiringSigner } = this.#options
     return retiringSigner === undefined ? [signer] : [signer, retiringSigner]
   }
 
@@ -78,8 +78,8 @@ export class LogDirectory {
 
   async #openNow(): Promise<OpenDirectory> {
     const { openDirectory } = await import('./open-directory.js')
-    this.opened = await openDirectory(this.#dir, this.#parts)
-    await this.#parts.onOpen()
+    this.opened = await openDirectory(this.#dir, this.#options)
+    await this.#options.onOpen()
     return this.opened
   }
 }

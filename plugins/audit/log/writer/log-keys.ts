@@ -11,7 +11,7 @@ import { canSignNotes, type NoteSigner } from '../keys/note-keys.js'
 import { withTimeLimit } from '../keys/signed-json.js'
 import { retryOnConflict } from '../seal/journal-conflict.js'
 import { LogTree } from '../seal/log-tree.js'
-import type { TreeParts } from '../seal/own-checkpoint.js'
+import type { TreeOptions } from '../seal/own-checkpoint.js'
 import { appendSeal, sealNewLines } from '../seal/seal-round.js'
 import { journalLines } from '../tree/journal-file.js'
 import { DEFAULT_LIMITS, systemClock, warningLogger } from './config.js'
@@ -86,7 +86,7 @@ function noteSigner(signer: Signer): NoteSigner {
 async function changeKeys<T>(
   path: string,
   signers: readonly NoteSigner[],
-  change: (tree: LogTree, parts: TreeParts) => Promise<T>,
+  change: (tree: LogTree, options: TreeOptions) => Promise<T>,
 ): Promise<T> {
   const dir = resolvePath(path)
   const port = nodeFileSystem

@@ -15,7 +15,7 @@ import type { AppenderConfig } from './config.js'
 
 const CHECK_MS = 3_600_000
 
-interface RetentionParts {
+interface RetentionOptions {
   readonly config: AppenderConfig
   readonly port: FileSystem
   readonly clock: Clock
@@ -34,16 +34,16 @@ interface RetainedLog {
 
 export class LogRetention {
   readonly #dir: string
-  readonly #parts: RetentionParts
+  readonly #options: RetentionOptions
   readonly #signers: readonly NoteSigner[]
   #timer: NodeJS.Timeout | undefined
   #retainedOn: string | undefined
   #running: Promise<void> = Promise.resolve()
 
   /** @param signers of the journal and of checkpoints. */
-  constructor(dir: string, parts: RetentionParts, signers: readonly NoteSigner[]) {
+  constructor(dir: string, options: RetentionOptions, signers: readonly NoteSigner[]) {
     this.#dir = dir
-    this.#parts = parts
+    this.#options = options
     this.#signers = signers
   }
 
@@ -56,7 +56,7 @@ export class LogRetention {
       await this.#removeExpired(log)
     } catch (error) {
       if (!(error instanceof AuditError && error.code === 'journal_busy')) throw error
-      this.#parts.logger.warn({ err: error }, 'files past their retention are kept until the next check')
+      this.#options.logger.warn({ err: error }, 'files past their retention are kept until the next check')
     }
     this.#timer = setInterval(() => {
       this.#running = this.#running.then(() => this.#removeDaily(log))
@@ -75,7 +75,7 @@ export class LogRetention {
    * @returns the removed paths, relative to the directory.
    */
   async removeUploaded(log: RetainedLog, uploaded: (path: string) => number): Promise<string[]> {
-    const { port, config, clock, logger } = this.#parts
+    const { port, config, clock, logger } = this.#options
     const { retentionDays } = config
     const today = dayOfInstant(clock.now())
     if (today === undefined) return []
@@ -93,16 +93,16 @@ export class LogRetention {
   }
 
   async #removeDaily(log: RetainedLog): Promise<void> {
-    if (dayOfInstant(this.#parts.clock.now()) === this.#retainedOn) return
+    if (dayOfInstant(this.#options.clock.now()) === this.#retainedOn) return
     try {
       await this.#removeExpired(log)
     } catch (error) {
-      this.#parts.onAsyncError(error instanceof Error ? error : new Error(String(error)))
+      this.#options.onAsyncError(error instanceof Error ? error : new Error(String(error)))
     }
   }
 
   async #removeExpired(log: RetainedLog): Promise<void> {
-    const { port, config, clock } = this.#parts
+    const { port, config, clock } = this.#options
     const today = dayOfInstant(clock.now())
     // With an upload, only the process that uploads knows which files may be removed.
     if (today === undefined || config.presign !== undefined) return
@@ -115,7 +115,7 @@ export class LogRetention {
 
   /** Removes what `find` returns; if checkpoints are on, after a signed statement of the removal. */
   async #remove(log: RetainedLog, find: () => string[]): Promise<string[]> {
-    const { port, config, logger } = this.#parts
+    const { port, config, logger } = this.#options
     const days = [...new Set(find().map(dayOfPath))]
     if (days.length === 0) return []
     const stated = await this.#state(log, days)
@@ -137,7 +137,7 @@ export class LogRetention {
     days: readonly string[],
   ): Promise<readonly string[]> {
     if (sealer === undefined) return days
-    const { port, config, clock, logger, onAsyncError } = this.#parts
+    const { port, config, clock, logger, onAsyncError } = this.#options
     const { stateRemoval } = await import('../seal/removal.js')
     const parts = {
       dir: this.#dir,

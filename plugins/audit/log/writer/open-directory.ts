@@ -21,7 +21,7 @@ import { LogRetention } from './log-retention.js'
 // Earlier openings repaired older days.
 const DAYS_TO_REPAIR = 2
 
-export interface DirectoryParts {
+export interface DirectoryOptions {
   readonly config: AppenderConfig
   readonly limits: AppenderLimits
   readonly signer: Signer
@@ -51,21 +51,21 @@ export interface OpenDirectory {
   readonly isNew: boolean
 }
 
-export function openDirectory(dir: string, parts: DirectoryParts): Promise<OpenDirectory> {
-  return new Opening(dir, parts).open()
+export function openDirectory(dir: string, options: DirectoryOptions): Promise<OpenDirectory> {
+  return new Opening(dir, options).open()
 }
 
 class Opening {
   readonly #dir: string
-  readonly #parts: DirectoryParts
+  readonly #options: DirectoryOptions
 
-  constructor(dir: string, parts: DirectoryParts) {
+  constructor(dir: string, options: DirectoryOptions) {
     this.#dir = dir
-    this.#parts = parts
+    this.#options = options
   }
 
   async open(): Promise<OpenDirectory> {
-    const { port, clock, limits, logger, onAsyncError } = this.#parts
+    const { port, clock, limits, logger, onAsyncError } = this.#options
     const made = port.mkdirSync(this.#dir, { recursive: true, mode: DIRECTORY_MODE })
     requireLocal(port, this.#dir, logger)
     if (made !== undefined) syncDirectorySync(port, dirname(made))
@@ -73,7 +73,7 @@ class Opening {
     const lock = new DirectoryLock(this.#dir, port, clock)
     const log = { dir: this.#dir, port, lock, logger, clock }
     const agentLogs = new AgentLogs(log, limits.agentHandles, onAsyncError)
-    const retention = new LogRetention(this.#dir, this.#parts, this.#signers)
+    const retention = new LogRetention(this.#dir, this.#options, this.#signers)
     let sealer: Sealer | undefined
     let cosigning: Cosigning | undefined
     let genesis: Genesis | undefined
@@ -95,7 +95,7 @@ class Opening {
   }
 
   #firstSection(agentLogs: AgentLogs): void {
-    const { port, signer } = this.#parts
+    const { port, signer } = this.#options
     if (signer.publicKey !== undefined) recordPublicKey(port, this.#dir, signer.publicKey)
     agentLogs.checkMarker()
     const names = port.readdirSync(this.#dir)
@@ -107,7 +107,7 @@ class Opening {
   }
 
   #repairTail(name: string): void {
-    const file = new LogFile(join(this.#dir, name), this.#parts)
+    const file = new LogFile(join(this.#dir, name), this.#options)
     try {
       file.repairTail()
     } finally {
@@ -117,13 +117,13 @@ class Opening {
 
   /** The signers of the journal and of checkpoints; none if checkpoints are off. */
   get #signers(): NoteSigner[] {
-    const { config, signer, retiringSigner } = this.#parts
+    const { config, signer, retiringSigner } = this.#options
     if (config.checkpoints === false) return []
     return [signer, ...(retiringSigner === undefined ? [] : [retiringSigner])].filter(canSignNotes)
   }
 
   async #identify(log: LockedDirectory): Promise<Genesis | undefined> {
-    const { config, port, logger } = this.#parts
+    const { config, port, logger } = this.#options
     const signer = this.#signers[0]
     if (signer !== undefined) {
       const { origin } = config
@@ -142,7 +142,7 @@ class Opening {
 
   /** A sealer whose tree is linked and whose log trusts this signer. */
   async #sealer(log: LockedDirectory, cosigning: Cosigning | undefined): Promise<Sealer | undefined> {
-    const { config, limits, meter, onAsyncError } = this.#parts
+    const { config, limits, meter, onAsyncError } = this.#options
     const signers = this.#signers
     const [signer] = signers
     if (signer === undefined) return undefined
@@ -163,7 +163,7 @@ class Opening {
   }
 
   async #cosigning(log: LockedDirectory, origin: string): Promise<Cosigning | undefined> {
-    const { config, meter, random, onAsyncError: onError } = this.#parts
+    const { config, meter, random, onAsyncError: onError } = this.#options
     const { witnesses = [], quorum = witnesses.length } = config
     if (witnesses.length === 0) return undefined
     const { Cosigning } = await import('../cosigning/cosigning.js')

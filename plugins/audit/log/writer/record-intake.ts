@@ -14,7 +14,7 @@ import { type RecordPosition, RecordSequence, rangesOf } from './record-sequence
 import type { StatusTracker } from './status.js'
 import type { WriteQueue, WriteQueues } from './write-queues.js'
 
-interface IntakeParts {
+interface IntakeOptions {
   readonly signer: Signer
   readonly thread: SigningThread | undefined
   readonly queues: WriteQueues
@@ -36,7 +36,7 @@ interface UnsignedRecord {
 }
 
 export class RecordIntake {
-  readonly #parts: IntakeParts
+  readonly #options: IntakeOptions
   readonly #sign: (message: Uint8Array) => Uint8Array
   /** Whether records are signed per batch instead of one by one. */
   readonly #signsBatches: boolean
@@ -46,10 +46,10 @@ export class RecordIntake {
   readonly #turns = new Map<string, Promise<unknown>>()
   #sequence: RecordSequence | undefined
 
-  constructor(parts: IntakeParts) {
-    this.#parts = parts
-    this.#sign = (message) => parts.signer.sign(message)
-    this.#signsBatches = canUseThread(parts.signer)
+  constructor(options: IntakeOptions) {
+    this.#options = options
+    this.#sign = (message) => options.signer.sign(message)
+    this.#signsBatches = canUseThread(options.signer)
   }
 
   /** Resolves when its line is on disk. Reads the record during the call; throws if it cannot be accepted. */
@@ -62,7 +62,7 @@ export class RecordIntake {
     return placed.then(
       (batch) => batch.settled,
       (error: unknown) => {
-        this.#parts.status.failed++
+        this.#options.status.failed++
         throw error
       },
     )
@@ -70,7 +70,7 @@ export class RecordIntake {
 
   /** Adds a line unsigned to the file at `path`. */
   addLine(line: string, path: string, day: string): Promise<void> {
-    const queue = this.#parts.queues.queue(path, day)
+    const queue = this.#options.queues.queue(path, day)
     const batch = this.#batch(queue, maxLineBytes(line.length))
     const start = batch.length
     batch.addLine(line)
@@ -83,7 +83,7 @@ export class RecordIntake {
   }
 
   #add(envelope: AuditEnvelope, day: string): WriteBatch | Promise<WriteBatch> {
-    if (!this.#parts.isSealed) return this.#place(envelope, day)
+    if (!this.#options.isSealed) return this.#place(envelope, day)
     const sequence = this.#sequence ?? this.#sequenceOfLog()
     if (sequence !== undefined) return this.#addNumbered(sequence, envelope, day)
     const text = canonicalize(envelope)
@@ -92,14 +92,14 @@ export class RecordIntake {
   }
 
   #sequenceOfLog(): RecordSequence | undefined {
-    const logId = this.#parts.directory.opened?.logId
+    const logId = this.#options.directory.opened?.logId
     if (logId !== undefined) this.#sequence ??= new RecordSequence(logId)
     return this.#sequence
   }
 
   /** Records name their log, so the first ones wait, as copies, until it is open. */
   async #addOnceOpen(text: string, day: string): Promise<WriteBatch> {
-    const { directory, status } = this.#parts
+    const { directory, status } = this.#options
     try {
       await this.#reserve(maxLineBytes(text.length), () => directory.open())
     } catch (error) {
@@ -118,7 +118,7 @@ export class RecordIntake {
     day: string,
   ): WriteBatch | Promise<WriteBatch> {
     // With `signAsync`, the line that is written next names them, which need not be this one.
-    const position = sequence.next(day, this.#parts.signer.signAsync === undefined)
+    const position = sequence.next(day, this.#options.signer.signAsync === undefined)
     try {
       return this.#place(envelope, day, position)
     } catch (error) {
@@ -130,7 +130,7 @@ export class RecordIntake {
   #place(envelope: AuditEnvelope, day: string, position?: RecordPosition): WriteBatch | Promise<WriteBatch> {
     const agent = typeof envelope.agentRef === 'string' ? agentPathOf(envelope, day) : undefined
     const members = position?.text ?? []
-    if (this.#parts.signer.signAsync !== undefined) {
+    if (this.#options.signer.signAsync !== undefined) {
       const cut = canonicalizeAround(envelope, SIGNATURE_MEMBER, members, copied)
       this.#requireRoom(maxLineBytes(cut.bytes.length))
       return this.#signLater({ cut, day, agent, number: position?.number })
@@ -148,11 +148,11 @@ export class RecordIntake {
     agent: string | undefined,
     position: RecordPosition | undefined,
   ): WriteBatch {
-    const batch = this.#batch(this.#parts.queues.daily(day), maxLineBytes(bytes.length))
+    const batch = this.#batch(this.#options.queues.daily(day), maxLineBytes(bytes.length))
     const start = batch.length
     if (this.#signsBatches) {
       batch.addUnsigned(bytes, headEnd)
-      this.#parts.thread?.offer(batch.memory.count)
+      this.#options.thread?.offer(batch.memory.count)
     } else {
       this.#signed(() => batch.addSigned({ bytes, headEnd }, this.#sign))
     }
@@ -181,7 +181,7 @@ export class RecordIntake {
     { cut, day, agent, number }: UnsignedRecord,
     before: Promise<unknown> | undefined,
   ): Promise<WriteBatch> {
-    const { queues } = this.#parts
+    const { queues } = this.#options
     const numbers = number === undefined ? [] : [number]
     try {
       const [result] = await Promise.allSettled([this.#signature(cut), before])
@@ -211,12 +211,12 @@ export class RecordIntake {
   }
 
   #signature(cut: UnsignedLine): Promise<Uint8Array> {
-    return signatureOf(cut.bytes, this.#parts.signer)
+    return signatureOf(cut.bytes, this.#options.signer)
   }
 
   /** Runs `work` while the upper bound of a line counts as pending. */
   async #reserve<T>(room: number, work: () => Promise<T>): Promise<T> {
-    const { status } = this.#parts
+    const { status } = this.#options
     status.pendingBytes += room
     try {
       return await work()
@@ -227,11 +227,11 @@ export class RecordIntake {
 
   #batch(queue: WriteQueue, room: number): WriteBatch {
     this.#requireRoom(room)
-    return this.#parts.queues.batch(queue, room)
+    return this.#options.queues.batch(queue, room)
   }
 
   #requireRoom(bytes: number): void {
-    const { status, maxPendingBytes } = this.#parts
+    const { status, maxPendingBytes } = this.#options
     if (status.pendingBytes + bytes > maxPendingBytes) {
       throw new AuditBackpressureError(status.pendingBytes, maxPendingBytes)
     }
@@ -239,8 +239,8 @@ export class RecordIntake {
 
   #enqueue(batch: WriteBatch, start: number, agent: string | undefined): WriteBatch {
     if (agent !== undefined) batch.agents.push({ path: agent, start, end: batch.length })
-    this.#parts.status.pendingBytes += batch.length - start
-    this.#parts.commit.schedule(batch)
+    this.#options.status.pendingBytes += batch.length - start
+    this.#options.commit.schedule(batch)
     return batch
   }
 
@@ -252,7 +252,7 @@ export class RecordIntake {
   #signed(add: () => unknown): void {
     try {
       add()
-      this.#parts.status.signerSucceeded()
+      this.#options.status.signerSucceeded()
     } catch (error) {
       throw this.#signerFailed(error)
     }
@@ -260,7 +260,7 @@ export class RecordIntake {
 
   #signerFailed(error: unknown): AuditError {
     const failure = signerFailure(error)
-    this.#parts.status.signerFailed(failure)
+    this.#options.status.signerFailed(failure)
     return failure
   }
 }

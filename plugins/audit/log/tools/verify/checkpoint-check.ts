@@ -10,7 +10,7 @@ import { type KeptCheckpoint, signatureFailure } from './kept-checkpoint.js'
 import type { Claim, Mark } from './tree-check.js'
 import type { ClockCheck, CosignedHeadSearch } from './witnesses.js'
 
-export interface CheckpointParts {
+export interface CheckpointOptions {
   readonly walk: CheckpointWalk
   /** Heads kept elsewhere. */
   readonly against: readonly KeptCheckpoint[]
@@ -38,7 +38,7 @@ interface MarkedLine {
 
 export class CheckpointCheck {
   readonly #context: Context
-  readonly #parts: CheckpointParts
+  readonly #options: CheckpointOptions
   readonly #missing: MissingCheckpoints
   /** Checkpoints whose signature does not count. */
   readonly #unsigned = new Set<KeptCheckpoint>()
@@ -51,11 +51,11 @@ export class CheckpointCheck {
   /** Leaves so far. */
   #size = 0
 
-  constructor(context: Context, parts: CheckpointParts) {
+  constructor(context: Context, options: CheckpointOptions) {
     this.#context = context
-    this.#parts = parts
+    this.#options = options
     this.#missing = new MissingCheckpoints(context)
-    this.#open = new Set(parts.against)
+    this.#open = new Set(options.against)
     this.#newest = context.beginning?.head
     this.#size = context.beginning?.head.size ?? 0
   }
@@ -70,7 +70,7 @@ export class CheckpointCheck {
     const size = entry.leaf + 1
     let checkpoints: MarkedCheckpoint[] = []
     let isNoted = false
-    for (const checkpoint of this.#parts.walk.upTo(size)) {
+    for (const checkpoint of this.#options.walk.upTo(size)) {
       if (checkpoint.size !== size) {
         this.#reportStray(checkpoint, entry)
         continue
@@ -89,7 +89,7 @@ export class CheckpointCheck {
     }
     this.#size = size
     this.#lines.push({ entry, mark, checkpoints, isNoted })
-    for (const head of this.#parts.against) {
+    for (const head of this.#options.against) {
       if (head.size !== size) continue
       const claim = { size, root: head.root, isSigned: () => true, refuted: () => this.#fork(head) }
       if (settle(claim) !== undefined) this.#open.delete(head)
@@ -104,7 +104,7 @@ export class CheckpointCheck {
   judge(): Mark | undefined {
     const lines = this.#lines
     this.#lines = []
-    const { clock, cosigned, strict } = this.#parts
+    const { clock, cosigned, strict } = this.#options
     const { keys, findings } = this.#context
     const vouching = new Set<string>()
     let confirmed: Mark | undefined
@@ -163,7 +163,7 @@ export class CheckpointCheck {
   finish(size: number): void {
     const { findings, beginning } = this.#context
     let largest: KeptCheckpoint | undefined
-    for (const checkpoint of this.#parts.walk.upTo(Number.POSITIVE_INFINITY)) {
+    for (const checkpoint of this.#options.walk.upTo(Number.POSITIVE_INFINITY)) {
       if (this.#isSigned(checkpoint)) largest = checkpoint
     }
     if (largest !== undefined) {
