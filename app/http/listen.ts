@@ -1,5 +1,5 @@
 // Listens on an address. The errors say what to do.
-import type { AddressInfo, ListenOptions, Server } from 'node:net'
+import { type AddressInfo, createServer, type ListenOptions, type Server } from 'node:net'
 
 const remedies = new Map([
   ['EADDRINUSE', 'the port is taken: end what listens there, or choose another port (0 picks a free one)'],
@@ -34,6 +34,27 @@ export function listenOn(
       resolve((server.address() as AddressInfo).port)
     })
   })
+}
+
+/**
+ * Listens for `server` on the address of `localhost` that it has not got: a client may use either family. Undefined if the
+ * machine has one family alone. Rejects if another program listens there, which a client could take for the server.
+ */
+export async function listenOnOtherFamily(
+  server: Server,
+  { port, reusePort }: { readonly port: number; readonly reusePort: boolean },
+): Promise<Server | undefined> {
+  const { family } = server.address() as AddressInfo
+  const other = createServer((socket) => server.emit('connection', socket))
+  other.maxConnections = server.maxConnections
+  try {
+    await listenOn(other, { host: family === 'IPv6' ? '127.0.0.1' : '::1', port, reusePort })
+    return other
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? error.code : undefined
+    if (code === 'EADDRNOTAVAIL' || code === 'EAFNOSUPPORT') return undefined
+    throw error
+  }
 }
 
 export function listenerUrl(host: string, port: number, isSecure: boolean): string {

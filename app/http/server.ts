@@ -8,7 +8,7 @@ import {
   type ServerResponse,
 } from 'node:http'
 import { createServer as createTlsServer, type Server as TlsServer } from 'node:https'
-import type { Socket } from 'node:net'
+import type { Server as NetServer, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { denied, type Logger, type MaybePromise, type Meter } from '@svc/core'
 import { messageOf } from '@svc/core/json'
@@ -17,7 +17,7 @@ import { refuseBodyOn } from './body.js'
 import { AddressConnections, Connections } from './connections.js'
 import { defaultLimits } from './default-limits.js'
 import { InFlight } from './in-flight.js'
-import { listenerUrl, listenOn } from './listen.js'
+import { listenerUrl, listenOn, listenOnOtherFamily } from './listen.js'
 import { type HostRule, refuseRequest } from './request-errors.js'
 import { noCall, refusalResponse, writeRefusal } from './response.js'
 import type { Certificates } from './tls/certificates.js'
@@ -65,6 +65,8 @@ export class HttpServer {
   #inFlight = new InFlight<ServerResponse>()
   #connections: Connections
   #checkTimer: NodeJS.Timeout | undefined
+  /** Set if the host is `localhost`. */
+  #otherFamily: NetServer | undefined
   #onResponse: (this: ServerResponse) => void
 
   constructor(limits: ServerLimits, handler: Handler, logger: Logger, dependencies: ServerDependencies = {}) {
@@ -195,6 +197,13 @@ export class HttpServer {
   async listen(): Promise<{ port: number; url: string }> {
     const { certificates, reusePort = false } = this.#dependencies
     const port = await listenOn(this.#server, { ...this.#limits, reusePort })
+    try {
+      if (this.#limits.host === 'localhost')
+        this.#otherFamily = await listenOnOtherFamily(this.#server, { port, reusePort })
+    } catch (error) {
+      this.stopListening()
+      throw error
+    }
     certificates?.watch((context) => (this.#server as TlsServer).setSecureContext(context))
     this.#checkTimer = setInterval(() => this.#closeSlow(), checkIntervalMs).unref()
     return { port, url: listenerUrl(this.#limits.host, port, certificates !== undefined) }
@@ -208,6 +217,7 @@ export class HttpServer {
 
   /** Accepts no more connections; requests on open ones still get a response. */
   stopListening(): void {
+    this.#otherFamily?.close()
     if (this.#server.listening) this.#server.close()
     this.#server.closeIdleConnections()
   }
