@@ -261,13 +261,16 @@ describe('the plugins that ship', () => {
     const sources = readdirSync(join(root, 'plugins'), { recursive: true, encoding: 'utf8' }).filter(
       (file) => file.endsWith('.ts') && !/(^|\/)(dist|node_modules)\//.test(file),
     )
-    const counted = sources.flatMap((file) =>
-      [
-        ...readFileSync(join(root, 'plugins', file), 'utf8').matchAll(
-          /(?:\.(?:count|gauge|watch|observe)(?:\?\.)?\(\s*|(?:failure|duration)Metric: )'(\w+)'/g,
-        ),
-      ].map(([, figure]) => figure),
-    )
+    const counted = sources.flatMap((file) => {
+      const text = readFileSync(join(root, 'plugins', file), 'utf8')
+      const named = [...text.matchAll(/\.(?:count|gauge|watch|observe)(?:\?\.)?\(\s*'(\w+)'/g)]
+      // A store counts under its own name.
+      const stores = [...text.matchAll(/\bname: '(\w+) store'/g)].map(([, store]) => `svc_${store}_store`)
+      return [
+        ...named.map(([, figure]) => figure),
+        ...stores.flatMap((store) => [`${store}_failures_total`, `${store}_duration_seconds`]),
+      ]
+    })
     expect([...new Set(counted)].sort()).to.deep.equal(stageMetrics.map(({ name }) => name).sort())
   })
 })
