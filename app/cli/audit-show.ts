@@ -37,7 +37,7 @@ export interface FollowEnd {
 }
 
 /** A record to print; without one, a sealed line that is not a record. */
-interface ShownRecord {
+interface CheckedRecord {
   readonly record: SignedEnvelope | undefined
   /** Why it is not verified. */
   readonly failure: string | undefined
@@ -115,7 +115,7 @@ async function* stored(
   dir: string,
   filter: LogFilter,
   { io, report }: Reporting,
-): AsyncGenerator<ShownRecord> {
+): AsyncGenerator<CheckedRecord> {
   let failure: string | undefined
   const reading = {
     ...badLines(io),
@@ -136,7 +136,7 @@ async function* followed(
   filter: LogFilter,
   from: number | undefined,
   { io, report, end }: Reporting & { readonly end: FollowEnd },
-): AsyncGenerator<ShownRecord> {
+): AsyncGenerator<CheckedRecord> {
   const reading = {
     from,
     more: () => end.more(),
@@ -153,7 +153,7 @@ async function* followed(
   }
 }
 
-function lineOf(format: Format, shown: ShownRecord): string {
+function lineOf(format: Format, shown: CheckedRecord): string {
   const { record, failure, leaf } = shown
   if (format === 'table') return growingRow(row(shown))
   const marks = {
@@ -187,7 +187,7 @@ export function reasonsOf({ error, findings }: SignedEnvelope): string[] {
   return [...(error === undefined ? [] : [error]), ...(findings ?? []).map(({ reason }) => reason)]
 }
 
-function row({ record, failure }: ShownRecord): string[] {
+function row({ record, failure }: CheckedRecord): string[] {
   const mark = failure === undefined ? [] : [failure.toUpperCase()]
   if (record === undefined) return ['', '', '', '', '', '', '', ...mark]
   return [

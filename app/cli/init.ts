@@ -9,7 +9,7 @@ import { Command, Option } from 'commander'
 import { applyPlan, fileNames } from '../init/apply.js'
 import type { ClientMachine } from '../init/clients/clients.js'
 import { readIfPresent } from '../init/files.js'
-import { type FoundConfiguration, findConfigurations } from '../init/find.js'
+import { type ClientConfiguration, findConfigurations } from '../init/find.js'
 import { InitError, JournalFile } from '../init/journal.js'
 import { Packages, packageOf, packagesDirectory } from '../init/packages.js'
 import { type Candidate, candidatesOf, type PlannedEntry, planEntries } from '../init/plan.js'
@@ -237,7 +237,7 @@ class Init {
   }
 }
 
-function isGoverned({ entries }: FoundConfiguration): boolean {
+function isGoverned({ entries }: ClientConfiguration): boolean {
   return entries.some(({ entry }) => entry.kind === 'governed')
 }
 

@@ -12,8 +12,8 @@ import {
   services,
 } from '@svc/core'
 import { canonicalize, messageOf, sha256Hex } from '@svc/core/json'
+import { BoundedTable, unusedSessionMs } from '../budget/bounded-table.js'
 import { memberKey } from '../budget/budget.js'
-import { KeptTable, unusedSessionMs } from '../budget/kept-table.js'
 import { roomForBody } from '../http/body-room.js'
 import { traceOf } from '../http/call-headers.js'
 import type { ClientExchange } from '../http/client-exchange.js'
@@ -87,7 +87,7 @@ const maxSessions = 2_000
 export class Federation {
   #parts: FederationParts
   /** Sessions, owned by the callers of an endpoint. */
-  #sessions: KeptTable<FederationSession>
+  #sessions: BoundedTable<FederationSession>
   #policies = new WeakMap<ActivePolicy, PolicyFacts>()
   #policyCount = 0
   #shared: SharedSessions
@@ -95,7 +95,7 @@ export class Federation {
   constructor(parts: FederationParts) {
     this.#parts = parts
     this.#shared = new SharedSessions(parts.state, parts.clock)
-    this.#sessions = new KeptTable({
+    this.#sessions = new BoundedTable({
       clock: parts.clock,
       what: 'sessions of several servers',
       limits: { limit: maxSessions, limitOfMember: maxSessionsPerCaller },

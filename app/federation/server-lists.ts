@@ -3,8 +3,8 @@ import { randomUUID } from 'node:crypto'
 import { getHeapStatistics } from 'node:v8'
 import { type Clock, isRefusal } from '@svc/core'
 import { isJsonObject } from '@svc/core/json'
-import { KeptReads } from '@svc/core/store'
-import { KeptTable } from '../budget/kept-table.js'
+import { CachedReads } from '@svc/core/store'
+import { BoundedTable } from '../budget/bounded-table.js'
 import { listChanges } from '../mcp/change-notifications.js'
 import { resultIn } from '../mcp/handshake.js'
 import { type ListKind, listForms, readPages, type ServerList } from '../mcp/lists.js'
@@ -71,7 +71,7 @@ const listBytes = Math.floor(getHeapStatistics().heap_size_limit / 8)
 const entryBytes = 512
 
 /** The functions that drop the kept lists; the owner is a tenant, and the member a server. */
-const keptLists = new KeptTable<() => void>({
+const keptLists = new BoundedTable<() => void>({
   clock: { monotonic: () => performance.now() },
   what: 'lists',
   limits: { name: 'lists', limit: listBytes, limitOfOwner: listBytes / 2 },
@@ -81,14 +81,14 @@ const keptLists = new KeptTable<() => void>({
 })
 
 export class ListCache {
-  #lists: KeptReads<ServerList>
+  #lists: CachedReads<ServerList>
   #tenant: string
   #id = randomUUID()
   /** The scope in which each list was read. */
   #scopes = new Map<string, string>()
 
   constructor(clock: Pick<Clock, 'monotonic'>, tenant: string) {
-    this.#lists = new KeptReads(clock, maxLists)
+    this.#lists = new CachedReads(clock, maxLists)
     this.#tenant = tenant
   }
 

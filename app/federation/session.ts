@@ -4,7 +4,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Call, Clock } from '@svc/core'
 import { isJsonObject, type JsonObject } from '@svc/core/json'
 import { BoundedMap } from '@svc/core/store'
-import { KeptChanges, listChanges, RESOURCE_UPDATED } from '../mcp/change-notifications.js'
+import { listChanges, PendingChanges, RESOURCE_UPDATED } from '../mcp/change-notifications.js'
 import { declaredModes, type ElicitationModes } from '../mcp/exchange.js'
 import { askableCapabilities, type ClientFacts, ServerSessions } from '../mcp/handshake.js'
 import { isStateless, MAX_URI } from '../mcp/protocol.js'
@@ -48,7 +48,7 @@ export class FederationSession {
   readonly parked = new ParkedCalls()
   /** The params of the client's last `logging/setLevel`. */
   logLevel: JsonObject | undefined
-  #kept = new KeptChanges()
+  #kept = new PendingChanges()
   /** Writes kept changes to the stream that the client opened last. */
   #deliver: ((changes: readonly Fields[]) => void) | undefined
   #ownIds = 0

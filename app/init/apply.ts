@@ -14,7 +14,7 @@ import {
   parseConfiguration,
 } from './configuration-text.js'
 import { createFile, fileDigest, readIfPresent, removeIfEmpty, replaceContent } from './files.js'
-import type { FoundConfiguration } from './find.js'
+import type { ClientConfiguration } from './find.js'
 import { checkPrivate, type FileChange, InitError, type Journal, type JournalFile } from './journal.js'
 import { type InstalledPackage, packageFiles, packagesDirectory } from './packages.js'
 import type { PlannedEntry, PlannedServer } from './plan.js'
@@ -95,14 +95,14 @@ export function removeEmptyDirectories(dir: string): void {
 }
 
 interface Configuration {
-  readonly file: FoundConfiguration
+  readonly file: ClientConfiguration
   /** With the changes. */
   readonly bytes: Buffer
   readonly edits: readonly PlannedEntry[]
 }
 
 /** The result is parsed again: an edit may not change anything but its members. */
-function changed(file: FoundConfiguration, entries: readonly PlannedEntry[]): Configuration {
+function changed(file: ClientConfiguration, entries: readonly PlannedEntry[]): Configuration {
   const edits = entries.filter((entry) => entry.file === file)
   const before = decodeConfiguration(file.bytes)
   const expected = parseConfiguration(before, file.hasComments).value
@@ -133,7 +133,7 @@ export function applyMembers(
 }
 
 function changeOf(
-  { client, realPath, bytes: before, hasComments }: FoundConfiguration,
+  { client, realPath, bytes: before, hasComments }: ClientConfiguration,
   bytes: Buffer,
   edits: readonly PlannedEntry[],
   journalFile: JournalFile,

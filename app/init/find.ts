@@ -11,7 +11,7 @@ import {
 } from './configuration-text.js'
 import { readEntry, type ServerEntry } from './entry.js'
 
-export interface FoundEntry {
+export interface ClientEntry {
   readonly name: string
   /** The members that lead to it. */
   readonly path: readonly string[]
@@ -20,18 +20,18 @@ export interface FoundEntry {
   readonly entry: ServerEntry
 }
 
-export interface FoundConfiguration extends ConfigurationPlace {
+export interface ClientConfiguration extends ConfigurationPlace {
   /** The file that symbolic links end at. */
   readonly realPath: string
   readonly bytes: Buffer
-  readonly entries: readonly FoundEntry[]
+  readonly entries: readonly ClientEntry[]
   /** Why the file is left alone. */
   readonly problem?: string
 }
 
 /** The files that exist, each once. */
-export function findConfigurations(machine: ClientMachine): FoundConfiguration[] {
-  const found = new Map<string, FoundConfiguration>()
+export function findConfigurations(machine: ClientMachine): ClientConfiguration[] {
+  const found = new Map<string, ClientConfiguration>()
   for (const place of configurationPlaces(machine)) {
     const realPath = realPathOf(place.file)
     if (realPath !== undefined && !found.has(realPath))
@@ -56,7 +56,7 @@ function readFile(
   place: ConfigurationPlace,
   realPath: string,
   { platform, dir }: ClientMachine,
-): FoundConfiguration {
+): ClientConfiguration {
   const file = { ...place, realPath, bytes: Buffer.alloc(0), entries: [] }
   try {
     if (!statSync(realPath).isFile()) return { ...file, problem: 'not a regular file' }
@@ -72,7 +72,7 @@ function readFile(
 }
 
 /** A file that nobody may write says that it is not to be changed; its directory would let it be replaced. */
-function problemOf(realPath: string, entries: readonly FoundEntry[]): Pick<FoundConfiguration, 'problem'> {
+function problemOf(realPath: string, entries: readonly ClientEntry[]): Pick<ClientConfiguration, 'problem'> {
   const isWritten = (statSync(realPath).mode & 0o222) !== 0
   const needsChange = entries.some(({ entry: { kind } }) => kind === 'command' || kind === 'url')
   return isWritten || !needsChange ? {} : { problem: 'read-only' }
@@ -82,7 +82,7 @@ function entriesAt(
   root: ConfigurationNode,
   path: readonly string[],
   place: { readonly platform: NodeJS.Platform; readonly directory: string | undefined },
-): FoundEntry[] {
+): ClientEntry[] {
   const star = path.indexOf('*')
   if (star >= 0) {
     const [before, after] = [path.slice(0, star), path.slice(star + 1)]

@@ -6,7 +6,7 @@ import type { PresetCommand } from '../policy/presets/preset-policy.js'
 import { readNpx } from '../stdio/targets/environment.js'
 import { isPrivateArgument, isPrivateValue } from './clients/private-values.js'
 import { type CommandEntry, hasClientVariable, type UrlEntry } from './entry.js'
-import type { FoundConfiguration, FoundEntry } from './find.js'
+import type { ClientConfiguration, ClientEntry } from './find.js'
 import { packageOf, packagesDirectory } from './packages.js'
 
 /** The command line that starts `svc stdio` from any directory. */
@@ -33,8 +33,8 @@ export interface PlannedServer {
 
 /** The change of one entry. */
 export interface PlannedEntry {
-  readonly file: FoundConfiguration
-  readonly found: FoundEntry
+  readonly file: ClientConfiguration
+  readonly found: ClientEntry
   readonly server: PlannedServer
   /** The members of the entry that change; undefined removes one. */
   readonly members: Readonly<Record<string, unknown>>
@@ -42,8 +42,8 @@ export interface PlannedEntry {
 
 /** An entry that init can change, and its file. */
 export interface Candidate {
-  readonly file: FoundConfiguration
-  readonly found: FoundEntry
+  readonly file: ClientConfiguration
+  readonly found: ClientEntry
   readonly entry: CommandEntry | UrlEntry
 }
 
@@ -62,7 +62,7 @@ export interface PlanOptions {
 }
 
 /** The entries that are a command or a URL, of files without a problem. */
-export function candidatesOf(files: readonly FoundConfiguration[]): Candidate[] {
+export function candidatesOf(files: readonly ClientConfiguration[]): Candidate[] {
   return files.flatMap((file) =>
     file.problem !== undefined
       ? []
@@ -176,7 +176,7 @@ function headerVariable(header: string): string {
 }
 
 function membersOf(
-  { members }: FoundEntry,
+  { members }: ClientEntry,
   entry: CommandEntry | UrlEntry,
   { name, env: planned = {} }: PlannedServer,
   options: PlanOptions,

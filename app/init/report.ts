@@ -6,7 +6,7 @@ import type { Preset } from '../policy/presets/preset-policy.js'
 import { fileNames } from './apply.js'
 import type { ClientMachine } from './clients/clients.js'
 import { isPrivateArgument } from './clients/private-values.js'
-import type { FoundConfiguration } from './find.js'
+import type { ClientConfiguration } from './find.js'
 import { packageOf, packagesDirectory } from './packages.js'
 import type { Candidate, PlannedEntry } from './plan.js'
 
@@ -30,7 +30,7 @@ function shownCommand({ entry }: Candidate): string {
 }
 
 export interface FoundServers {
-  readonly files: readonly FoundConfiguration[]
+  readonly files: readonly ClientConfiguration[]
   /** The changes that would be made. */
   readonly entries: readonly PlannedEntry[]
   /** Entries that need a yes of their own. */
@@ -61,7 +61,7 @@ export function findingLines(found: FoundServers, machine: ClientMachine): strin
   ]
 }
 
-function summaryOf(file: FoundConfiguration, entries: readonly PlannedEntry[]): string {
+function summaryOf(file: ClientConfiguration, entries: readonly PlannedEntry[]): string {
   return file.entries
     .flatMap((found) => {
       if (found.entry.kind === 'governed') return [`${found.name} (governed already)`]
@@ -82,7 +82,7 @@ function summaryOf(file: FoundConfiguration, entries: readonly PlannedEntry[]): 
 
 /** Lines for the entries that stay as they are, or need a yes of their own. */
 function detailsOf(
-  { problem, file, entries }: FoundConfiguration,
+  { problem, file, entries }: ClientConfiguration,
   { others, isAsked }: FoundServers,
   machine: ClientMachine,
 ): string[] {

@@ -15,7 +15,7 @@ export const listChanges = [
 const listMethods: ReadonlySet<unknown> = new Set(listChanges.map(({ method }) => method))
 
 /** The changes of lists that a client did not get, as it had no stream. */
-export class KeptChanges {
+export class PendingChanges {
   #methods = new Set<unknown>()
 
   /** Keeps a notification that a list has changed, once. */

@@ -4,7 +4,7 @@
 import type { Clock, MaybePromise } from '@svc/core'
 import { isJsonObject, type JsonObject, type JsonValue } from '@svc/core/json'
 import { isVersion } from '@svc/core/match'
-import { KeptReads } from '@svc/core/store'
+import { CachedReads } from '@svc/core/store'
 import { PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from '../http/header-names.js'
 import { clientMeta, metaOf } from './meta.js'
 import {
@@ -228,11 +228,11 @@ export interface SessionUse<Session> {
 }
 
 export class ServerSessions<Session extends ServerSession> {
-  #sessions: KeptReads<Session>
+  #sessions: CachedReads<Session>
   #listeners = new Set<(session: Session) => void>()
 
   constructor(clock: Pick<Clock, 'monotonic'>) {
-    this.#sessions = new KeptReads(clock, maxSessions)
+    this.#sessions = new CachedReads(clock, maxSessions)
   }
 
   /** The session of `key`; concurrent callers share one `open`. Rejects as it does. */

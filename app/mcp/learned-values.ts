@@ -2,7 +2,7 @@
 import type { Clock, MaybePromise, ToolAnnotations, ToolLists } from '@svc/core'
 import { isJsonObject } from '@svc/core/json'
 import { formatNameSegment, ReferenceInputError } from '@svc/core/match'
-import { BoundedMap, KeptReads, type MapBounds, type SharedMap } from '@svc/core/store'
+import { BoundedMap, CachedReads, type MapBounds, type SharedMap } from '@svc/core/store'
 import { targetOf } from '../upstream/target.js'
 import { metaOf } from './meta.js'
 import { MAX_NAME, MAX_URI } from './protocol.js'
@@ -27,7 +27,7 @@ export class LearnedValues {
   #clock: Clock
   /** Facts by group and name. */
   #known = new Map<string, BoundedMap<string, LearnedValue>>()
-  #reads: KeptReads<void>
+  #reads: CachedReads<void>
 
   /** `name` is that of the map which the gateways share. */
   constructor(state: SharedState, name: string, bounds: MapBounds, clock: Clock) {
@@ -35,7 +35,7 @@ export class LearnedValues {
     this.#map = state.map(name, bounds)
     this.#bounds = bounds
     this.#clock = clock
-    this.#reads = new KeptReads(clock, bounds.maxEntries)
+    this.#reads = new CachedReads(clock, bounds.maxEntries)
   }
 
   /** The value that this gateway knows. */

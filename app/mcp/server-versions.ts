@@ -1,6 +1,6 @@
 // The version of each target, learned from responses that pass through or requested once.
 import { type Clock, type Credential, Refusal } from '@svc/core'
-import { KeptReads } from '@svc/core/store'
+import { CachedReads } from '@svc/core/store'
 import { isUpstreamError } from '../upstream/response.js'
 import { performHandshake, serverVersionIn } from './handshake.js'
 import { LearnedValues } from './learned-values.js'
@@ -55,11 +55,11 @@ export function versionProbe(own: OwnRequestParts): Probe {
 export class ServerVersions {
   #probe: Probe
   #learned: LearnedValues
-  #asked: KeptReads<string>
+  #asked: CachedReads<string>
 
   constructor(probe: Probe, state: SharedState, clock: Clock) {
     this.#probe = probe
-    this.#asked = new KeptReads(clock, maxServers)
+    this.#asked = new CachedReads(clock, maxServers)
     this.#learned = new LearnedValues(
       state,
       'mcp-versions',

@@ -1,7 +1,7 @@
 // The shared parts of all stores; `/lmdb` and `/redis` have the clients.
 
 export { BoundedMap } from '../cache/bounded-map.js'
-export { KeptReads } from '../cache/kept-reads.js'
+export { CachedReads } from '../cache/cached-reads.js'
 export { checkDirectory } from '../disk/check-directory.js'
 export { makeDirectories } from '../disk/directories.js'
 export {

@@ -2,7 +2,7 @@
 // callers, and exponential backoff while the token endpoint fails: for the caller whose exchanges fail, as its token may be
 // the cause, and for all while the endpoint cannot be reached.
 import type { Clock, Meter } from '@svc/core'
-import { BoundedMap, KeptReads } from '@svc/core/store'
+import { BoundedMap, CachedReads } from '@svc/core/store'
 import type { BrokerInput } from './broker.js'
 import { type ExchangedToken, TokenEndpointError } from './token-endpoint.js'
 
@@ -36,7 +36,7 @@ export class ExchangedTokenCache {
   #meter: Meter | undefined
   #marginMs: number
   /** Keyed by the hash of the caller's token, which itself is not stored. */
-  #tokens: KeptReads<CachedToken>
+  #tokens: CachedReads<CachedToken>
   #unreachable: Backoff = { failures: 0, until: Number.NEGATIVE_INFINITY }
   /** Keyed by caller; only callers whose last exchange failed have an entry. */
   #failing: BoundedMap<string, Backoff>
@@ -46,7 +46,7 @@ export class ExchangedTokenCache {
     this.#clock = clock
     this.#meter = meter
     this.#marginMs = marginSec * 1000
-    this.#tokens = new KeptReads(clock, size)
+    this.#tokens = new CachedReads(clock, size)
     this.#failing = new BoundedMap(size)
   }
 

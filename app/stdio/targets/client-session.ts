@@ -1,7 +1,7 @@
 // A client's session with a server over stdio: its running requests, subscriptions and streams.
 import type { Abortable } from '@svc/core'
 import type { JsonValue } from '@svc/core/json'
-import { allChanges, KeptChanges } from '../../mcp/change-notifications.js'
+import { allChanges, PendingChanges } from '../../mcp/change-notifications.js'
 import type { ClientFacts } from '../../mcp/handshake.js'
 import type { InputReceivers, McpResponse, ReceivedMessage } from '../../mcp/servers.js'
 import type { ForwardedRequest } from './forward.js'
@@ -24,7 +24,7 @@ export class ClientSession {
   /** The level that the client has set; requests to a process of 2026-07-28 each name it. */
   logLevel: JsonValue | undefined
   #streams = new Set<MessageStream>()
-  #kept = new KeptChanges()
+  #kept = new PendingChanges()
   #hasEnded = false
   #waiting: ReceivedMessage[] = []
 

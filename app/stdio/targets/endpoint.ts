@@ -3,7 +3,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Clock, Logger, Meter } from '@svc/core'
 import { isJsonObject, type JsonObject } from '@svc/core/json'
-import { KeptTable, unusedSessionMs } from '../../budget/kept-table.js'
+import { BoundedTable, unusedSessionMs } from '../../budget/bounded-table.js'
 import { SESSION_ID_HEADER } from '../../http/header-names.js'
 import { type ClientFacts, isAskable } from '../../mcp/handshake.js'
 import { revisionIn } from '../../mcp/meta.js'
@@ -49,14 +49,14 @@ export class StdioEndpoint {
   #parts: StdioEndpointParts
   #pool: ServerPool
   #client: ClientFacts
-  #sessions: KeptTable<ClientSession>
+  #sessions: BoundedTable<ClientSession>
   #keeping: Promise<void> | undefined
   #isClosed = false
 
   constructor(parts: StdioEndpointParts) {
     this.#parts = parts
     this.#pool = new ServerPool(parts.name, parts.target, parts.clock)
-    this.#sessions = new KeptTable({
+    this.#sessions = new BoundedTable({
       clock: parts.clock,
       what: `sessions of the MCP server "${parts.name}"`,
       limits: {

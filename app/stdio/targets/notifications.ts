@@ -6,8 +6,8 @@ import {
   allChanges,
   fulfillable,
   isWanted,
-  type KeptChanges,
   listChanges,
+  type PendingChanges,
   RESOURCE_UPDATED,
   SUBSCRIPTIONS_ACKNOWLEDGED,
 } from '../../mcp/change-notifications.js'
@@ -34,7 +34,7 @@ export class Notifications {
   #clientInfo: JsonValue
   #streams = new Map<MessageStream, ChangeStream>()
   /** The kept changes of sessions that have no stream at the moment. */
-  readonly kept = new Set<KeptChanges>()
+  readonly kept = new Set<PendingChanges>()
   /** The number of subscriptions by URI. */
   #uris = new Map<string, number>()
   #connection: Connection | undefined

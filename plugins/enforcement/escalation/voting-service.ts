@@ -14,7 +14,7 @@ import {
   resolveOptional,
 } from '@svc/core'
 import { defined, sha256Hex } from '@svc/core/json'
-import { KeptReads } from '@svc/core/store'
+import { CachedReads } from '@svc/core/store'
 import type { EscalationEvents } from './events.js'
 import type { Passkeys } from './passkeys.js'
 import { hashesOfNames } from './person.js'
@@ -55,11 +55,11 @@ interface ServiceOptions {
 
 export class VotingService implements EscalationService {
   #options: ServiceOptions
-  #lists: KeptReads<EscalationPage>
+  #lists: CachedReads<EscalationPage>
 
   constructor(options: ServiceOptions) {
     this.#options = options
-    this.#lists = new KeptReads(options.clock, MAX_LISTS)
+    this.#lists = new CachedReads(options.clock, MAX_LISTS)
   }
 
   async find(id: string) {

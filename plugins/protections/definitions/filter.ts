@@ -13,13 +13,13 @@ import {
   verdict,
 } from '@svc/core'
 import { canonicalize } from '@svc/core/json'
+import { type CachedPages, maxKeptFindings } from '../shared/cached-pages.js'
 import { definitionTexts } from '../shared/definition-texts.js'
-import { type KeptPages, maxKeptFindings } from '../shared/kept-pages.js'
 import { definitionFindings } from '../text/definitions.js'
 import type { DefinitionsConfig } from './config.js'
 import type { Definition, Digested, Digests } from './digest.js'
 import {
-  type JudgedDefinition,
+  type EvaluatedDefinition,
   maxNamed,
   pagesOf,
   type Unknown,
@@ -52,7 +52,7 @@ export interface DefinitionOptions {
   readonly served: ServedDefinitions
   readonly digests: Digests
   /** On the basis of what is known of the server. */
-  readonly verdicts: KeptPages<PageVerdict>
+  readonly verdicts: CachedPages<PageVerdict>
   readonly clock: Clock
   readonly logger: Logger | undefined
   readonly meter: Meter | undefined
@@ -115,7 +115,7 @@ export class CallDefinitions {
     const judged = withNamesakes(
       digested.map((one) => ({ ...one, reason: unknownReasonOf(one, known, pins), named: one.sha256 })),
     )
-    const isShown = ({ received: one, reason }: JudgedDefinition): boolean =>
+    const isShown = ({ received: one, reason }: EvaluatedDefinition): boolean =>
       !attacks.has(one) && (reason === undefined || !isWithholding)
     await this.#record(server, judged.filter(isShown), known)
     const unjudged = received.slice(judged.length)
@@ -198,7 +198,7 @@ export class CallDefinitions {
   /** Records each definition that callers are served, once for its content, before the first of them gets it. */
   async #record(
     server: string,
-    delivered: readonly JudgedDefinition[],
+    delivered: readonly EvaluatedDefinition[],
     known: KnownDefinitions,
   ): Promise<void> {
     const { record, registry } = this.#options

@@ -15,7 +15,7 @@ export type UnknownReason = (typeof unknownReasons)[number]
 
 export const maxNamed = 5
 
-export interface JudgedDefinition extends Digested {
+export interface EvaluatedDefinition extends Digested {
   readonly reason: UnknownReason | undefined
   /** The definition for which its name is refused, which may be a namesake. */
   readonly named: string | undefined
@@ -39,7 +39,10 @@ function detailOf(found: readonly Definition[]): string {
   return `${names.join(', ')}${more}`
 }
 
-export function unknownIn(judged: readonly JudgedDefinition[], unjudged: readonly Definition[]): Unknown[] {
+export function unknownIn(
+  judged: readonly EvaluatedDefinition[],
+  unjudged: readonly Definition[],
+): Unknown[] {
   return unknownReasons.flatMap((reason) => {
     const found = judged.filter((one) => one.reason === reason).map(({ received }) => received)
     if (reason === 'tool_definition_over_limit') found.push(...unjudged)
@@ -58,8 +61,8 @@ export function unknownReasonOf(
 }
 
 /** If a response has a name twice, neither is shown unless both are known: the server may run either. */
-export function withNamesakes(judged: readonly JudgedDefinition[]): readonly JudgedDefinition[] {
-  const refused = new Map<string, Pick<JudgedDefinition, 'reason' | 'named'>>()
+export function withNamesakes(judged: readonly EvaluatedDefinition[]): readonly EvaluatedDefinition[] {
+  const refused = new Map<string, Pick<EvaluatedDefinition, 'reason' | 'named'>>()
   for (const { received, reason, named } of judged) {
     if (reason !== undefined) refused.set(pageKey(received), { reason, named })
   }
@@ -69,9 +72,9 @@ export function withNamesakes(judged: readonly JudgedDefinition[]): readonly Jud
 }
 
 export function pagesOf(
-  judged: readonly JudgedDefinition[],
+  judged: readonly EvaluatedDefinition[],
   attacks: ReadonlySet<ReceivedDefinition>,
-  isShown: (one: JudgedDefinition) => boolean,
+  isShown: (one: EvaluatedDefinition) => boolean,
 ): { readonly served: ServedPage; readonly withheld: ServedPage } {
   const served: [string, string][] = []
   const withheld: [string, string][] = []

@@ -22,7 +22,7 @@ import {
   services,
   tokens,
 } from '@svc/core'
-import { KeptPages } from '../shared/kept-pages.js'
+import { CachedPages } from '../shared/cached-pages.js'
 import { type OpenMaps, openMaps } from '../shared/store.js'
 import type { DefinitionsConfig } from './config.js'
 import { Digests } from './digest.js'
@@ -68,7 +68,7 @@ export class DefinitionsStage implements Stage, DefinitionFilter {
       registry: new DefinitionRegistry(maps, clock),
       served: new ServedDefinitions(maps, clock),
       digests: new Digests(),
-      verdicts: new KeptPages(),
+      verdicts: new CachedPages(),
       clock,
       logger: resolveOptional(container, tokens.Logger),
       meter: resolveOptional(container, tokens.Meter),

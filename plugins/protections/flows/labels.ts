@@ -12,7 +12,7 @@ export interface LabelCause {
   readonly traceId: string
 }
 
-export type HeldLabels = ReadonlyMap<string, LabelCause>
+export type CallerLabels = ReadonlyMap<string, LabelCause>
 
 /** Names of labels that one caller or server has at a time. */
 const MAX_LABELS = 64
@@ -32,7 +32,7 @@ export class Labels {
   }
 
   /** Rejects with `Refusal` (`STORE_UNAVAILABLE`). */
-  async of(holder: string): Promise<HeldLabels> {
+  async of(holder: string): Promise<CallerLabels> {
     const values = await this.#map.get(holder, this.#names)
     return new Map(
       this.#names.flatMap((name, index) => {
@@ -56,7 +56,7 @@ export class Labels {
    * Labels of another holder, which expire with its own: callers and servers that pass data round do not renew them. Rejects
    * with `Refusal` (`STORE_UNAVAILABLE`).
    */
-  async pass(holder: string, labels: HeldLabels): Promise<void> {
+  async pass(holder: string, labels: CallerLabels): Promise<void> {
     for (const [name, cause] of labels) {
       let isDone = false
       while (!isDone) isDone = await this.#passOne(holder, name, cause)

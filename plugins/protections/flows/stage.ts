@@ -27,7 +27,7 @@ import { sha256Hex } from '@svc/core/json'
 import { isEventStream, rewriteOutcome } from '@svc/core/response'
 import { type OpenMaps, openMaps } from '../shared/store.js'
 import type { FlowsConfig } from './config.js'
-import { type HeldLabels, Labels } from './labels.js'
+import { type CallerLabels, Labels } from './labels.js'
 import { ResponseLabels } from './response-labels.js'
 import { type Flow, FlowRules, isWriting, maySend } from './rules.js'
 
@@ -118,7 +118,7 @@ export class FlowsStage implements Stage {
     return undefined
   }
 
-  #findingOf({ from, to, approval }: Flow, held: HeldLabels): Finding {
+  #findingOf({ from, to, approval }: Flow, held: CallerLabels): Finding {
     const cause = held.get(from)
     const since =
       cause === undefined ? '' : `, since ${cause.at} by ${cause.reference} (trace ${cause.traceId})`

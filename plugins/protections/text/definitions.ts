@@ -3,8 +3,8 @@ import { createHash } from 'node:crypto'
 import type { DefinitionPage, ReceivedDefinition } from '@svc/core'
 import { isJsonObject } from '@svc/core/json'
 import { BoundedMap } from '@svc/core/store'
+import { CachedPages, maxKeptFindings } from '../shared/cached-pages.js'
 import type { ReviewedNames } from '../shared/definition-texts.js'
-import { KeptPages, maxKeptFindings } from '../shared/kept-pages.js'
 import { ReadingBudget } from '../shared/reading-budget.js'
 import { TextScanner } from './scan.js'
 import { KnownTools, type Shadowing } from './shadowing.js'
@@ -39,7 +39,7 @@ export class DefinitionTexts {
   #hasLocked = false
   readonly #known = new KnownTools()
   readonly #kept = new BoundedMap<string, DefinitionFindings>(MAX_KEPT)
-  readonly #pages = new KeptPages<FoundInPage>()
+  readonly #pages = new CachedPages<FoundInPage>()
 
   constructor(scanner: TextScanner, disabled: ReadonlySet<string>) {
     this.#scanner = scanner

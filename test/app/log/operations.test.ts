@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { readGivenKeys, readProof, webChecker } from '@svc/plugin-audit/browser'
+import { readProof, readVerifierKeys, webChecker } from '@svc/plugin-audit/browser'
 import { checkEvidence, readKeys } from '@svc/plugin-audit/tools'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { expect } from 'chai'
@@ -105,7 +105,7 @@ describe('the admin API on the audit log', () => {
       expect((await get(`/api/records/${leaf}`, as.acme)).status).to.equal(own ? 200 : 404)
       expect((await get(`/api/records/${leaf}/proof`, as.acme)).status).to.equal(own ? 200 : 404)
       const { json } = await get(`/api/records/${leaf}/proof`, as.auditor)
-      const given = readGivenKeys((json['keys'] as string[]).join('\n'))
+      const given = readVerifierKeys((json['keys'] as string[]).join('\n'))
       const checked = await webChecker(given).check(readProof(String(json['proof']))!)
       expect(checked.state).to.equal('ok')
     }

@@ -6,7 +6,7 @@ import type { AccessJson, PolicyJson } from '../../policy-operations.js'
 import { type Column, Table } from '../kit/table.js'
 import { Untrusted } from '../kit/untrusted.js'
 import { nameOf, type PolicyCaller, type PolicyData } from './load.js'
-import { type KeptBlock, TurnedOff, useToolSwitches } from './tool-switch.js'
+import { type ListedBlock, TurnedOff, useToolSwitches } from './tool-switch.js'
 
 interface AccessProps {
   readonly data: PolicyData
@@ -134,10 +134,10 @@ const callerColumn: Column<Row> = {
 /** The block that refuses a tool for every caller. */
 export function blockOn(
   { servers }: PolicyJson,
-  blocks: readonly KeptBlock[],
+  blocks: readonly ListedBlock[],
   server: string,
   tool: string,
-): KeptBlock | undefined {
+): ListedBlock | undefined {
   const off = servers.find((one) => one.server === server)?.off.find((one) => one.tool === tool)
   return blocks.find(({ id }) => id === off?.block)
 }
@@ -175,7 +175,7 @@ function Verdict({
   blocks,
 }: {
   readonly one: Row
-  readonly blocks: readonly KeptBlock[]
+  readonly blocks: readonly ListedBlock[]
 }): JSX.Element {
   const block = blocks.find(({ id }) => refused === `blocked:${id}`)
   if (block !== undefined)

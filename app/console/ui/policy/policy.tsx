@@ -10,7 +10,7 @@ import type { ViewProps } from '../kit/view.js'
 import { Access } from './access.js'
 import { loadPolicyView, type PolicyData, type PolicyPage, policyPageOf, policyPages } from './load.js'
 import { Rules } from './rules.js'
-import { type KeptBlock, TurnedOff, useToolSwitches } from './tool-switch.js'
+import { type ListedBlock, TurnedOff, useToolSwitches } from './tool-switch.js'
 import { TryCall } from './try-call.js'
 
 const titles: Readonly<Record<PolicyPage, string>> = {
@@ -149,14 +149,14 @@ function Overrides({ data: { policy, blocks }, onChanged }: OverridesProps): JSX
   )
 }
 
-const kinds: Readonly<Record<KeptBlock['kind'], string>> = {
+const kinds: Readonly<Record<ListedBlock['kind'], string>> = {
   tool: 'tool ',
   server: 'server ',
   principal: 'caller ',
 }
 
 /** The tool, if the block is on one alone. */
-function toolOf({ kind, pattern }: KeptBlock): { readonly server?: string; readonly tool?: string } {
+function toolOf({ kind, pattern }: ListedBlock): { readonly server?: string; readonly tool?: string } {
   const at = pattern.indexOf('/')
   if (kind !== 'tool' || pattern.includes('*') || at < 0) return {}
   return { server: decodeURIComponent(pattern.slice(0, at)), tool: decodeURIComponent(pattern.slice(at + 1)) }

@@ -13,13 +13,13 @@ import { Time } from '../kit/time.js'
 import { Untrusted } from '../kit/untrusted.js'
 import { nameOf } from './load.js'
 
-export type KeptBlock = BlocksJson['blocks'][number]
+export type ListedBlock = BlocksJson['blocks'][number]
 
 /** The subject of a switch: a tool that is on, or the block that has turned it off. */
 interface Switched {
   readonly server?: string
   readonly tool?: string
-  readonly block: KeptBlock | undefined
+  readonly block: ListedBlock | undefined
 }
 
 interface ToolSwitches {
@@ -189,7 +189,7 @@ function problemsOf({ silent, store_error: error, recorded }: SwitchedJson): str
 }
 
 /** The operator who turned it off, since when, until when, and why. */
-export function TurnedOff({ block }: { readonly block: KeptBlock }): JSX.Element {
+export function TurnedOff({ block }: { readonly block: ListedBlock }): JSX.Element {
   const { by, at, until, reason } = block
   return (
     <p class="turned-off">

@@ -6,7 +6,7 @@ import type { LogJson } from '../../../log/log-json.js'
 import type { ApiRefusal } from '../../api.js'
 import { apiRefusalOf } from '../kit/api.js'
 import { usePage } from '../kit/page.js'
-import { keptWitnessKeys } from './kept-head.js'
+import { keptWitnessKeys } from './saved-head.js'
 import { type VerifiedRecord, verifyRecord } from './verify-record.js'
 
 const EVERY_MS = 3000

@@ -1,11 +1,11 @@
 // The checks of one record, and what they came to.
-import { readGivenKeys } from '@svc/plugin-audit/browser'
+import { readVerifierKeys } from '@svc/plugin-audit/browser'
 import type { JSX } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import { usePage } from '../kit/page.js'
 import { inWords, Time } from '../kit/time.js'
 import { Untrusted } from '../kit/untrusted.js'
-import { keepWitnessKeys, keptWitnessKeys } from './kept-head.js'
+import { keepWitnessKeys, keptWitnessKeys } from './saved-head.js'
 import type { RecordVerification } from './use-verification.js'
 import type { VerifiedRow } from './verify-record.js'
 
@@ -146,7 +146,7 @@ function WitnessKeys({ onKept }: { onKept(): void }): JSX.Element {
 /** The number of the first line that is not the key of a witness. */
 function wrongLineOf(text: string): number | undefined {
   for (const [index, line] of text.split('\n').entries()) {
-    const { logs, wrongLines } = readGivenKeys(line)
+    const { logs, wrongLines } = readVerifierKeys(line)
     if (logs.length + wrongLines.length > 0) return index + 1
   }
   return undefined

@@ -6,14 +6,14 @@ import {
   continuesHead,
   type ReadProof,
   readCheckpoint,
-  readGivenKeys,
   readProof,
+  readVerifierKeys,
   type SignedCheckpoint,
   webChecker,
 } from '@svc/plugin-audit/browser'
 import type { LogJson, ProofJson } from '../../../log/log-json.js'
 import { type Api, ApiError } from '../kit/api.js'
-import { type KeptHead, keepHead, keptHead, keptOrigins } from './kept-head.js'
+import { keepHead, keptHead, keptOrigins, type SavedHead } from './saved-head.js'
 
 export interface VerifiedRow {
   readonly name: string
@@ -30,12 +30,12 @@ export interface VerifiedRecord {
   /** Keys and name of a log that this browser has not kept; they count once a person has compared them. */
   readonly unknown: readonly string[]
   /** The head before this verification; undefined for the first one. */
-  readonly kept: KeptHead | undefined
+  readonly kept: SavedHead | undefined
   /** Whether the browser has stored the head of this verification; undefined if it is not kept. */
   readonly isStored?: boolean
 }
 
-interface ShownRecord {
+interface CheckedRecord {
   /** The record as the gateway states it beside the proof, if it does. */
   readonly stated?: object
   /** Its day in UTC. */
@@ -52,7 +52,7 @@ interface ShownRecord {
 export async function verifyRecord(
   api: Pick<Api, 'get'>,
   leaf: number,
-  shown: ShownRecord,
+  shown: CheckedRecord,
 ): Promise<VerifiedRecord | undefined> {
   const { given, proof, log, kept } = await readState(api, leaf, shown.origin)
   if (given?.proof === undefined || proof === undefined) {
@@ -68,8 +68,8 @@ export async function verifyRecord(
   const known = kept?.keys ?? stated
   const isKnown = (line: string) => known.some((one) => keyOf(one) === keyOf(line)) || shown.trusts(line)
   const keys = stated.filter(isKnown).map((line) => limited(line, kept))
-  const { logs } = readGivenKeys(keys.join('\n'))
-  const { witnesses } = readGivenKeys(shown.witnessKeys)
+  const { logs } = readVerifierKeys(keys.join('\n'))
+  const { witnesses } = readVerifierKeys(shown.witnessKeys)
   const checked = await webChecker({ logs, witnesses }).check(proof, given.sealed_sha256)
   const { head: checkpoint, fields: record } = proof
   const { origin = checkpoint.origin } = shown
@@ -123,7 +123,7 @@ interface LogState {
   readonly proof: ReadProof | undefined
   /** The proof, with the path from the kept head to its head. */
   readonly log: LogJson
-  readonly kept: KeptHead | undefined
+  readonly kept: SavedHead | undefined
 }
 
 /** A seal may fall between the two requests. */
@@ -175,7 +175,7 @@ function keyOf(line: string): string {
 }
 
 /** A key may sign no more leaves than the browser has kept of it: the log may end a key, and not revive one. */
-function limited(line: string, kept: KeptHead | undefined): string {
+function limited(line: string, kept: SavedHead | undefined): string {
   const known = kept?.keys.find((one) => keyOf(one) === keyOf(line))
   if (known === undefined) return line
   const [key, from = '0', until] = line.split(' ')
@@ -201,7 +201,7 @@ function headIn(text: string): { size: number; root: string } {
 
 /** Whether the log continues the kept head, and the checkpoint of the proof is its newest. */
 function historyOf(
-  kept: KeptHead | undefined,
+  kept: SavedHead | undefined,
   { head, consistency = [] }: LogJson,
   checkpoint?: SignedCheckpoint,
 ): CheckResult {

@@ -3,7 +3,7 @@
 import { checkAppendOnly, ProofChecker } from '../format/check-proof.js'
 import type { CheckResult } from '../format/check-result.js'
 import type { Head } from '../format/checkpoint.js'
-import { type GivenKeys, leafKeysOf } from './given-keys.js'
+import { leafKeysOf, type VerifierKeys } from './verifier-keys.js'
 import { webCrypto, webNodeHash } from './web-crypto.js'
 
 export { isHidden, splitAtHidden } from '@svc/core/json/portable'
@@ -19,10 +19,10 @@ export {
 export type { CheckResult } from '../format/check-result.js'
 export { isEventRecord } from '../format/evidence-summary.js'
 export { canonicalText } from '../format/stored-record.js'
-export { type GivenKeys, readGivenKeys } from './given-keys.js'
+export { readVerifierKeys, type VerifierKeys } from './verifier-keys.js'
 
 /** Checks proofs with the keys that the reader gives. */
-export function webChecker({ logs, witnesses }: Pick<GivenKeys, 'logs' | 'witnesses'>): ProofChecker {
+export function webChecker({ logs, witnesses }: Pick<VerifierKeys, 'logs' | 'witnesses'>): ProofChecker {
   return new ProofChecker({ log: leafKeysOf(logs), witnesses }, webCrypto)
 }
 

@@ -10,10 +10,10 @@ import { definitionIn } from '../../format/evidence-rules.js'
 import { type SummaryCounts, SummaryTally, summarySections } from '../../format/evidence-summary.js'
 import { type JudgedProof, judgeEvidence } from '../../format/judge-evidence.js'
 import { lineText } from '../../format/stored-record.js'
-import { type GivenKeys, readGivenKeys } from '../given-keys.js'
 import { webChecker } from '../index.js'
+import { readVerifierKeys, type VerifierKeys } from '../verifier-keys.js'
 import { element, part, untrusted } from './dom.js'
-import { memberOf, type ShownRecord, sentenceOf } from './sentence.js'
+import { memberOf, type RecordMembers, sentenceOf } from './sentence.js'
 
 const ROWS = 100
 const WORDS = { ok: 'proven', failed: 'NOT PROVEN', unchecked: 'not checked' } as const
@@ -91,7 +91,7 @@ class EvidencePage {
 
   /** The summary of these records alone. */
   #showOverview(
-    records: readonly { readonly record: ShownRecord; readonly witnesses: readonly string[] }[],
+    records: readonly { readonly record: RecordMembers; readonly witnesses: readonly string[] }[],
   ): void {
     const tally = new SummaryTally()
     for (const { record, witnesses } of records) tally.add(record, witnesses)
@@ -126,7 +126,7 @@ class EvidencePage {
 
   async #check(text: string): Promise<void> {
     const round = ++this.#round
-    const keys = readGivenKeys(text)
+    const keys = readVerifierKeys(text)
     this.#judged = []
     this.#definitions.clear()
     this.#markAll()
@@ -164,7 +164,7 @@ class EvidencePage {
     this.#showOverview(proven)
   }
 
-  #conclude(all: readonly JudgedProof[], keys: GivenKeys): void {
+  #conclude(all: readonly JudgedProof[], keys: VerifierKeys): void {
     const count = (wanted: State) => all.filter(({ state }) => state === wanted).length
     const { length } = this.#evidence.records
     const by = keys.logs.map(({ keyId }) => keyId).join(', ')

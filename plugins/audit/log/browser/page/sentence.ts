@@ -4,7 +4,7 @@ import { ANONYMOUS, callerNameIn } from '../../format/caller-name.js'
 import { isEventRecord } from '../../format/evidence-summary.js'
 import { element, untrusted } from './dom.js'
 
-export type ShownRecord = Readonly<Record<string, unknown>>
+export type RecordMembers = Readonly<Record<string, unknown>>
 
 /** The member of an object; undefined of anything else. */
 export function memberOf(value: unknown, name: string): unknown {
@@ -13,7 +13,7 @@ export function memberOf(value: unknown, name: string): unknown {
     : undefined
 }
 
-export function sentenceOf(record: ShownRecord | undefined): (Node | string)[] {
+export function sentenceOf(record: RecordMembers | undefined): (Node | string)[] {
   if (record === undefined) return ['A line that is not a record.']
   const { ts, tenant, server, tool, status, error, latency_ms: latency } = record
   const time = element('time', {}, untrusted(ts))
@@ -58,7 +58,7 @@ function outcomeOf(status: unknown, error: unknown): (Node | string)[] {
   return ['it failed (', untrusted(error ?? 'error'), ')']
 }
 
-function callerOf({ principal, agentRef, nodeId }: ShownRecord): (Node | string)[] | undefined {
+function callerOf({ principal, agentRef, nodeId }: RecordMembers): (Node | string)[] | undefined {
   const agent = agentRef ?? nodeId
   const person = callerNameIn(principal)
   if (typeof agent !== 'string') return person === undefined ? undefined : [untrusted(person)]

@@ -13,11 +13,11 @@ import { readGenesis } from '../../tree/journal-file.js'
 import type { JournalState } from '../../tree/journal-state.js'
 import type { KeyHistory } from '../../tree/key-history.js'
 import { resumedState } from '../../tree/resumed-state.js'
-import type { KeptCheckpoint } from './kept-checkpoint.js'
+import type { SavedCheckpoint } from './kept-checkpoint.js'
 import { faultMessage, type VerifyFailure } from './report.js'
 
 export interface Beginning {
-  readonly head: KeptCheckpoint
+  readonly head: SavedCheckpoint
   /** After the journal line that the head ends with. */
   readonly state: JournalState
   /** Sealed bytes of each day at the head. */
@@ -38,7 +38,7 @@ export interface Beginning {
  */
 export async function beginningAt(
   dir: string,
-  head: KeptCheckpoint,
+  head: SavedCheckpoint,
   journalSize: number,
 ): Promise<Beginning | undefined> {
   const genesis = readGenesis(nodeFileSystem, dir)

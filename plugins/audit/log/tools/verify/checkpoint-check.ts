@@ -6,14 +6,14 @@ import { checkpointFile, JOURNAL_FILE } from '../../format/paths.js'
 import type { CheckpointWalk } from './checkpoint-walk.js'
 import type { Context } from './inventory.js'
 import type { JournalEntry } from './journal-walk.js'
-import { type KeptCheckpoint, signatureFailure } from './kept-checkpoint.js'
+import { type SavedCheckpoint, signatureFailure } from './kept-checkpoint.js'
 import type { Claim, Mark } from './tree-check.js'
 import type { ClockCheck, CosignedHeadSearch } from './witnesses.js'
 
 export interface CheckpointOptions {
   readonly walk: CheckpointWalk
   /** Heads kept elsewhere. */
-  readonly against: readonly KeptCheckpoint[]
+  readonly against: readonly SavedCheckpoint[]
   /** Set if witnesses are required. */
   readonly cosigned: CosignedHeadSearch | undefined
   readonly clock: ClockCheck
@@ -22,7 +22,7 @@ export interface CheckpointOptions {
 }
 
 interface MarkedCheckpoint {
-  readonly checkpoint: KeptCheckpoint
+  readonly checkpoint: SavedCheckpoint
   readonly mark: Mark
 }
 
@@ -41,13 +41,13 @@ export class CheckpointCheck {
   readonly #options: CheckpointOptions
   readonly #missing: MissingCheckpoints
   /** Checkpoints whose signature does not count. */
-  readonly #unsigned = new Set<KeptCheckpoint>()
+  readonly #unsigned = new Set<SavedCheckpoint>()
   /** Lines whose signatures, and those of their checkpoints, are not judged yet. */
   #lines: MarkedLine[] = []
   /** Heads kept elsewhere that no line has reached. */
-  readonly #open: Set<KeptCheckpoint>
+  readonly #open: Set<SavedCheckpoint>
   /** The newest checkpoint that agrees with the tree. */
-  #newest: KeptCheckpoint | undefined
+  #newest: SavedCheckpoint | undefined
   /** Leaves so far. */
   #size = 0
 
@@ -136,7 +136,7 @@ export class CheckpointCheck {
     return confirmed
   }
 
-  #claimOf(checkpoint: KeptCheckpoint): Claim {
+  #claimOf(checkpoint: SavedCheckpoint): Claim {
     const { file, line, size, root } = checkpoint
     const refuted = () => {
       const message = `its root is not that of the ${size} leaves`
@@ -146,7 +146,7 @@ export class CheckpointCheck {
   }
 
   /** Reports a checkpoint that does not end with a journal line, unless lines are missing there. */
-  #reportStray(checkpoint: KeptCheckpoint, { first }: JournalEntry): void {
+  #reportStray(checkpoint: SavedCheckpoint, { first }: JournalEntry): void {
     const { file, line, size } = checkpoint
     const isExplained = size <= first && first !== this.#size
     if (!this.#isSigned(checkpoint) || isExplained) return
@@ -162,7 +162,7 @@ export class CheckpointCheck {
   /** @param size number of leaves that the journal covers. */
   finish(size: number): void {
     const { findings, beginning } = this.#context
-    let largest: KeptCheckpoint | undefined
+    let largest: SavedCheckpoint | undefined
     for (const checkpoint of this.#options.walk.upTo(Number.POSITIVE_INFINITY)) {
       if (this.#isSigned(checkpoint)) largest = checkpoint
     }
@@ -180,14 +180,14 @@ export class CheckpointCheck {
     this.#missing.finish(this.#newest !== undefined)
   }
 
-  #fork(head: KeptCheckpoint): void {
+  #fork(head: SavedCheckpoint): void {
     if (!this.#open.delete(head)) return
     const message = `the root of its ${head.size} leaves is not that of ${head.file}`
     this.#context.findings.fail(JOURNAL_FILE, 0, 'forked', message)
   }
 
   /** Reports a signature that is not of a trusted key, once. */
-  #isSigned(checkpoint: KeptCheckpoint): boolean {
+  #isSigned(checkpoint: SavedCheckpoint): boolean {
     if (this.#unsigned.has(checkpoint)) return false
     const kind = signatureFailure(checkpoint, this.#context.keys)
     if (kind === undefined) return true

@@ -7,7 +7,7 @@ import { parseCheckpoint } from '../../format/checkpoint.js'
 import { checkpointFile, JOURNAL_FILE } from '../../format/paths.js'
 import { notePieces } from '../../tree/note-file.js'
 import type { Context } from './inventory.js'
-import { type KeptCheckpoint, signatureFailure } from './kept-checkpoint.js'
+import { type SavedCheckpoint, signatureFailure } from './kept-checkpoint.js'
 
 const SIZE_DIGITS = 16
 
@@ -20,8 +20,8 @@ interface WaitingFile {
 }
 
 interface OpenFile {
-  readonly notes: Iterator<KeptCheckpoint, void, void>
-  next: KeptCheckpoint
+  readonly notes: Iterator<SavedCheckpoint, void, void>
+  next: SavedCheckpoint
 }
 
 export class CheckpointWalk {
@@ -44,7 +44,7 @@ export class CheckpointWalk {
   }
 
   /** The checkpoints whose size is at most `size`, in order, each once. */
-  *upTo(size: number): Generator<KeptCheckpoint, void, void> {
+  *upTo(size: number): Generator<SavedCheckpoint, void, void> {
     for (;;) {
       for (let file = this.#waiting.at(-1); file && file.least <= size; file = this.#waiting.at(-1)) {
         this.#waiting.pop()
@@ -88,7 +88,7 @@ export class CheckpointWalk {
     return readFileSync(join(dir, checkpointFile(day))).subarray(0, checkpoints.get(day))
   }
 
-  *#parse(day: string): Generator<KeptCheckpoint, void, void> {
+  *#parse(day: string): Generator<SavedCheckpoint, void, void> {
     const { findings } = this.#context
     const file = checkpointFile(day)
     const bytes = this.#bytes(day)
@@ -105,10 +105,10 @@ export class CheckpointWalk {
 
 /** The heads of the log `origin` that a trusted key signed; others become findings. */
 export function headsOf(
-  heads: readonly KeptCheckpoint[],
+  heads: readonly SavedCheckpoint[],
   origin: string,
   { keys, findings }: Context,
-): KeptCheckpoint[] {
+): SavedCheckpoint[] {
   return heads.filter((head) => {
     if (head.origin !== origin) {
       const message = `it is a checkpoint of ${head.origin}, this log is ${origin}`

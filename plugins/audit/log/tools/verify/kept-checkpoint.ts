@@ -8,7 +8,7 @@ import type { KeyHistory } from '../../tree/key-history.js'
 import { notePieces } from '../../tree/note-file.js'
 import type { FailureKind } from './report.js'
 
-export interface KeptCheckpoint extends Head {
+export interface SavedCheckpoint extends Head {
   readonly file: string
   /** Counted from 1. */
   readonly line: number
@@ -17,7 +17,7 @@ export interface KeptCheckpoint extends Head {
 
 /** Why the checkpoint's signature does not count; undefined if it does. */
 export function signatureFailure(
-  { note, origin, size }: Omit<KeptCheckpoint, 'file' | 'line'>,
+  { note, origin, size }: Omit<SavedCheckpoint, 'file' | 'line'>,
   keys: KeyHistory,
 ): FailureKind | undefined {
   const { kind } = judgeNote(note, origin, keys.allAt(size - 1))
@@ -32,7 +32,7 @@ export function signatureFailure(
  *
  * @throws {AuditError} `read_failed` if the file holds none.
  */
-export async function headsKeptElsewhere(path: string): Promise<KeptCheckpoint[]> {
+export async function headsKeptElsewhere(path: string): Promise<SavedCheckpoint[]> {
   const bytes = await readInput(path, 'checkpoint')
   const end = bytes.indexOf('\n') + 1
   const heads = [...notePieces(bytes, bytes.toString('utf8', 0, end))].flatMap(({ note, line }) => {

@@ -19,7 +19,7 @@ import { CheckpointWalk, headsOf } from './checkpoint-walk.js'
 import { DayChecks } from './day-checks.js'
 import { type Context, type Inventory, takeInventory } from './inventory.js'
 import { type JournalFacts, journalFacts } from './journal-facts.js'
-import { headsKeptElsewhere, type KeptCheckpoint } from './kept-checkpoint.js'
+import { headsKeptElsewhere, type SavedCheckpoint } from './kept-checkpoint.js'
 import { LogCheck } from './log-check.js'
 import { Findings, type VerifyFailure, type VerifyReport } from './report.js'
 import { scanPool } from './scan-pool.js'
@@ -117,7 +117,7 @@ export async function verifyFiles(
   dir: string,
   inventory: Inventory | string,
   options: VerifyOptions,
-  heads: readonly KeptCheckpoint[] = [],
+  heads: readonly SavedCheckpoint[] = [],
   beginning?: Beginning,
 ): Promise<VerifyReport> {
   if (options.passkeys !== undefined && options.fast === true)
@@ -204,7 +204,7 @@ async function check(
   context: Context,
   { genesis, removals }: JournalFacts,
   { origin: wanted, witnesses, strict = false, agents }: VerifyOptions,
-  heads: readonly KeptCheckpoint[],
+  heads: readonly SavedCheckpoint[],
 ): Promise<Result> {
   const { dir, findings, sizes, beginning } = context
   const origin = beginning?.head.origin ?? genesis?.origin ?? originOfCheckpoints(nodeFileSystem, dir) ?? ''

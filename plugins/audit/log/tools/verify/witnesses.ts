@@ -6,7 +6,7 @@ import { isBy, isPast, judgeCosignature, timeOf } from '../../format/cosignature
 import type { Note } from '../../format/note.js'
 import { JOURNAL_FILE } from '../../format/paths.js'
 import type { NamedKey } from '../../format/vkey.js'
-import type { KeptCheckpoint } from './kept-checkpoint.js'
+import type { SavedCheckpoint } from './kept-checkpoint.js'
 import type { ClockAgreement, ClockSetBack, CosignedHead, Findings } from './report.js'
 
 /** The witnesses whose cosignatures verification requires. */
@@ -25,8 +25,8 @@ const MS_PER_SECOND = 1_000
 export class CosignedHeadSearch {
   readonly #witnesses: readonly NamedKey[]
   readonly #quorum: number
-  readonly #candidates: KeptCheckpoint[] = []
-  #newest: KeptCheckpoint | undefined
+  readonly #candidates: SavedCheckpoint[] = []
+  #newest: SavedCheckpoint | undefined
 
   constructor({ keys, quorum = keys.length }: WitnessPolicy) {
     this.#witnesses = keys
@@ -34,7 +34,7 @@ export class CosignedHeadSearch {
   }
 
   /** A checkpoint that agrees with the tree, in the order of sizes. */
-  offer(checkpoint: KeptCheckpoint): void {
+  offer(checkpoint: SavedCheckpoint): void {
     this.#newest = checkpoint
     const { signatures } = checkpoint.note
     const present = this.#witnesses.filter((witness) => signatures.some((signed) => isBy(signed, witness)))

@@ -1,8 +1,8 @@
 import {
   continuesHead,
   readCheckpoint,
-  readGivenKeys,
   readProof,
+  readVerifierKeys,
   webChecker,
 } from '@svc/plugin-audit/browser'
 import { COSIGNATURE_TYPE } from '@svc/plugin-audit/internal/log/format/note'
@@ -28,7 +28,7 @@ const splitProofs = (text: string) => text.split(/(?=^c2sp\.org\/tlog-proof@v1$)
 
 async function check(proof: string, given: string, sealed?: string) {
   const read = readProof(proof)
-  return read === undefined ? undefined : webChecker(readGivenKeys(given)).check(read, sealed)
+  return read === undefined ? undefined : webChecker(readVerifierKeys(given)).check(read, sealed)
 }
 
 describe('the verifier for browsers', () => {
@@ -149,7 +149,7 @@ describe('the verifier for browsers', () => {
   })
 
   it('names lines that are not keys by their number, never by their content', () => {
-    const { logs, witnesses, wrongLines } = readGivenKeys(
+    const { logs, witnesses, wrongLines } = readVerifierKeys(
       `# comment\n${keyLine} 3 9\n\n${Buffer.alloc(32, 1).toString('base64')}\n${witnessLine}\n${keyLine} 9 3\n${witnessLine.replace('+', '+0')}`,
     )
     expect(logs).to.have.length(1)

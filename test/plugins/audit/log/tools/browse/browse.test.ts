@@ -1,6 +1,6 @@
 import { appendFileSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { continuesHead, readGivenKeys, readProof, webChecker } from '@svc/plugin-audit/browser'
+import { continuesHead, readProof, readVerifierKeys, webChecker } from '@svc/plugin-audit/browser'
 import { browseProof, consistencyPath } from '@svc/plugin-audit/internal/log/tools/browse/browse-proof'
 import { browseRecords, recordAt } from '@svc/plugin-audit/internal/log/tools/browse/browse-records'
 import { LogDays } from '@svc/plugin-audit/internal/log/tools/browse/log-days'
@@ -106,7 +106,7 @@ describe('browsing a log', () => {
     const path = consistencyPath(dir.path, older, log.size)
     for (const { leaf } of found) {
       const made = await browseProof(dir.path, leaf ?? 0)
-      const given = readGivenKeys(made?.keys.join('\n') ?? '')
+      const given = readVerifierKeys(made?.keys.join('\n') ?? '')
       const proof = readProof(made?.proof ?? '')!
       expect(await webChecker(given).check(proof, made?.sealed_sha256)).to.include({ state: 'ok' })
       expect(continuesHead(kept, proof.head, path)).to.include({
@@ -118,7 +118,7 @@ describe('browsing a log', () => {
     const leaf =
       found.find(({ record }) => record.ts.startsWith(TODAY) && record.seq?.endsWith(':0'))?.leaf ?? 0
     const made = await browseProof(dir.path, leaf)
-    const checked = await webChecker(readGivenKeys(made?.keys.join('\n') ?? '')).check(
+    const checked = await webChecker(readVerifierKeys(made?.keys.join('\n') ?? '')).check(
       readProof(made?.proof ?? '')!,
       made?.sealed_sha256,
     )

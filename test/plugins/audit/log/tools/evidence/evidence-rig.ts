@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { sha256Hex } from '@svc/core/json'
-import { readGivenKeys, webChecker } from '@svc/plugin-audit/browser'
+import { readVerifierKeys, webChecker } from '@svc/plugin-audit/browser'
 import { readEvidence } from '@svc/plugin-audit/internal/log/format/evidence-data'
 import { judgeEvidence } from '@svc/plugin-audit/internal/log/format/judge-evidence'
 import { publicKeyLine } from '@svc/plugin-audit/internal/log/format/verifier'
@@ -141,7 +141,7 @@ async function findInBrowserCode({ page, keys = keyLine, witnesses = '' }: Evide
   const found: string[] = []
   for await (const { list, at, state } of judgeEvidence(
     evidence,
-    webChecker(readGivenKeys(`${keys}\n${witnesses}`)),
+    webChecker(readVerifierKeys(`${keys}\n${witnesses}`)),
     sha256Hex,
   ))
     if (state !== 'ok') found.push(`${list} ${at + 1}`)

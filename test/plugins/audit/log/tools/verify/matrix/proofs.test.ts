@@ -4,7 +4,7 @@
 import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type GivenKeys, readGivenKeys, readProof, webChecker } from '@svc/plugin-audit/browser'
+import { readProof, readVerifierKeys, type VerifierKeys, webChecker } from '@svc/plugin-audit/browser'
 import { KeyHistory } from '@svc/plugin-audit/internal/log/tree/key-history'
 import { AuditError } from '@svc/plugin-audit/log'
 import { checkProof, proveRecords, verifyLog } from '@svc/plugin-audit/tools'
@@ -21,7 +21,7 @@ describe('proofs of manipulated logs', function () {
   this.timeout(120_000)
   let root = ''
   let lines = ''
-  let given: GivenKeys
+  let given: VerifierKeys
   let trusted: ReturnType<KeyHistory['allAt']>
 
   async function judge(proof: string): Promise<{ inNode: boolean; inBrowser: boolean }> {
@@ -37,7 +37,7 @@ describe('proofs of manipulated logs', function () {
     lines = keySpans
       .map(([key, from, until]) => [key, from, until].filter((part) => part !== null).join(' '))
       .join('\n')
-    given = readGivenKeys(lines)
+    given = readVerifierKeys(lines)
     trusted = given.logs.flatMap(({ keyId, leaves }) => {
       const key = KeyHistory.of(keySpans).at(keyId, undefined)
       return key === undefined ? [] : [{ ...key, leaves }]

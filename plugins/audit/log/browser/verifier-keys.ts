@@ -12,20 +12,20 @@ import {
 import { type NamedKey, parseVkey } from '../format/vkey.js'
 import { webVerifier } from './web-crypto.js'
 
-export interface GivenKey extends NoteVerifier {
+export interface VerifierKey extends NoteVerifier {
   readonly leaves: LeafBounds
 }
 
-export interface GivenKeys {
-  readonly logs: readonly GivenKey[]
+export interface VerifierKeys {
+  readonly logs: readonly VerifierKey[]
   readonly witnesses: readonly NamedKey[]
   /** Numbers of the lines that are not keys. */
   readonly wrongLines: readonly number[]
 }
 
 /** Reads one key a line. Lines of any other form may be secrets, so they are named by their number only. */
-export function readGivenKeys(text: string): GivenKeys {
-  const logs: GivenKey[] = []
+export function readVerifierKeys(text: string): VerifierKeys {
+  const logs: VerifierKey[] = []
   const witnesses: NamedKey[] = []
   const wrongLines: number[] = []
   for (const [index, whole] of text.split('\n').entries()) {
@@ -40,15 +40,15 @@ export function readGivenKeys(text: string): GivenKeys {
   return { logs, witnesses, wrongLines }
 }
 
-function logKey(line: string): GivenKey | undefined {
+function logKey(line: string): VerifierKey | undefined {
   const [key = '', ...bounds] = withoutLabel(line).split(/\s+/)
   const [publicKey, leaves] = [parsePublicKeyLine(key), leafBounds(bounds)]
   return publicKey && leaves && { ...webVerifier(publicKey), leaves }
 }
 
 /** A key may be given with several ranges of leaves. */
-export function leafKeysOf(keys: readonly GivenKey[]): LeafKeys {
-  const mayFit = ({ leaves: [from, until] }: GivenKey, leaf: number | undefined) =>
+export function leafKeysOf(keys: readonly VerifierKey[]): LeafKeys {
+  const mayFit = ({ leaves: [from, until] }: VerifierKey, leaf: number | undefined) =>
     leaf === undefined || (from <= leaf && leaf < until)
   return {
     has: (keyId) => keys.some((key) => key.keyId === keyId),

@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { KeptTable } from 'svc-sdk/internal/budget/kept-table'
+import { BoundedTable } from 'svc-sdk/internal/budget/bounded-table'
 
 const days = 86_400_000
 
@@ -11,11 +11,11 @@ interface Session {
 describe('a table of kept values', () => {
   const clock = { time: 0, monotonic: () => clock.time }
   let ended: string[]
-  let table: KeptTable<Session>
+  let table: BoundedTable<Session>
 
   beforeEach(() => {
     ended = []
-    table = new KeptTable({
+    table = new BoundedTable({
       clock,
       what: 'sessions of a server',
       limits: { limit: 3, limitOfMember: 2 },
@@ -78,7 +78,7 @@ describe('a table of kept values', () => {
   })
 
   it('evicts the value used longest ago of the largest member of the largest tenant', () => {
-    const bytes = new KeptTable<string>({
+    const bytes = new BoundedTable<string>({
       clock,
       what: 'lists',
       limits: { limit: 100, limitOfOwner: 70 },

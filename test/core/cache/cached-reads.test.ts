@@ -1,4 +1,4 @@
-import { KeptReads } from '@svc/core/store'
+import { CachedReads } from '@svc/core/store'
 import { expect } from 'chai'
 import { rejectionOf } from '../../support/rejection.js'
 
@@ -6,7 +6,7 @@ class Source {
   now = 0
   count = 0
   fails = false
-  readonly reads = new KeptReads<number>({ monotonic: () => this.now }, 2)
+  readonly reads = new CachedReads<number>({ monotonic: () => this.now }, 2)
 
   of(key = 'a', failureMs = 0): Promise<number> {
     const read = async () => {

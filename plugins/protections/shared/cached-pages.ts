@@ -7,7 +7,7 @@ const maxPages = 256
 /** Definitions of a page that have findings. */
 export const maxKeptFindings = 256
 
-export class KeptPages<Value> {
+export class CachedPages<Value> {
   #servers = new Map<string, BoundedMap<string, { readonly basis: unknown; readonly value: Value }>>()
 
   get(server: string, sha256: string | undefined, basis: unknown): Value | undefined {

@@ -8,7 +8,7 @@ export const unusedSessionMs = 604_800_000
 
 const sweepMs = 60_000
 
-export interface KeptRules<Value> {
+export interface BoundedTableOptions<Value> {
   readonly clock: Pick<Clock, 'monotonic'>
   /** Names the values in refusals. */
   readonly what: string
@@ -32,8 +32,8 @@ interface Entry<Value> {
   usedAt: number
 }
 
-export class KeptTable<Value> {
-  #rules: KeptRules<Value>
+export class BoundedTable<Value> {
+  #rules: BoundedTableOptions<Value>
   readonly budget: Budget
   /** The value that was used longest ago is first. */
   #entries = new Map<string, Entry<Value>>()
@@ -42,7 +42,7 @@ export class KeptTable<Value> {
 
   #sweep: NodeJS.Timeout | undefined
 
-  constructor(rules: KeptRules<Value>) {
+  constructor(rules: BoundedTableOptions<Value>) {
     this.#rules = rules
     this.budget = new Budget(rules.limits)
   }

@@ -2,7 +2,7 @@
 // replaced, and the keys of witnesses that the reader has entered.
 import { storedNames, storedValue, storeValue } from '../kit/storage.js'
 
-export interface KeptHead {
+export interface SavedHead {
   readonly origin: string
   readonly size: number
   /** Base64. */
@@ -17,16 +17,16 @@ const prefix = 'svc-head:'
 const witnesses = 'svc-witness-keys'
 
 /** Heads that this page has seen: another page may store an older one, or remove them. */
-const inMemory = new Map<string, KeptHead>()
+const inMemory = new Map<string, SavedHead>()
 
 /** The newest head that was kept of the log. */
-export function keptHead(origin: string): KeptHead | undefined {
+export function keptHead(origin: string): SavedHead | undefined {
   const [own, stored] = [inMemory.get(origin), storedHead(origin)]
   if (own === undefined || stored === undefined) return own ?? stored
   return stored.size < own.size ? own : stored
 }
 
-function storedHead(origin: string): KeptHead | undefined {
+function storedHead(origin: string): SavedHead | undefined {
   try {
     const value: unknown = JSON.parse(storedValue(prefix + origin) ?? 'null')
     return isKeptHead(value) && value.origin === origin ? value : undefined
@@ -42,7 +42,7 @@ export function keptOrigins(): string[] {
 }
 
 /** Keeps a head that continues the one that was kept; false if it is lost when the page is left. */
-export function keepHead(head: KeptHead): boolean {
+export function keepHead(head: SavedHead): boolean {
   inMemory.set(head.origin, head)
   return storeValue(prefix + head.origin, JSON.stringify(head))
 }
@@ -57,9 +57,9 @@ export function keepWitnessKeys(lines: string): boolean {
   return storeValue(witnesses, lines)
 }
 
-function isKeptHead(value: unknown): value is KeptHead {
+function isKeptHead(value: unknown): value is SavedHead {
   if (typeof value !== 'object' || value === null) return false
-  const { origin, size, root, keys, since } = value as Partial<KeptHead>
+  const { origin, size, root, keys, since } = value as Partial<SavedHead>
   const areTexts = [origin, root, since, ...(Array.isArray(keys) ? keys : [undefined])]
   return Number.isSafeInteger(size) && areTexts.every((text) => typeof text === 'string')
 }

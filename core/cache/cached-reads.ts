@@ -19,7 +19,7 @@ export interface Reading<Value> {
   readonly failureMs?: number
 }
 
-export class KeptReads<Value> {
+export class CachedReads<Value> {
   #clock: Pick<Clock, 'monotonic'>
   /** The value that was used longest ago is first. */
   #kept: BoundedMap<string, Kept<Value>>
