@@ -24,7 +24,7 @@ const ENDLESS_MS = 100 * 365 * 86_400_000
 const LOG_MS = 10_000
 export const MAX_BLOCKS = 200
 
-export interface BlocksParts {
+export interface BlocksOptions {
   readonly clock: Clock
   readonly logger: Logger
   readonly file: BlocksFile
@@ -54,7 +54,7 @@ export interface Changed {
 }
 
 export class Blocks {
-  readonly #parts: BlocksParts
+  readonly #options: BlocksOptions
   readonly #id = randomUUID()
   readonly #name = `${hostname()} (${process.pid})`
   #held = new Map<string, Held>()
@@ -78,9 +78,9 @@ export class Blocks {
   #timer: NodeJS.Timeout | undefined
 
   /** Starts with the blocks of the file. @throws {Error} if the file cannot be read */
-  constructor(parts: BlocksParts) {
-    this.#parts = parts
-    const kept = parts.file.read()
+  constructor(options: BlocksOptions) {
+    this.#options = options
+    const kept = options.file.read()
     this.#isKnown = kept !== undefined && kept.isKnown !== false
     if (kept !== undefined) {
       const passedMs = elapsed(kept.at, this.#instant)
@@ -104,7 +104,7 @@ export class Blocks {
 
   /** The list in force for calls; undefined while every call is refused, as it was never read. */
   current(): BlockList | undefined {
-    if (!this.#isKnown && !this.#parts.allowsUnknown()) return undefined
+    if (!this.#isKnown && !this.#options.allowsUnknown()) return undefined
     if (this.#held.size > 0) this.#removeEnded()
     return this.#list
   }
@@ -140,7 +140,7 @@ export class Blocks {
   set(given: Pick<Block, 'kind' | 'pattern' | 'reason' | 'by'>, forMs?: number): Changed {
     if (this.list.blocks.length >= MAX_BLOCKS)
       throw new Refusal('BAD_REQUEST', `There are ${MAX_BLOCKS} blocks; lift one, or use a wider pattern.`)
-    const now = this.#parts.clock.now()
+    const now = this.#options.clock.now()
     const at = new Date(now).toISOString()
     const until = forMs === undefined ? null : new Date(now + forMs).toISOString()
     const block = { ...given, id: randomBytes(6).toString('hex'), at, until }
@@ -176,7 +176,7 @@ export class Blocks {
   async lookIfDue(): Promise<void> {
     this.#removeEnded()
     const isIdle = this.#error === undefined && this.#pending.size === 0 && this.#ended.size === 0
-    const isSeen = this.#parts.clock.monotonic() - this.#seen.at < SEEN_MS
+    const isSeen = this.#options.clock.monotonic() - this.#seen.at < SEEN_MS
     if (this.#isStale || !isIdle || !isSeen || this.#watch?.isLive !== true) await this.look()
   }
 
@@ -191,7 +191,7 @@ export class Blocks {
       await board?.close()
     } catch (err) {
       // The other gateways then report this one as silent for a minute.
-      this.#parts.logger.debug({ err }, 'the end of this gateway is not on the board of blocks')
+      this.#options.logger.debug({ err }, 'the end of this gateway is not on the board of blocks')
     }
   }
 
@@ -201,12 +201,12 @@ export class Blocks {
     try {
       const board = await this.#opened()
       await this.#flush(board)
-      const asked = this.#parts.clock.monotonic()
+      const asked = this.#options.clock.monotonic()
       const state = await board.read(this.#version)
-      if (state.time !== undefined) this.#parts.timed?.(state.time, asked)
+      if (state.time !== undefined) this.#options.timed?.(state.time, asked)
       this.#take(state)
       for (const [id, block] of this.#ended) {
-        if ((await board.remove(id)) !== undefined) this.#parts.ended(block)
+        if ((await board.remove(id)) !== undefined) this.#options.ended(block)
         this.#ended.delete(id)
       }
       await this.#acknowledge(board)
@@ -226,7 +226,7 @@ export class Blocks {
   }
 
   async #open(): Promise<Board> {
-    const board = await this.#parts.open()
+    const board = await this.#options.open()
     this.#watch = board.watch(() => {
       this.#isStale = true
       void this.look()
@@ -292,7 +292,7 @@ export class Blocks {
   }
 
   async #acknowledge(board: Board): Promise<void> {
-    const now = this.#parts.clock.monotonic()
+    const now = this.#options.clock.monotonic()
     const version = this.#version
     if (this.#seen.version === version && now - this.#seen.at < SEEN_MS) return
     this.#seen = { version, at: now + RETRY_MS - SEEN_MS }
@@ -303,7 +303,7 @@ export class Blocks {
   async #spread(id: string): Promise<Spread> {
     return spreadOf({
       name: this.#name,
-      clock: this.#parts.clock,
+      clock: this.#options.clock,
       // An exchange that began earlier may have missed the change.
       exchange: async () => {
         await this.look()
@@ -319,16 +319,16 @@ export class Blocks {
   #hold(block: Block, forMs: number): void {
     // A wrong clock must not end a block without an end either.
     const left = block.until === null ? ENDLESS_MS : forMs
-    if (left > 0) this.#held.set(block.id, { block, end: this.#parts.clock.monotonic() + left })
+    if (left > 0) this.#held.set(block.id, { block, end: this.#options.clock.monotonic() + left })
   }
 
   get #instant(): HostInstant {
-    const { clock } = this.#parts
+    const { clock } = this.#options
     return { wall: clock.now(), steady: clock.monotonic(), boot: thisBoot }
   }
 
   #leftOf({ end }: Held): number {
-    return end - this.#parts.clock.monotonic()
+    return end - this.#options.clock.monotonic()
   }
 
   #removeEnded(): void {
@@ -348,7 +348,7 @@ export class Blocks {
 
   #apply(): void {
     this.#list = this.#listOf()
-    this.#parts.changed(this.#list)
+    this.#options.changed(this.#list)
     this.#keep()
   }
 
@@ -358,7 +358,7 @@ export class Blocks {
       leftMs: this.#leftOf(held),
     }))
     try {
-      this.#parts.file.write({
+      this.#options.file.write({
         version: this.#version,
         at: this.#instant,
         blocks,
@@ -366,7 +366,7 @@ export class Blocks {
         ...(this.#pending.size === 0 ? {} : { pending: [...this.#pending] }),
       })
     } catch (err) {
-      this.#parts.logger.error(
+      this.#options.logger.error(
         { err },
         'the blocks cannot be kept: after a restart they hold only if the store has them',
       )
@@ -374,12 +374,12 @@ export class Blocks {
   }
 
   #log(err: unknown): void {
-    const now = this.#parts.clock.monotonic()
+    const now = this.#options.clock.monotonic()
     if (now < this.#logAt) return
     this.#logAt = now + LOG_MS
     const effect = this.#isKnown
       ? 'the last list holds'
       : 'none was ever read, so calls are refused unless the policy allows them without the store'
-    this.#parts.logger.warn({ err }, `the blocks cannot be exchanged with other gateways: ${effect}`)
+    this.#options.logger.warn({ err }, `the blocks cannot be exchanged with other gateways: ${effect}`)
   }
 }

@@ -7,23 +7,23 @@ import type { storeClockMetrics } from '../telemetry/metrics/metric-table.js'
 const MAX_MS = 5_000
 const METRIC: keyof typeof storeClockMetrics = 'svc_store_clock_skew_seconds'
 
-interface StoreClockParts {
+interface StoreClockOptions {
   readonly clock: Clock
   readonly logger: Logger
   readonly meter?: Meter | undefined
 }
 
 export class StoreClock {
-  #parts: StoreClockParts
+  #options: StoreClockOptions
   #skewMs = 0
 
-  constructor(parts: StoreClockParts) {
-    this.#parts = parts
+  constructor(options: StoreClockOptions) {
+    this.#options = options
   }
 
   /** `time` is that of the store, in milliseconds since the epoch; it was asked for at `asked`, in monotonic milliseconds. */
   compare(time: number, asked: number): void {
-    const { clock, logger, meter } = this.#parts
+    const { clock, logger, meter } = this.#options
     const now = clock.now()
     const was = this.warning()
     this.#skewMs = clockSkew({ from: time, to: time + 1 }, now - (clock.monotonic() - asked), now)

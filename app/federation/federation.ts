@@ -37,7 +37,7 @@ import { FederationSession } from './session.js'
 import { SharedSessions } from './shared-sessions.js'
 import { type Caller, identifyCaller, serverResultOf } from './usable-servers.js'
 
-export interface FederationParts {
+export interface FederationOptions {
   readonly clock: Clock
   readonly ids: Ids
   readonly state: SharedState
@@ -85,18 +85,18 @@ const maxSessionsPerCaller = 50
 const maxSessions = 2_000
 
 export class Federation {
-  #parts: FederationParts
+  #options: FederationOptions
   /** Sessions, owned by the callers of an endpoint. */
   #sessions: BoundedTable<FederationSession>
   #policies = new WeakMap<ActivePolicy, PolicyFacts>()
   #policyCount = 0
   #shared: SharedSessions
 
-  constructor(parts: FederationParts) {
-    this.#parts = parts
-    this.#shared = new SharedSessions(parts.state, parts.clock)
+  constructor(options: FederationOptions) {
+    this.#options = options
+    this.#shared = new SharedSessions(options.state, options.clock)
     this.#sessions = new BoundedTable({
-      clock: parts.clock,
+      clock: options.clock,
       what: 'sessions of several servers',
       limits: { limit: maxSessions, limitOfMember: maxSessionsPerCaller },
       unusedMs: unusedSessionMs,
@@ -113,7 +113,7 @@ export class Federation {
       method,
       headers: withoutEmptyHeaders(client.headers),
       isHeaderless: client.http === undefined,
-      isHandshakeOnly: this.#parts.isHandshakeOnly,
+      isHandshakeOnly: this.#options.isHandshakeOnly,
       server: '',
       upstream: noUpstream,
       sessionTag: undefined,
@@ -131,7 +131,7 @@ export class Federation {
     const { exchange: client, method, used, policy, calls } = incoming
     const caller = await policy.hold(() => identifyCaller(client.headers, used, policy))
     if (method === 'POST') {
-      const { maxBodyBytes } = this.#parts
+      const { maxBodyBytes } = this.#options
       const release = await roomForBody(client, caller.user, maxBodyBytes)
       try {
         const body = incoming.refused?.body ?? (await client.body(maxBodyBytes))
@@ -155,7 +155,7 @@ export class Federation {
       return client.whole({ status: 204, headers: {}, body: '' })
     }
     await session.use(() =>
-      openSessionStream(this.#request(session, caller, incoming), client, this.#parts.keepAliveMs),
+      openSessionStream(this.#request(session, caller, incoming), client, this.#options.keepAliveMs),
     )
   }
 
@@ -179,7 +179,7 @@ export class Federation {
     }
     const isBeginning = message.method === 'initialize'
     if (isBeginning) client.setHeader(SESSION_ID_HEADER, session.id)
-    await session.use(() => respondToRequest(request, message, client, this.#parts))
+    await session.use(() => respondToRequest(request, message, client, this.#options))
   }
 
   /** Ends the sessions at the servers after the client's session has ended; a server would keep them until they expire. */
@@ -191,10 +191,10 @@ export class Federation {
     for (const link of links) {
       if (link.sessionId === undefined) continue
       try {
-        await this.#parts.endServerSession(link)
+        await this.#options.endServerSession(link)
       } catch (error) {
         const fields = { server: link.server, reason: messageOf(error) }
-        this.#parts.limitedLogger.warn(fields, 'a session was not ended at its server')
+        this.#options.limitedLogger.warn(fields, 'a session was not ended at its server')
       }
     }
   }
@@ -217,7 +217,7 @@ export class Federation {
 
   #begin(id: string, { user }: Caller, client: ClientFacts): FederationSession {
     const shared = this.#shared.of(memberKey(user), id)
-    const session = new FederationSession(id, user.owner, client, this.#parts.clock, shared)
+    const session = new FederationSession(id, user.owner, client, this.#options.clock, shared)
     return this.#sessions.add(id, user, session)
   }
 
@@ -261,7 +261,7 @@ export class Federation {
   #request(session: FederationSession, caller: Caller, incoming: IncomingExchange): ClientRequest {
     const { exchange: client, policy, used, calls, only } = incoming
     const { headers } = client
-    const trace = traceOf(headers, this.#parts.ids)
+    const trace = traceOf(headers, this.#options.ids)
     const { number, health } = this.#factsOf(policy)
     client.setHeader('x-trace-id', trace.traceId)
     // The call itself is judged by whether the token is for the only server.
@@ -275,16 +275,16 @@ export class Federation {
       only,
       config: policy.federation,
       startTimeoutMs: (server) => policy.startTimeoutMs(server),
-      clock: this.#parts.clock,
+      clock: this.#options.clock,
       health,
       scope: `${number} ${caller.credentials}`,
       logMissing: (server, reason) =>
-        this.#parts.limitedLogger.warn(
+        this.#options.limitedLogger.warn(
           { server, reason, trace_id: trace.traceId },
           'a server is missing from a merged response',
         ),
       logConflict: (uri, servers) =>
-        this.#parts.limitedLogger.warn(
+        this.#options.limitedLogger.warn(
           { uri: uri.slice(0, 256), servers, trace_id: trace.traceId },
           'several servers have a URI; the first of the policy keeps it',
         ),
@@ -295,7 +295,7 @@ export class Federation {
   #factsOf(policy: ActivePolicy): PolicyFacts {
     const known = this.#policies.get(policy) ?? {
       number: ++this.#policyCount,
-      health: new ServerHealth(this.#parts.clock),
+      health: new ServerHealth(this.#options.clock),
     }
     this.#policies.set(policy, known)
     return known

@@ -36,7 +36,7 @@ import { onUsableServers, serverResultOf, usableLinks } from './usable-servers.j
 /** Requests that only revisions without sessions have. */
 const statelessMethods: ReadonlySet<unknown> = new Set(['server/discover', LISTEN_METHOD])
 
-interface ResponseParts {
+interface ResponseOptions {
   readonly serverInfo: Implementation
   /** Time without events after which a stream gets a comment, in milliseconds. */
   readonly keepAliveMs: number
@@ -46,7 +46,7 @@ export async function respondToRequest(
   request: ClientRequest,
   message: RpcRequest,
   client: ClientExchange,
-  { serverInfo, keepAliveMs }: ResponseParts,
+  { serverInfo, keepAliveMs }: ResponseOptions,
 ): Promise<void> {
   const { isStateless } = request.session
   if ((isStateless ? sessionMethods : statelessMethods).has(message.method)) {

@@ -134,7 +134,7 @@ export class ServerUnavailable extends Error {
 /** Observes the calls of one server; the rules of the first judged call tell which servers the caller may use. */
 export type CallHooks = Pick<ServerRequest, 'onCall' | 'onJudged'>
 
-export interface LinkParts {
+export interface LinkOptions {
   readonly calls: ServerCalls
   /** Observes the calls of the handshake. */
   readonly hooks: CallHooks
@@ -146,22 +146,26 @@ export interface LinkParts {
 }
 
 /** Rejects with `ServerUnavailable`. */
-export async function openLink(server: string, client: ClientFacts, parts: LinkParts): Promise<ServerLink> {
+export async function openLink(
+  server: string,
+  client: ClientFacts,
+  options: LinkOptions,
+): Promise<ServerLink> {
   const send: SendOwn<Reply> = async (message, headers) => {
     const request = {
-      ...parts.hooks,
+      ...options.hooks,
       server,
       method: 'POST',
-      headers: { ...parts.headers, ...headers },
+      headers: { ...options.headers, ...headers },
       message: { jsonrpc: '2.0', ...message },
       inputFor: isStateless(client.revision) ? 'several' : 'one',
     } as const
-    const reply = await replyTo(parts.calls, request, parts.timeoutMs)
+    const reply = await replyTo(options.calls, request, options.timeoutMs)
     if (message.id !== undefined && reply.outcome.kind !== 'completed')
       throw new ServerUnavailable(server, reply)
     return reply
   }
-  const shake = parts.isHandshakeRefused ? discover : performHandshake<Reply>
+  const shake = options.isHandshakeRefused ? discover : performHandshake<Reply>
   const { reply, session } = await shake(send, client)
   if (session === undefined) throw new ServerUnavailable(server, reply)
   // The client's session keeps the description.

@@ -22,7 +22,7 @@ import type { FederationSession } from './session.js'
 /** Translates a server's event for the client; undefined if the client does not get it. */
 export type ShowEvent = (event: Uint8Array) => Uint8Array | undefined
 
-export interface ServerStreamParts {
+export interface ServerStreamOptions {
   readonly request: ClientRequest
   readonly link: ServerLink
   readonly stream: ClientStream
@@ -43,11 +43,11 @@ const maxPauseMs = 60_000
 type StreamEnd = 'refused' | 'gone' | 'ended' | 'stopped'
 
 /** Resolves when the server has no stream for the client, or the client's stream has ended. */
-export async function keepOpen(parts: ServerStreamParts): Promise<void> {
-  const { request, link, stream } = parts
-  let { lastEventId } = parts
+export async function keepOpen(options: ServerStreamOptions): Promise<void> {
+  const { request, link, stream } = options
+  let { lastEventId } = options
   for (let pauseMs = minPauseMs; stream.isOpen; pauseMs = Math.min(2 * pauseMs, maxPauseMs)) {
-    const end = await flow({ ...parts, lastEventId })
+    const end = await flow({ ...options, lastEventId })
     lastEventId = undefined
     // A drain or a new policy ends the client's stream, so that the client opens a new one.
     if (end === 'stopped') return stream.end()
@@ -57,16 +57,16 @@ export async function keepOpen(parts: ServerStreamParts): Promise<void> {
   }
 }
 
-async function flow(parts: ServerStreamParts): Promise<StreamEnd> {
+async function flow(options: ServerStreamOptions): Promise<StreamEnd> {
   let end: StreamEnd = 'refused'
-  await parts.request.calls.run(streamRequest(parts), async (call, outcome) => {
-    end = await passOn(parts, call, outcome)
+  await options.request.calls.run(streamRequest(options), async (call, outcome) => {
+    end = await passOn(options, call, outcome)
   })
   return end
 }
 
 async function passOn(
-  { stream, show, opened }: ServerStreamParts,
+  { stream, show, opened }: ServerStreamOptions,
   call: CallControl,
   outcome: Outcome,
 ): Promise<StreamEnd> {
@@ -93,7 +93,7 @@ async function passOn(
   }
 }
 
-function streamRequest({ request, link, filter, lastEventId }: ServerStreamParts): ServerRequest {
+function streamRequest({ request, link, filter, lastEventId }: ServerStreamOptions): ServerRequest {
   if (link.isStateless) {
     const message = ownMessage(request, LISTEN_METHOD, { notifications: filter })
     return ownServerRequest(request, link, message)

@@ -18,7 +18,7 @@ import { type Fields, isResponse, ProtocolViolation } from './rpc-response.js'
 import type { McpRequest, McpResponse, McpServers } from './servers.js'
 
 /** Parts of a client that sends the gateway's own requests. */
-export interface OwnRequestParts {
+export interface OwnRequestOptions {
   readonly servers: McpServers
   /** The name that servers see. */
   readonly client: Implementation
@@ -33,7 +33,7 @@ export type Send = (head: Pick<McpRequest, 'method' | 'headers' | 'message'>) =>
 
 /** Sends the gateway's own requests, which are not counted as sends of a call. */
 export function createSend(
-  { servers }: Pick<OwnRequestParts, 'servers'>,
+  { servers }: Pick<OwnRequestOptions, 'servers'>,
   upstream: URL,
   credential: Credential | undefined,
   sending: Pick<McpRequest, 'signal' | 'onBehalfOf'>,

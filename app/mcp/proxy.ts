@@ -36,11 +36,11 @@ import { type AnnotationCache, UiResources } from './learned-values.js'
 import type { RpcResponse } from './message.js'
 import { type Denials, encodeRefusal, type MessageOutcome, readMessageOutcome } from './message-outcome.js'
 import { withoutWithheld, withTrace } from './meta.js'
-import { createSend, endSession, type OwnRequestParts } from './own-requests.js'
+import { createSend, endSession, type OwnRequestOptions } from './own-requests.js'
 import { HANDSHAKE_REVISION, type Implementation } from './protocol.js'
 import { type RequestBody, type RequestRules, readRequest } from './request.js'
 import type { LearningCaches } from './response-filter.js'
-import { outcomeOfResponse, type ResponseParts } from './response-outcome.js'
+import { outcomeOfResponse, type ResponseOptions } from './response-outcome.js'
 import { ResumableCalls } from './resumed-responses.js'
 import { RunningCalls } from './running-calls.js'
 import { ServerRequests } from './server-requests.js'
@@ -79,10 +79,10 @@ export interface McpProxyOptions {
 
 export class McpProxy {
   #parts: McpProxyOptions
-  #own: OwnRequestParts
+  #own: OwnRequestOptions
   #versions: ServerVersions
   #access: AccessChecks
-  #responses: ResponseParts
+  #responses: ResponseOptions
   #rules: RequestRules
   #tools: McpToolClient
   readonly running: RunningCalls

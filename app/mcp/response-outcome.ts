@@ -21,7 +21,7 @@ import { type Denials, refusalMessage } from './message-outcome.js'
 import type { RequestId } from './protocol.js'
 import { ResponseFilter } from './response-filter.js'
 import { McpResponseStream, passedEvent } from './response-stream.js'
-import { ResumedResponses, type ResumedResponsesParts } from './resumed-responses.js'
+import { ResumedResponses, type ResumedResponsesOptions } from './resumed-responses.js'
 import { type Fields, failureOf, isResponse, ProtocolViolation, recordedResult } from './rpc-response.js'
 import {
   type EventsResponse,
@@ -37,7 +37,7 @@ import { serverSessionId } from './session-binding.js'
 import { LISTEN_METHOD } from './subject.js'
 
 /** The parts for the handling of responses. */
-export interface ResponseParts extends ResumedResponsesParts {
+export interface ResponseOptions extends ResumedResponsesOptions {
   /** Size of the response to one call, and of each event of a notification stream. */
   readonly maxResponseBytes: number
   readonly denials: Denials
@@ -54,19 +54,19 @@ interface ResponseContext extends RespondedCall {
   /** The id of the request that waits for a response; undefined for notifications and responses. */
   readonly id: RequestId | undefined
   readonly filter: ResponseFilter
-  readonly parts: ResponseParts
+  readonly parts: ResponseOptions
 }
 
 /** Rejects only for internal errors; a response that breaks the protocol is a failure of the upstream. */
 export async function outcomeOfResponse(
   response: McpResponse,
   { call, exchange, request }: RespondedCall,
-  parts: ResponseParts,
+  options: ResponseOptions,
 ): Promise<Outcome> {
   const id = exchange.message?.type === 'request' ? exchange.message.id : undefined
-  const filter = new ResponseFilter(call, request, exchange, parts.caches)
+  const filter = new ResponseFilter(call, request, exchange, options.caches)
   try {
-    return await read(response, { call, exchange, request, id, filter, parts })
+    return await read(response, { call, exchange, request, id, filter, parts: options })
   } catch (error) {
     const outcome = failureOf(error)
     await response.discard()
@@ -244,7 +244,7 @@ function completed(
   return { kind: 'completed', status, headers, body, ...result }
 }
 
-interface NotificationStreamParts {
+interface NotificationStreamOptions {
   readonly events: AsyncIterable<McpEvent>
   /** The id of the request that opened the stream; undefined on a GET. */
   readonly id: RequestId | undefined
@@ -257,20 +257,20 @@ interface NotificationStreamParts {
  * A stream of notifications, which the client keeps open (GET, `subscriptions/listen`): the call is recorded when the stream
  * opens. A GET that resumes the stream of another request carries that request's response.
  */
-function notificationStream(parts: NotificationStreamParts): ResponseStream {
-  return { [Symbol.asyncIterator]: () => chunksOf(parts) }
+function notificationStream(options: NotificationStreamOptions): ResponseStream {
+  return { [Symbol.asyncIterator]: () => chunksOf(options) }
 }
 
-async function* chunksOf(parts: NotificationStreamParts): AsyncGenerator<ResponseChunk> {
+async function* chunksOf(options: NotificationStreamOptions): AsyncGenerator<ResponseChunk> {
   let isUnrecorded = false
   const instead = (outcome: Failed): Uint8Array => {
     isUnrecorded = true
-    return eventOf(parts.encodeError(outcome))
+    return eventOf(options.encodeError(outcome))
   }
   yield { bytes: new Uint8Array(), response: { digest: null, instead } }
   if (isUnrecorded) return
   try {
-    for await (const event of parts.events) yield await passEvent(event, parts)
+    for await (const event of options.events) yield await passEvent(event, options)
   } catch (error) {
     const { code, message } = failureOf(error)
     throw new Refusal(code, message, { cause: error })
@@ -279,7 +279,7 @@ async function* chunksOf(parts: NotificationStreamParts): AsyncGenerator<Respons
 
 async function passEvent(
   event: McpEvent,
-  { id, filter, resumedResponses }: NotificationStreamParts,
+  { id, filter, resumedResponses }: NotificationStreamOptions,
 ): Promise<ResponseChunk> {
   if (!hasMessage(event) || !isResponse(event.message)) return passedEvent(event, filter)
   if (id === undefined) return resumedResponses.chunkOf(event)

@@ -24,7 +24,7 @@ export interface Resumption {
   withhold(): Promise<void>
 }
 
-export interface ResponseStreamParts {
+export interface ResponseStreamOptions {
   readonly events: AsyncIterable<McpEvent>
   readonly id: RequestId
   /** The id by which the client gets the response. */
@@ -41,18 +41,18 @@ export interface ResponseStreamParts {
 
 export class McpResponseStream implements ResponseStream {
   readonly drainWhenAbandoned: boolean
-  #parts: ResponseStreamParts
+  #options: ResponseStreamOptions
   /** Undefined before the first event with an id. */
   #isResumable: boolean | undefined
   #isCompleted = false
 
-  constructor(parts: ResponseStreamParts) {
-    this.drainWhenAbandoned = parts.drainWhenAbandoned
-    this.#parts = parts
+  constructor(options: ResponseStreamOptions) {
+    this.drainWhenAbandoned = options.drainWhenAbandoned
+    this.#options = options
   }
 
   async *[Symbol.asyncIterator](): AsyncGenerator<ResponseChunk> {
-    const { events, resumption } = this.#parts
+    const { events, resumption } = this.#options
     let isRead = false
     try {
       for await (const event of events) yield await this.#passedEvent(event)
@@ -74,13 +74,13 @@ export class McpResponseStream implements ResponseStream {
 
   async #passedEvent(event: McpEvent): Promise<ResponseChunk> {
     const { id = null } = event
-    if (id !== null && id !== '') this.#isResumable ??= await this.#parts.resumption.begin()
+    if (id !== null && id !== '') this.#isResumable ??= await this.#options.resumption.begin()
     if (hasMessage(event) && isResponse(event.message)) return this.#response(event)
-    return passedEvent(event, this.#parts.filter)
+    return passedEvent(event, this.#options.filter)
   }
 
   async #response(received: McpEvent & ReceivedMessage): Promise<ResponseChunk> {
-    const { id, clientId, filter, resumption, encodeError } = this.#parts
+    const { id, clientId, filter, resumption, encodeError } = this.#options
     const event = responseTo(received, id, clientId)
     if (this.#isCompleted) throw new ProtocolViolation('The upstream responded twice.')
     const filtered = await filter.response(event.message, event.text)
@@ -97,7 +97,7 @@ export class McpResponseStream implements ResponseStream {
 
   /** The last chunk of a stream that broke off before the response. */
   async #broken(error: unknown): Promise<ResponseChunk> {
-    const { isCancelled, resumption } = this.#parts
+    const { isCancelled, resumption } = this.#options
     if (isInterruption(error)) {
       if (this.#isResumable === true && !isCancelled()) return this.#silent(unknownOutcome)
       return this.#inPlace(failureOf(error))
@@ -109,7 +109,7 @@ export class McpResponseStream implements ResponseStream {
   /** The last chunk of a stream that ended without the response. */
   #withoutResponse(): ResponseChunk {
     const message = 'The upstream ended its stream without a response.'
-    if (this.#parts.isCancelled()) return this.#silent(failed('CANCELLED', message))
+    if (this.#options.isCancelled()) return this.#silent(failed('CANCELLED', message))
     if (this.#isResumable === true) return this.#silent(unknownOutcome)
     return this.#inPlace(failed('UPSTREAM_UNREACHABLE', message))
   }
@@ -127,7 +127,7 @@ export class McpResponseStream implements ResponseStream {
     }
   }
 
-  #event = (outcome: Failed): Uint8Array => eventOf(this.#parts.encodeError(outcome))
+  #event = (outcome: Failed): Uint8Array => eventOf(this.#options.encodeError(outcome))
 }
 
 /** The chunk for an event that is not a response, with its message filtered. */

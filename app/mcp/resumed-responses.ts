@@ -48,7 +48,7 @@ const noLongerAllowed = denied(
 
 type MessageEvent = McpEvent & ReceivedMessage
 
-export interface ResumedResponsesParts {
+export interface ResumedResponsesOptions {
   readonly resumableCalls: ResumableCalls
   readonly caches: LearningCaches
   readonly clock: Clock
@@ -58,21 +58,21 @@ export interface ResumedResponsesParts {
 export class ResumedResponses {
   #call: CallControl
   #exchange: McpExchange
-  #parts: ResumedResponsesParts
+  #options: ResumedResponsesOptions
   #isWithheldRecorded = false
 
   /** `call` is that of the GET which opened the stream. */
-  constructor(call: CallControl, exchange: McpExchange, parts: ResumedResponsesParts) {
+  constructor(call: CallControl, exchange: McpExchange, options: ResumedResponsesOptions) {
     this.#call = call
     this.#exchange = exchange
-    this.#parts = parts
+    this.#options = options
   }
 
   /** Rejects with `Refusal` if the request cannot be looked up: the client may resume the stream again. */
   async chunkOf(received: MessageEvent): Promise<ResponseChunk> {
     const { id } = received.message
     if (typeof id !== 'string' && typeof id !== 'number') return this.#withheld(received, null)
-    const open = await this.#parts.resumableCalls.find(this.#call, this.#exchange, id)
+    const open = await this.#options.resumableCalls.find(this.#call, this.#exchange, id)
     const record = this.#exchange.service?.(services.recordOnSettle)
     if (open === undefined || record === undefined) return this.#withheld(received, id)
     const event = responseTo(received, id)
@@ -81,7 +81,7 @@ export class ResumedResponses {
     record(resumed, open.inputSha256)
     const instead = (outcome: Failed): Uint8Array => {
       const asked = { session: exchange.headers[SESSION_ID_HEADER], id }
-      this.#parts.resumableCalls.remove(this.#call, exchange, asked)
+      this.#options.resumableCalls.remove(this.#call, exchange, asked)
       return this.#errorIn(event, id, outcome)
     }
     if (open.kind !== 'protocol' && !resumed.mayRequest(open.reference, open.kind)) {
@@ -89,7 +89,7 @@ export class ResumedResponses {
       const bytes = this.#errorIn(event, id, noLongerAllowed)
       return { bytes, response: { call: resumed, digest: null, error: noLongerAllowed.code, instead } }
     }
-    const filter = new ResponseFilter(resumed, open, exchange, this.#parts.caches)
+    const filter = new ResponseFilter(resumed, open, exchange, this.#options.caches)
     const filtered = await filter.response(event.message, event.text)
     const { bytes, text } = showEvent(event, filtered)
     return { bytes, response: { call: resumed, ...(await recordedResult(filtered, text)), instead } }
@@ -104,14 +104,14 @@ export class ResumedResponses {
       agent: { nodeId, agentRef, parentRef: null, variables: null, metadata: null },
       trace: {
         traceId,
-        spanId: this.#parts.ids.spanId(),
+        spanId: this.#options.ids.spanId(),
         flags,
         state: null,
         causeTraceId: traceId,
         causeSpanId: spanId,
       },
       target,
-      receivedAt: this.#parts.clock.now(),
+      receivedAt: this.#options.clock.now(),
       read: () => Promise.reject(new Error('a resumed response has no request')),
     })
     copySlot(identity, this.#call, resumed)

@@ -18,7 +18,7 @@ import { isForGateway } from './client-requests.js'
 import type { McpExchange } from './exchange.js'
 import { listForms } from './lists.js'
 import { invalidParams, isRequestId, type RpcRequest, type RpcResponse } from './message.js'
-import { createRespond, createSend, type OwnRequestParts } from './own-requests.js'
+import { createRespond, createSend, type OwnRequestOptions } from './own-requests.js'
 import { type RequestId, rpcCodes } from './protocol.js'
 import { keepProtocolError } from './request.js'
 import { type Fields, ProtocolViolation } from './rpc-response.js'
@@ -58,7 +58,7 @@ export function asksClients(method: unknown): boolean {
 }
 
 export class ServerRequests {
-  #own: OwnRequestParts
+  #own: OwnRequestOptions
   #clock: Clock
   #sessions: () => MaybePromise<SessionBinding>
   /** The requests to clients, by caller and session. */
@@ -66,7 +66,7 @@ export class ServerRequests {
 
   /** `sessions` has the key from which that of states is derived. */
   constructor(
-    own: OwnRequestParts,
+    own: OwnRequestOptions,
     state: SharedState,
     clock: Clock,
     sessions: () => MaybePromise<SessionBinding>,

@@ -8,7 +8,7 @@ import {
   createSend,
   createSendOwn,
   endSession,
-  type OwnRequestParts,
+  type OwnRequestOptions,
   ownClientFacts,
 } from './own-requests.js'
 import type { SharedState } from './shared-state.js'
@@ -27,7 +27,7 @@ const maxServers = 10_000
 export type Probe = (upstream: URL, credential: Credential | undefined) => Promise<string | undefined>
 
 /** Requests the version by a handshake. */
-export function versionProbe(own: OwnRequestParts): Probe {
+export function versionProbe(own: OwnRequestOptions): Probe {
   const { client, maxBytes, timeoutMs } = own
   return async (upstream, credential) => {
     const signal = AbortSignal.timeout(timeoutMs)

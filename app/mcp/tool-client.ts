@@ -33,7 +33,7 @@ import {
   createRespond,
   createSend,
   createSendOwn,
-  type OwnRequestParts,
+  type OwnRequestOptions,
   ownClientFacts,
   type Respond,
   responseIn,
@@ -79,12 +79,12 @@ export function reportVersionMismatch(call: Call, requested: NamedVersion, versi
 }
 
 export class McpToolClient {
-  #parts: OwnRequestParts
+  #options: OwnRequestOptions
   #requests: ServerRequests
   #sessions: ServerSessions<ServerSession>
 
-  constructor(parts: OwnRequestParts, requests: ServerRequests, clock: Clock) {
-    this.#parts = parts
+  constructor(options: OwnRequestOptions, requests: ServerRequests, clock: Clock) {
+    this.#options = options
     this.#requests = requests
     this.#sessions = new ServerSessions(clock)
   }
@@ -118,7 +118,7 @@ export class McpToolClient {
 
   async #send(call: CallControl, upstream: URL, request: CallRequest, session: ServerSession): Promise<Sent> {
     const params = { arguments: request.args, name: request.name }
-    const own = ownRequest(session, ownClientFacts(this.#parts.client), {
+    const own = ownRequest(session, ownClientFacts(this.#options.client), {
       id: ID,
       method: 'tools/call',
       params,
@@ -134,7 +134,7 @@ export class McpToolClient {
       responseTimeoutMs: responseTimeoutOf(call),
       mayRunTwice: () => isDeclaredHarmless(request, call.get(sideEffects)),
     } as const
-    const response = await sendCall(this.#parts.servers, upstream, sending)
+    const response = await sendCall(this.#options.servers, upstream, sending)
     const { status } = response
     return { response, status, isSessionLost: isSessionLost(status, await this.#errorIn(response)) }
   }
@@ -143,7 +143,7 @@ export class McpToolClient {
   async #errorIn(response: McpResponse): Promise<Fields | undefined> {
     if (response.status !== 400 || response.form !== 'message') return undefined
     try {
-      return (await response.message(this.#parts.maxBytes)).message
+      return (await response.message(this.#options.maxBytes)).message
     } catch (error) {
       if (error instanceof ProtocolViolation) return undefined
       throw error
@@ -153,7 +153,7 @@ export class McpToolClient {
   /** Rejects with `UpstreamError`, or as the dispatcher does. */
   async #handshake(call: Call, upstream: URL): Promise<ServerSession> {
     const send = createSendOwn(this.#handshakeSend(call, upstream), maxHandshakeBytes)
-    const { reply, session } = await performHandshake(send, ownClientFacts(this.#parts.client))
+    const { reply, session } = await performHandshake(send, ownClientFacts(this.#options.client))
     const { status, error } = reply
     if (session === undefined && !isOtherEra(reply))
       throw new UpstreamError(`The MCP server refused the session (${status}).`, 'no')
@@ -168,7 +168,7 @@ export class McpToolClient {
   /** Sends the requests of a handshake. They are not part of the call, because other calls may wait for them. */
   #handshakeSend(call: Call, upstream: URL): Send {
     return (head) => {
-      const signal = AbortSignal.timeout(this.#parts.timeoutMs)
+      const signal = AbortSignal.timeout(this.#options.timeoutMs)
       const send = this.#ownSend(call, upstream, signal)
       return send(head).catch((error: unknown) => {
         // Whatever the handshake's error, the call itself was not sent.
@@ -181,7 +181,7 @@ export class McpToolClient {
 
   /** Sends messages of the gateway's own with the credential of the call. */
   #ownSend(call: Call, upstream: URL, signal: Abortable): Send {
-    return createSend(this.#parts, upstream, call.get(credential), { signal, onBehalfOf: call })
+    return createSend(this.#options, upstream, call.get(credential), { signal, onBehalfOf: call })
   }
 
   async #outcomeOf(context: ReadContext, response: McpResponse): Promise<Outcome> {
@@ -196,7 +196,7 @@ export class McpToolClient {
 
   async #read({ call, upstream, respond }: ReadContext, response: McpResponse): Promise<Outcome> {
     const { status, headers } = response
-    const { maxBytes } = this.#parts
+    const { maxBytes } = this.#options
     checkHead(response, upstream)
     if (status >= 400 && response.form !== 'events') {
       noteHttpError(call, status)

@@ -46,7 +46,7 @@ const progressMs = 5_000
 /** Time after which a store that failed is read again, in milliseconds. */
 const storeRetryMs = 500
 
-interface HeldCallsParts {
+interface HeldCallsOptions {
   readonly requests: ClientRequests
   readonly rounds: GatewayRounds
   /** The longest time that a call is held, in milliseconds; 0 if nobody is asked. */
@@ -66,14 +66,14 @@ export type WriteOutcome<E extends Encoding> = (
 type Run = (elicited?: ElicitationResponse) => Promise<Attempt | undefined>
 
 export class HeldCalls {
-  #parts: HeldCallsParts
+  #options: HeldCallsOptions
   #held = new Map<string, number>()
   #writing = new InFlight<true>()
   #closing = new AbortController()
   #count = 0
 
-  constructor(parts: HeldCallsParts) {
-    this.#parts = parts
+  constructor(options: HeldCallsOptions) {
+    this.#options = options
     setMaxListeners(0, this.#closing.signal)
   }
 
@@ -120,7 +120,7 @@ export class HeldCalls {
     const release = this.#take(callerKey(call), 1 + Math.floor(bytes / bytesOfOne))
     const ended = new AbortController()
     const end = (): void => ended.abort()
-    const timer = setTimeout(end, this.#parts.maxHoldMs)
+    const timer = setTimeout(end, this.#options.maxHoldMs)
     const stopListening = client.exchange.onDisconnect(end)
     const { signal: closing } = this.#closing
     for (const signal of [client.cancelled, closing]) signal.addEventListener('abort', end)
@@ -147,8 +147,8 @@ export class HeldCalls {
   }
 
   #elicitationOf(call: Call, outcome: Outcome): Elicitation | undefined {
-    if (this.#parts.maxHoldMs === 0) return undefined
-    const pageOf = resolveOptional(this.#parts.policies.current.container, services.approvalPage)
+    if (this.#options.maxHoldMs === 0) return undefined
+    const pageOf = resolveOptional(this.#options.policies.current.container, services.approvalPage)
     return elicitationOf(call, outcome, pageOf)
   }
 
@@ -187,7 +187,7 @@ export class HeldCalls {
           : undefined,
       )
     }
-    const result = await this.#parts.rounds.resultFor(call, exchange, elicitation)
+    const result = await this.#options.rounds.resultFor(call, exchange, elicitation)
     if (result === undefined) return undefined
     await writeResult(result)
     return 'asked'
@@ -201,7 +201,7 @@ export class HeldCalls {
     signal: AbortSignal,
   ): Promise<ElicitationResponse | undefined> {
     return this.#whileWaiting(client, call, async () => {
-      const { requests } = this.#parts
+      const { requests } = this.#options
       const id = requests.nextId()
       const over = new AbortController()
       const until = AbortSignal.any([signal, over.signal])
@@ -267,13 +267,13 @@ export class HeldCalls {
 
   /** Whether the repeated call will have another response: the escalation is decided, or it is not readable. */
   async #isDecided(escalationId: string, signal: AbortSignal): Promise<boolean> {
-    const { policies } = this.#parts
+    const { policies } = this.#options
     while (!signal.aborted && !policies.isDraining) {
       try {
         const policy = policies.current
         const found = await policy.wait((ended) => {
           const escalations = resolveOptional(policy.container, escalationService)
-          return escalations?.wait(escalationId, this.#parts.maxHoldMs, AbortSignal.any([signal, ended]))
+          return escalations?.wait(escalationId, this.#options.maxHoldMs, AbortSignal.any([signal, ended]))
         })
         if (found?.status !== 'pending') return true
       } catch (error) {
@@ -301,7 +301,7 @@ export class HeldCalls {
       const params = { progressToken, progress, message: 'Waiting for a person to decide' }
       void send(client, { method: 'notifications/progress', params })
     }
-    const timer = setInterval(tick, progressToken === undefined ? this.#parts.keepAliveMs : progressMs)
+    const timer = setInterval(tick, progressToken === undefined ? this.#options.keepAliveMs : progressMs)
     try {
       return await wait()
     } finally {

@@ -38,7 +38,7 @@ import { trustCaller } from '../tool-call.js'
 import { completedForRecord, requestForRecord, type ServerPipeline } from './server-pipeline.js'
 import type { Interceptor, MessageExtra, RpcMessage, Transport } from './transport.js'
 
-export interface ConnectionParts extends ServerPipeline {
+export interface ConnectionOptions extends ServerPipeline {
   readonly pipeline: InProcessPipeline
   /** The server's name in references and records. */
   readonly server: string
@@ -57,7 +57,7 @@ export interface ConnectionParts extends ServerPipeline {
 }
 
 export class GovernedConnection implements Interceptor {
-  #parts: ConnectionParts
+  #options: ConnectionOptions
   readonly #id = randomUUID()
   #send: Transport['send']
   /** Calls whose response the server owes, by the id of their request. */
@@ -68,10 +68,10 @@ export class GovernedConnection implements Interceptor {
   #modes: ElicitationModes | undefined
   #closed = new AbortController()
 
-  constructor(parts: ConnectionParts, send: Transport['send']) {
-    this.#parts = parts
+  constructor(options: ConnectionOptions, send: Transport['send']) {
+    this.#options = options
     this.#send = send
-    if (!parts.asksClients) this.#modes = noModes
+    if (!options.asksClients) this.#modes = noModes
     setMaxListeners(0, this.#closed.signal)
   }
 
@@ -82,7 +82,7 @@ export class GovernedConnection implements Interceptor {
   ): void {
     if (message['method'] === 'initialize') this.#modes ??= modesIn(message)
     this.#run(message, extra, (judged) => deliver(judged, extra)).catch((err: unknown) =>
-      this.#parts.logger.error({ err }, 'a message could not be handled'),
+      this.#options.logger.error({ err }, 'a message could not be handled'),
     )
   }
 
@@ -98,7 +98,7 @@ export class GovernedConnection implements Interceptor {
 
   closed(): void {
     this.#closed.abort()
-    this.#parts.onClosed()
+    this.#options.onClosed()
     for (const call of this.#calls) call.abort('CANCELLED', 'The connection closed before the response.')
     this.#waiting.clear()
   }
@@ -108,7 +108,7 @@ export class GovernedConnection implements Interceptor {
     extra: MessageExtra | undefined,
     deliver: (message: RpcMessage) => void,
   ): Promise<void> {
-    const { proxy, heldCalls, recordsOnly } = this.#parts
+    const { proxy, heldCalls, recordsOnly } = this.#options
     if (recordsOnly) return this.#record(this.#callOf(message, extra).call, message, deliver)
     await heldCalls.run(
       (elicited) => this.#attempt(message, extra, deliver, elicited),
@@ -123,7 +123,7 @@ export class GovernedConnection implements Interceptor {
     deliver: (message: RpcMessage) => void,
     elicited: ElicitationResponse | undefined,
   ): Promise<Attempt | undefined> {
-    const { pipeline, proxy, deliveries, heldCalls } = this.#parts
+    const { pipeline, proxy, deliveries, heldCalls } = this.#options
     const { call, exchange } = this.#callOf(message, extra, elicited)
     deliveries.expect(call.abortState, (judged) => this.#exchange(call, judged, deliver))
     const outcome = await pipeline.run(call, (running) => proxy.dispatch(running))
@@ -164,7 +164,7 @@ export class GovernedConnection implements Interceptor {
     deliver: (message: RpcMessage) => void,
   ): Promise<void> {
     let response: RpcMessage | undefined
-    const outcome = await this.#parts.pipeline.run(call, async () => {
+    const outcome = await this.#options.pipeline.run(call, async () => {
       const refused = await call.commitHolds()
       if (refused !== undefined) return refused
       call.markSent('yes')
@@ -186,7 +186,7 @@ export class GovernedConnection implements Interceptor {
     extra: MessageExtra | undefined,
     elicited?: ElicitationResponse,
   ): { call: CallControl; exchange: McpExchange } {
-    const { proxy, server, version, recordsOnly, upstream, ids, clock } = this.#parts
+    const { proxy, server, version, recordsOnly, upstream, ids, clock } = this.#options
     const { headers, identity, error } = this.#contextOf(extra)
     const exchange = openExchange({
       method: 'POST',
@@ -238,15 +238,15 @@ export class GovernedConnection implements Interceptor {
     readonly error?: Error
   } {
     try {
-      const context = this.#parts.contextOf(extra)
+      const context = this.#options.contextOf(extra)
       const { identity } = context
       const headers = headersOf(extra, context)
       // These headers say who calls and under which rules, which a record alone does not need.
-      if (this.#parts.recordsOnly) for (const name of judgedHeaders) delete headers[name]
+      if (this.#options.recordsOnly) for (const name of judgedHeaders) delete headers[name]
       return identity === undefined ? { headers } : { headers, identity }
     } catch (cause) {
       const error = new Error(`contextOf failed: ${messageOf(cause)}`, { cause })
-      this.#parts.logger.error({ err: error }, 'the caller of a message is not known')
+      this.#options.logger.error({ err: error }, 'the caller of a message is not known')
       return { headers: {}, error }
     }
   }
@@ -263,7 +263,7 @@ export class GovernedConnection implements Interceptor {
       deliver(message)
       return undefined
     }
-    if (this.#waiting.has(id) && this.#parts.recordsOnly) {
+    if (this.#waiting.has(id) && this.#options.recordsOnly) {
       deliver(message)
       return undefined
     }

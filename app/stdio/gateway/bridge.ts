@@ -8,7 +8,7 @@ import { shownEvent, shownMessage, shownText } from '../../mcp/servers.js'
 import {
   type ClientLine,
   EndpointSession,
-  type EndpointSessionParts,
+  type EndpointSessionOptions,
   isResponseTo,
   isStatelessRequest,
   readLine,
@@ -17,7 +17,7 @@ import {
 /** Delay before a stream that ended is opened again, in milliseconds. */
 const reopenMs = 1_000
 
-export interface BridgeParts extends EndpointSessionParts {
+export interface BridgeOptions extends EndpointSessionOptions {
   readonly logger: Logger
   /** Writes a message to the client; waits while the client does not read. */
   write(line: string): Promise<void>
@@ -32,7 +32,7 @@ interface PostedRequest {
 }
 
 export class Bridge {
-  #parts: BridgeParts
+  #options: BridgeOptions
   /** Sends messages in order; requests do not wait for the responses of others. */
   #queue: Promise<void> = Promise.resolve()
   /** Running requests by id. */
@@ -42,9 +42,9 @@ export class Bridge {
   /** The stream of what the server sends on its own. */
   #listening: { readonly stop: AbortController; readonly ended: Promise<void> } | undefined
 
-  constructor(parts: BridgeParts) {
-    this.#parts = parts
-    this.#session = new EndpointSession(parts, () => this.#listen())
+  constructor(options: BridgeOptions) {
+    this.#options = options
+    this.#session = new EndpointSession(options, () => this.#listen())
   }
 
   /** Takes one line of the client. */
@@ -86,7 +86,7 @@ export class Bridge {
     try {
       await this.#session.end()
     } catch (error) {
-      this.#parts.logger.debug({ reason: messageOf(error) }, 'the session was not ended')
+      this.#options.logger.debug({ reason: messageOf(error) }, 'the session was not ended')
     }
   }
 
@@ -109,7 +109,7 @@ export class Bridge {
         await this.#refuse(message, rpcCodes.internalError, 'The stream ended before the response.')
     } catch (error) {
       if (cancel.signal.aborted) return
-      this.#parts.logger.warn({ reason: messageOf(error), method: message.method }, 'no response')
+      this.#options.logger.warn({ reason: messageOf(error), method: message.method }, 'no response')
       await this.#refuse(message, rpcCodes.internalError, messageOf(error))
     } finally {
       this.#running.delete(message.id)
@@ -174,18 +174,18 @@ export class Bridge {
         await delay(reopenMs, undefined, { signal })
     } catch (error) {
       if (signal.aborted) return
-      this.#parts.logger.warn({ reason: messageOf(error) }, 'the stream of notifications ended')
+      this.#options.logger.warn({ reason: messageOf(error) }, 'the stream of notifications ended')
     }
   }
 
   async #refuse({ id, method }: ClientLine, code: number, message: string, data?: unknown): Promise<void> {
-    if (id === undefined) this.#parts.logger.warn({ code, method, reason: message }, 'refused')
+    if (id === undefined) this.#options.logger.warn({ code, method, reason: message }, 'refused')
     else await this.#write(JSON.stringify({ jsonrpc: '2.0', id, error: { code, message, data } }))
   }
 
   async #write(text: string): Promise<void> {
     // JSON has line ends only between its tokens.
     const line = text.replace(/[\r\n]+/g, ' ').trim()
-    if (line !== '') await this.#parts.write(line)
+    if (line !== '') await this.#options.write(line)
   }
 }

@@ -26,7 +26,7 @@ export interface Credentials {
   renew(challenge: string, refused: string | undefined): Promise<void>
 }
 
-export interface EndpointSessionParts {
+export interface EndpointSessionOptions {
   readonly credentials?: Credentials
   /** Resolves when the response is written. */
   send(exchange: LineExchange, method: LineRequest['method']): Promise<void>
@@ -41,15 +41,15 @@ function ignore(): void {
 }
 
 export class EndpointSession {
-  #parts: EndpointSessionParts
+  #options: EndpointSessionOptions
   #handshake: ClientLine | undefined
   #open: ServerSession | undefined
   #reopening: Promise<void> | undefined
   #onReopened: () => void
 
   /** `onReopened` runs when another session was begun, which the client does not see. */
-  constructor(parts: EndpointSessionParts, onReopened: () => void) {
-    this.#parts = parts
+  constructor(options: EndpointSessionOptions, onReopened: () => void) {
+    this.#options = options
     this.#onReopened = onReopened
   }
 
@@ -115,7 +115,7 @@ export class EndpointSession {
   }
 
   async #post(line: ClientLine, signal: AbortSignal, onEvent: OnEvent): Promise<LineExchange> {
-    const { credentials } = this.#parts
+    const { credentials } = this.#options
     const { body } = line
     const send = (authorization: string | undefined) =>
       this.#send({ method: 'POST', headers: this.#headers(line), body, signal, onEvent }, authorization)
@@ -127,10 +127,10 @@ export class EndpointSession {
     return send(await credentials.authorization())
   }
   async #send(request: LineRequest, authorization?: string): Promise<LineExchange> {
-    const token = authorization ?? (await this.#parts.credentials?.authorization())
+    const token = authorization ?? (await this.#options.credentials?.authorization())
     const headers = token === undefined ? request.headers : { ...request.headers, authorization: token }
     const exchange = new LineExchange({ ...request, headers })
-    await this.#parts.send(exchange, request.method)
+    await this.#options.send(exchange, request.method)
     return exchange
   }
 

@@ -21,9 +21,9 @@ import type { DispatchedRequest } from './forward.js'
 import type { Launcher } from './launcher.js'
 import type { Connection } from './rpc-channel.js'
 import { type ProcessState, ServerPool } from './server-pool.js'
-import { type OnlyClient, StdioServer, type StdioServerParts } from './stdio-server.js'
+import { type OnlyClient, StdioServer, type StdioServerOptions } from './stdio-server.js'
 
-export interface StdioEndpointParts {
+export interface StdioEndpointOptions {
   /** The name in `targets`. */
   readonly name: string
   readonly target: StdioTarget
@@ -46,33 +46,33 @@ const maxSessions = 10_000
 const maxSessionsOfTenant = 5_000
 
 export class StdioEndpoint {
-  #parts: StdioEndpointParts
+  #options: StdioEndpointOptions
   #pool: ServerPool
   #client: ClientFacts
   #sessions: BoundedTable<ClientSession>
   #keeping: Promise<void> | undefined
   #isClosed = false
 
-  constructor(parts: StdioEndpointParts) {
-    this.#parts = parts
-    this.#pool = new ServerPool(parts.name, parts.target, parts.clock)
+  constructor(options: StdioEndpointOptions) {
+    this.#options = options
+    this.#pool = new ServerPool(options.name, options.target, options.clock)
     this.#sessions = new BoundedTable({
-      clock: parts.clock,
-      what: `sessions of the MCP server "${parts.name}"`,
+      clock: options.clock,
+      what: `sessions of the MCP server "${options.name}"`,
       limits: {
         limit: maxSessions,
         limitOfOwner: maxSessionsOfTenant,
-        limitOfMember: parts.target.max_sessions_per_caller,
+        limitOfMember: options.target.max_sessions_per_caller,
       },
       unusedMs: unusedSessionMs,
       mayEnd: ({ isIdle }) => isIdle,
       onEnd: (session) => void this.#end(session),
     })
-    this.#client = ownClientFacts(parts.client)
+    this.#client = ownClientFacts(options.client)
   }
 
   get name(): string {
-    return this.#parts.name
+    return this.#options.name
   }
 
   /** The connection for requests of the gateway itself. Rejects with `UpstreamError`. */
@@ -99,7 +99,7 @@ export class StdioEndpoint {
 
   /** Whether the process that starts with the gateway has failed and is not running again. */
   get isDown(): boolean {
-    const { target } = this.#parts
+    const { target } = this.#options
     return (
       target.start === 'at_start' && this.#pool.limitOf('').hasFailed && !this.#shared('').supervisor.isReady
     )
@@ -121,7 +121,8 @@ export class StdioEndpoint {
 
   /** Rejects with `UpstreamError`, with `Refusal` (`RATE_LIMITED`), or with the reason of the signal. */
   async send(request: McpRequest, onSent: () => void): Promise<McpResponse> {
-    const responseTimeoutMs = this.#parts.responseTimeoutMs ?? request.responseTimeoutMs ?? DEFAULT_TIMEOUT_MS
+    const responseTimeoutMs =
+      this.#options.responseTimeoutMs ?? request.responseTimeoutMs ?? DEFAULT_TIMEOUT_MS
     const exchange: DispatchedRequest = { request, onSent, responseTimeoutMs }
     const id = request.headers[SESSION_ID_HEADER]
     const { message } = request
@@ -158,7 +159,7 @@ export class StdioEndpoint {
     const { protocolVersion } = params
     const { request } = exchange
     const mayTranslate = request.inputFor !== undefined || !isAskable(clientIn(params).capabilities)
-    const isAlone = this.#parts.target.isolate === 'session'
+    const isAlone = this.#options.target.isolate === 'session'
     if (!mayTranslate && isAlone && this.#pool.program.isStatelessAlone)
       return refusedHandshake(message, exchange)
     const id = randomUUID()
@@ -191,7 +192,7 @@ export class StdioEndpoint {
     this.#sessions.makeRoom(user)
     const caller = this.#callerKey(request)
     const server =
-      this.#parts.target.isolate === 'session'
+      this.#options.target.isolate === 'session'
         ? this.#pool.of(`session ${id}`, () => {
             const onExit = (): void => {
               const ended = this.#sessions.get(id)
@@ -218,12 +219,15 @@ export class StdioEndpoint {
     )
   }
 
-  #server(caller: string, parts: Pick<StdioServerParts, 'client' | 'onExit' | 'onlyClient'>): StdioServer {
+  #server(
+    caller: string,
+    options: Pick<StdioServerOptions, 'client' | 'onExit' | 'onlyClient'>,
+  ): StdioServer {
     const limit = this.#pool.limitOf(caller)
     const { program } = this.#pool
     return new StdioServer({
-      ...this.#parts,
-      ...parts,
+      ...this.#options,
+      ...options,
       limit,
       program,
       makeRoom: () => this.#pool.makeRoom(),
@@ -231,7 +235,7 @@ export class StdioEndpoint {
   }
 
   #callerKey(request: McpRequest): string {
-    return this.#parts.target.isolate === 'gateway' ? '' : (budgetUserOf(request)?.member ?? '')
+    return this.#options.target.isolate === 'gateway' ? '' : (budgetUserOf(request)?.member ?? '')
   }
 }
 

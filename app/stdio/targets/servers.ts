@@ -2,11 +2,11 @@
 import type { McpRequest, McpResponse, McpServers } from '../../mcp/servers.js'
 import { UpstreamError } from '../../upstream/response.js'
 import { stdioTargetsOf, type Targets } from './config.js'
-import type { StdioEndpoint, StdioEndpointParts } from './endpoint.js'
+import type { StdioEndpoint, StdioEndpointOptions } from './endpoint.js'
 import type { StdioPlace } from './launcher.js'
 import type { ProcessState } from './server-pool.js'
 
-export interface StdioServersParts extends Omit<StdioEndpointParts, 'name' | 'target' | 'launcher'> {
+export interface StdioServersOptions extends Omit<StdioEndpointOptions, 'name' | 'target' | 'launcher'> {
   /** Sends to all other targets. */
   readonly http: McpServers
 }
@@ -27,17 +27,17 @@ export interface TargetServers extends McpServers {
 }
 
 export class StdioServers implements TargetServers {
-  #parts: StdioServersParts
+  #options: StdioServersOptions
   /** The endpoints by address. */
   #endpoints = new Map<string, StdioEndpoint>()
 
-  constructor(parts: StdioServersParts) {
-    this.#parts = parts
+  constructor(options: StdioServersOptions) {
+    this.#options = options
   }
 
   /** Adds the commands of a policy, and starts those that start with the gateway. Loads its code for the first. */
   async add(targets: Targets, place: StdioPlace): Promise<void> {
-    const { http: _, ...parts } = this.#parts
+    const { http: _, ...parts } = this.#options
     const commands = stdioTargetsOf(targets)
     if (commands.size === 0) return
     const { StdioEndpoint } = await import('./endpoint.js')
@@ -75,7 +75,7 @@ export class StdioServers implements TargetServers {
   }
 
   send(target: URL, request: McpRequest, onSent: () => void): Promise<McpResponse> {
-    if (target.protocol !== 'stdio:') return this.#parts.http.send(target, request, onSent)
+    if (target.protocol !== 'stdio:') return this.#options.http.send(target, request, onSent)
     const endpoint = this.#endpoints.get(target.href)
     if (endpoint === undefined) {
       return Promise.reject(new UpstreamError('The MCP server is no longer a target of the policy.', 'no'))

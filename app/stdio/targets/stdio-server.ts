@@ -5,12 +5,13 @@ import { responseWithoutClient } from '../../mcp/rpc-error.js'
 import type { ReceivedMessage } from '../../mcp/servers.js'
 import { Notifications } from './notifications.js'
 import type { Connection, RpcChannel } from './rpc-channel.js'
-import { Supervisor, type SupervisorParts } from './supervisor.js'
+import { Supervisor, type SupervisorOptions } from './supervisor.js'
 
 /** Receives what the process sends to its only client; false if that does not get it. */
 export type OnlyClient = (received: ReceivedMessage) => boolean
 
-export interface StdioServerParts extends Omit<SupervisorParts, 'onMessage' | 'onStart' | 'clientAnnounces'> {
+export interface StdioServerOptions
+  extends Omit<SupervisorOptions, 'onMessage' | 'onStart' | 'clientAnnounces'> {
   /** Receives messages if one client has the process for itself; undefined if several share it. */
   readonly onlyClient?: OnlyClient
 }
@@ -25,10 +26,10 @@ export class StdioServer {
   /** The requests that the process works on, at a time. */
   readonly #requests: Budget
 
-  constructor(parts: StdioServerParts) {
-    const { onlyClient, client } = parts
+  constructor(options: StdioServerOptions) {
+    const { onlyClient, client } = options
     this.isExclusive = onlyClient !== undefined
-    const { isolate, max_concurrent: max } = parts.target
+    const { isolate, max_concurrent: max } = options.target
     // A part for other tenants, and one for other callers of the tenant.
     const reserved = isolate === 'gateway' ? Math.floor(max / 4) : 0
     this.#requests = new Budget({
@@ -38,13 +39,13 @@ export class StdioServer {
     })
     this.notifications = new Notifications(client.clientInfo)
     this.supervisor = new Supervisor({
-      ...parts,
+      ...options,
       clientAnnounces: this.isExclusive,
       onMessage: (received, channel) => this.#receive(received, channel, onlyClient),
       onStart: (connection) => this.notifications.attach(connection),
       onExit: () => {
         this.notifications.detach()
-        parts.onExit()
+        options.onExit()
       },
     })
   }

@@ -18,7 +18,7 @@ import { StderrLog } from './stderr-log.js'
 /** The longest time that a process has to respond to `server/discover` before `initialize` is tried, in milliseconds. */
 const maxProbeMs = 10_000
 
-export interface SupervisorParts {
+export interface SupervisorOptions {
   /** The name in `targets`. */
   readonly name: string
   readonly target: StdioTarget
@@ -64,16 +64,16 @@ interface ProcessRun {
 }
 
 export class Supervisor {
-  #parts: SupervisorParts
+  #options: SupervisorOptions
   #run: ProcessRun | undefined
   #connection: Promise<Connection> | undefined
   #lastUsed: number
   #stopping: Promise<void> | undefined
   #isClosed = false
 
-  constructor(parts: SupervisorParts) {
-    this.#parts = parts
-    this.#lastUsed = parts.clock.monotonic()
+  constructor(options: SupervisorOptions) {
+    this.#options = options
+    this.#lastUsed = options.clock.monotonic()
   }
 
   /** Time of the last use by the monotonic clock. */
@@ -96,7 +96,7 @@ export class Supervisor {
   }
 
   touch(): void {
-    this.#lastUsed = this.#parts.clock.monotonic()
+    this.#lastUsed = this.#options.clock.monotonic()
   }
 
   /** The connection to the process, which is started if none runs. Rejects with `UpstreamError`. */
@@ -128,13 +128,13 @@ export class Supervisor {
   }
 
   async #start(probes = this.#probes): Promise<Connection> {
-    const { name, limit, program, logger, meter, clientAnnounces } = this.#parts
+    const { name, limit, program, logger, meter, clientAnnounces } = this.#options
     const run: ProcessRun = {}
     this.#run = run
     await this.#stopping
     const refusal = this.#isClosed ? 'the gateway is closing' : limit.refusal()
     if (refusal !== undefined) throw unavailableError(name, limit.reason ?? refusal, refusal)
-    this.#parts.makeRoom()
+    this.#options.makeRoom()
     try {
       return await this.#open(run, probes)
     } catch (error) {
@@ -158,15 +158,15 @@ export class Supervisor {
 
   /** The process of a single session of the handshake is opened by the revision and with the capabilities of that client. */
   get #probes(): boolean {
-    return !this.#parts.clientAnnounces && !this.#parts.program.isProbeUseless
+    return !this.#options.clientAnnounces && !this.#options.program.isProbeUseless
   }
 
   async #open(run: ProcessRun, probes: boolean): Promise<Connection> {
-    const { name, target, client, limit, program, clock, logger } = this.#parts
-    const { launch, secrets } = await this.#parts.launcher.prepare()
+    const { name, target, client, limit, program, clock, logger } = this.#options
+    const { launch, secrets } = await this.#options.launcher.prepare()
     if (run.isStopped) throw new Error('it was stopped')
     const stderr = new StderrLog(name, secrets, logger, clock)
-    const maxLineBytes = Math.min(this.#parts.maxMessageBytes, MAX_COST)
+    const maxLineBytes = Math.min(this.#options.maxMessageBytes, MAX_COST)
     const started = new ServerProcess(
       launch,
       { server: name, maxLineBytes, stopTimeoutMs: target.stop_timeout_ms },
@@ -181,13 +181,13 @@ export class Supervisor {
     )
     const channel: RpcChannel = new RpcChannel(
       (message) => started.write(JSON.stringify(message)),
-      (received) => this.#parts.onMessage(received, channel),
+      (received) => this.#options.onMessage(received, channel),
     )
     run.process = started
     run.stderr = stderr
     const timeout = AbortSignal.timeout(target.start_timeout_ms)
     try {
-      const { clientAnnounces } = this.#parts
+      const { clientAnnounces } = this.#options
       const announces = !clientAnnounces
       const send = channel.sendingOwn(timeout)
       const found = probes ? await this.#probe(run, send) : undefined
@@ -204,7 +204,7 @@ export class Supervisor {
       logger.info({ server: name, pid: started.pid, revision: server.revision }, 'the MCP server has started')
       const { ended } = started
       const connection = { channel, server, ended, kill: (why: string) => started.kill(why) }
-      this.#parts.onStart(connection)
+      this.#options.onStart(connection)
       return connection
     } catch (error) {
       if (timeout.aborted)
@@ -219,7 +219,7 @@ export class Supervisor {
     run: ProcessRun,
     send: ReturnType<RpcChannel['sendingOwn']>,
   ): Promise<Connection['server'] | undefined> {
-    const { client, target } = this.#parts
+    const { client, target } = this.#options
     run.isProbed = true
     const probing = discover(send, client).then(({ session }) => {
       run.isProbed = false
@@ -230,7 +230,7 @@ export class Supervisor {
   }
 
   #ended(run: ProcessRun, channel: RpcChannel, reason: string): void {
-    const { name, limit, clock, logger, meter } = this.#parts
+    const { name, limit, clock, logger, meter } = this.#options
     run.reason ??= reason
     const { readyAt, isStopped, stderr } = run
     if (this.#run === run) {
@@ -245,7 +245,7 @@ export class Supervisor {
     }
     if (run.refusal !== undefined) channel.refuse(run.refusal)
     channel.close(`The MCP server "${name}" has ended.`, new Error(run.reason))
-    if (readyAt !== undefined) this.#parts.onExit()
+    if (readyAt !== undefined) this.#options.onExit()
   }
 }
 

@@ -27,7 +27,7 @@ const MAX_COUNTED = 10_000
 /** Milliseconds between two sweeps; an escalation that is read takes a step that is due at once. */
 const SWEEP_MS = 5000
 
-interface EscalationsOptions {
+interface OpenEscalations {
   readonly repository: EscalationRepository
   readonly service: VotingService
   readonly handler: EscalationHandler
@@ -37,7 +37,7 @@ interface EscalationsOptions {
   readonly unwatch: (() => void) | undefined
 }
 
-interface EscalationsParts {
+interface EscalationsOptions {
   readonly rule: EscalationRule
   readonly store: StoreResource<EscalationStore>
   /** Longest wait of a caller for a decision, in milliseconds. */
@@ -46,23 +46,23 @@ interface EscalationsParts {
 }
 
 export class Escalations {
-  #given: EscalationsParts
+  #options: EscalationsOptions
   #context: PluginContext
-  #options: EscalationsOptions | undefined
+  #open: OpenEscalations | undefined
   #sweeping: Promise<void> | undefined
   #sweeps = 0
 
-  constructor(given: EscalationsParts, context: PluginContext) {
-    this.#given = given
+  constructor(options: EscalationsOptions, context: PluginContext) {
+    this.#options = options
     this.#context = context
   }
 
   async start(signal: AbortSignal): Promise<void> {
-    if (this.#options !== undefined) return
+    if (this.#open !== undefined) return
     const { container, tenant, policySha256 } = this.#context
     const record = resolveOptional(container, services.record)
     if (record === undefined) throw new Error('escalations must be recorded, and no stage records them')
-    const { rule, store: resource, maxWaitMs, lists } = this.#given
+    const { rule, store: resource, maxWaitMs, lists } = this.#options
     await resource.start(signal)
     // Most policies escalate nothing.
     const [
@@ -109,24 +109,24 @@ export class Escalations {
         logger?.error({ err }, 'the sweep for steps of escalations failed'),
       )
     }, SWEEP_MS)
-    this.#options = { repository, service, handler, sweeper: sweeper.unref(), reviews, unwatch }
+    this.#open = { repository, service, handler, sweeper: sweeper.unref(), reviews, unwatch }
   }
 
   async stop(): Promise<void> {
-    clearInterval(this.#options?.sweeper)
-    this.#options?.unwatch?.()
-    this.#options = undefined
+    clearInterval(this.#open?.sweeper)
+    this.#open?.unwatch?.()
+    this.#open = undefined
     // The interval logs its own errors.
     await this.#sweeping?.catch(() => undefined)
-    await this.#given.store.stop()
+    await this.#options.store.stop()
   }
 
   health(): StageHealth | undefined {
-    return this.#given.store.health()
+    return this.#options.store.health()
   }
 
   doctor(): Promise<readonly DoctorCheck[]> {
-    return this.#given.store.doctor()
+    return this.#options.store.doctor()
   }
 
   /** Throws before the start. */
@@ -139,9 +139,9 @@ export class Escalations {
     return this.#running.handler.admit(call, findings)
   }
 
-  get #running(): EscalationsOptions {
-    if (this.#options === undefined) throw new Error('the enforcement stage has not started')
-    return this.#options
+  get #running(): OpenEscalations {
+    if (this.#open === undefined) throw new Error('the enforcement stage has not started')
+    return this.#open
   }
 
   /** Takes the steps of escalations that are due. One sweep runs at a time. */
@@ -153,13 +153,13 @@ export class Escalations {
   }
 
   async #sweep(): Promise<void> {
-    if (this.#options === undefined) return
-    const { repository, service, reviews } = this.#options
+    if (this.#open === undefined) return
+    const { repository, service, reviews } = this.#open
     service.dropExpired()
     await repository.sweep()
     const isDue = this.#sweeps++ % SWEEPS_PER_COUNT === 0
     // A policy that allows no emergencies may have had some; its first sweep tells.
-    const hasReviews = this.#given.rule.emergency !== undefined || reviews.open > 0 || this.#sweeps === 1
+    const hasReviews = this.#options.rule.emergency !== undefined || reviews.open > 0 || this.#sweeps === 1
     if (isDue && hasReviews)
       reviews.open = (await service.list({ review: 'open', limit: MAX_COUNTED })).length
   }

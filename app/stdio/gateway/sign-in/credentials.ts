@@ -37,7 +37,7 @@ export function signInCredentials(
   })
 }
 
-interface UserCredentialsParts {
+interface UserCredentialsOptions {
   readonly file: TokenFile
   readonly logger: Logger
   now(): number
@@ -46,17 +46,17 @@ interface UserCredentialsParts {
 }
 
 class UserCredentials implements Credentials {
-  #parts: UserCredentialsParts
+  #options: UserCredentialsOptions
   #tokens: Tokens | undefined
   #renewing: Promise<void> | undefined
 
-  constructor(parts: UserCredentialsParts) {
-    this.#parts = parts
+  constructor(options: UserCredentialsOptions) {
+    this.#options = options
   }
 
   /** Undefined if the user must sign in: the gateway then says which scopes that needs. */
   async authorization(): Promise<string | undefined> {
-    this.#tokens ??= await this.#parts.file.read()
+    this.#tokens ??= await this.#options.file.read()
     if (this.#tokens !== undefined && !this.#isFresh(this.#tokens)) {
       await this.#once(async (kept) => kept && this.#refreshed(kept))
     }
@@ -69,7 +69,7 @@ class UserCredentials implements Credentials {
     const mayRefresh = !challenge.includes('insufficient_scope')
     await this.#once(async (kept) => {
       const refreshed = mayRefresh && kept !== undefined ? await this.#refreshed(kept) : undefined
-      return refreshed ?? (await this.#parts.signIn()).tokens(scopesIn(challenge))
+      return refreshed ?? (await this.#options.signIn()).tokens(scopesIn(challenge))
     })
   }
 
@@ -86,7 +86,7 @@ class UserCredentials implements Credentials {
   }
 
   #replace(obtain: (kept: Tokens | undefined) => Promise<Tokens | undefined>): Promise<void> {
-    const { file } = this.#parts
+    const { file } = this.#options
     const old = this.#tokens?.accessToken
     return file.exclusively(async () => {
       // Another process may have signed the same user in meanwhile.
@@ -102,15 +102,15 @@ class UserCredentials implements Credentials {
     const { refreshToken } = kept
     if (refreshToken === undefined) return undefined
     try {
-      return await (await this.#parts.signIn()).refresh({ ...kept, refreshToken })
+      return await (await this.#options.signIn()).refresh({ ...kept, refreshToken })
     } catch (error) {
-      this.#parts.logger.info({ reason: messageOf(error) }, 'the token was not refreshed')
+      this.#options.logger.info({ reason: messageOf(error) }, 'the token was not refreshed')
       return undefined
     }
   }
 
   #isFresh({ expiresAt }: Tokens): boolean {
-    return expiresAt === undefined || expiresAt - this.#parts.now() > minRemainingMs
+    return expiresAt === undefined || expiresAt - this.#options.now() > minRemainingMs
   }
 }
 
