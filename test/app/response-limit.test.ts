@@ -9,7 +9,7 @@ import { governed, isGovernanceError } from 'svc-sdk'
 import { governServer } from 'svc-sdk/mcp'
 import { startTestGateway } from '../support/gateway.js'
 import { event, events, info, json, result } from '../support/mcp-server.js'
-import { rejectionOf } from '../support/rejection.js'
+import { refusalOf } from '../support/rejection.js'
 import { scriptedTarget } from '../support/stdio-target.js'
 import { TemporaryDir } from '../support/temporary-dir.js'
 import { startUpstream } from '../support/upstream.js'
@@ -196,9 +196,8 @@ describe('a response over server.maxResponseBytes', function () {
       await mcp.connect(ofServer)
       const client = new Client({ name: 'test', version: '1' })
       await client.connect(ofClient)
-      const error = await rejectionOf(client.callTool({ name: 'echo' }))
-      expect(error).to.include({ code: 413 })
-      expect(error).to.have.nested.property('data.sent', true)
+      const refusal = await refusalOf(client.callTool({ name: 'echo' }))
+      expect(refusal).to.include({ error: 'PAYLOAD_TOO_LARGE', sent: true })
       await client.close()
     } finally {
       await handle.close()
