@@ -28,13 +28,21 @@ export class LearnedValues {
   /** Facts by group and name. */
   #known = new Map<string, BoundedMap<string, LearnedValue>>()
   #reads: CachedReads<void>
+  #absentMs: number
 
-  /** `name` is that of the map which the gateways share. */
-  constructor(state: SharedState, name: string, bounds: MapBounds, clock: Clock) {
+  /** `name` is that of the map which the gateways share. A fact that it lacks is asked for again after `absentMs`. */
+  constructor(
+    state: SharedState,
+    name: string,
+    bounds: MapBounds,
+    clock: Clock,
+    absentMs = 0,
+  ) {
     this.#state = state
     this.#map = state.map(name, bounds)
     this.#bounds = bounds
     this.#clock = clock
+    this.#absentMs = absentMs
     this.#reads = new CachedReads(clock, bounds.maxEntries)
   }
 
@@ -58,7 +66,7 @@ export class LearnedValues {
     const learned = this.#known.get(group)?.get(name)
     if (learned !== undefined && this.#clock.monotonic() < learned.readAt + freshMs) return undefined
     const read = () => this.#read(group, name)
-    return this.#reads.of(JSON.stringify([group, name]), { read, keptMs: () => 0 })
+    return this.#reads.of(JSON.stringify([group, name]), { read, keptMs: () => this.#absentMs })
   }
 
   /** Resolves when other gateways can know it too, or the store is down. */
@@ -119,7 +127,8 @@ export class AnnotationCache implements ToolAnnotations {
     this.#addressOf = addressOf
     const bounds = { ttlMs: annotationTtlMs, maxEntries: maxTools }
     this.#learned = new LearnedValues(state, 'mcp-annotations', bounds, clock)
-    this.#createNames = () => new ListedNames(new LearnedValues(state, 'mcp-tool-names', bounds, clock))
+    this.#createNames = () =>
+      new ListedNames(new LearnedValues(state, 'mcp-tool-names', bounds, clock, freshMs))
   }
 
   lists(targets: Readonly<Record<string, string>>): ToolLists {
@@ -206,9 +215,10 @@ class ListedNames {
 
   /** See `ToolAnnotations.lists`. */
   async without(address: string, tool: string): Promise<readonly string[] | undefined> {
-    await Promise.all([this.#learned.refresh(address, ''), this.#learned.refresh(address, tool)])
-    const isWhole = this.#learned.get(address, '') === 'whole'
-    if (!isWhole || this.#learned.get(address, tool) !== undefined) return undefined
+    await this.#learned.refresh(address, '')
+    if (this.#learned.get(address, '') !== 'whole') return undefined
+    await this.#learned.refresh(address, tool)
+    if (this.#learned.get(address, tool) !== undefined) return undefined
     return this.#learned.names(address).filter((name) => name !== '')
   }
 
