@@ -4,10 +4,13 @@ import { createHash } from 'node:crypto'
 import { readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { basename, dirname, join } from 'node:path'
-import { constants, Script } from 'node:vm'
+import { Script } from 'node:vm'
 
 /** Reading the cache of a smaller file takes longer than compiling it. */
 const MIN_LENGTH = 20_000
+
+/** Code from a cache has no loader for `import()`: these files are compiled anew. */
+const IMPORT = /\bimport\(/
 
 interface LoadedModule {
   exports: unknown
@@ -23,7 +26,7 @@ export function keepCompiledCode(bundle: string, directory: string): void {
   const compiled = new Map<string, Script>()
   extensions['.js'] = (module, filename) => {
     const code = dirname(filename) === bundle ? readFileSync(filename, 'utf8') : ''
-    if (code.length < MIN_LENGTH) return load(module, filename)
+    if (code.length < MIN_LENGTH || IMPORT.test(code)) return load(module, filename)
     const digest = createHash('sha256').update(code).digest('hex')
     const file = join(directory, `${basename(filename, '.js')}-${process.version}-${process.arch}-${digest}`)
     const cachedData = readIfExists(file)
@@ -31,7 +34,6 @@ export function keepCompiledCode(bundle: string, directory: string): void {
     const script = new Script(`(function (exports, require, module, __filename, __dirname) { ${code}\n})`, {
       filename,
       ...(cachedData === undefined ? {} : { cachedData }),
-      importModuleDynamically: constants.USE_MAIN_CONTEXT_DEFAULT_LOADER,
     })
     if (cachedData === undefined || script.cachedDataRejected === true) compiled.set(file, script)
     const loaded: LoadedModule = module
