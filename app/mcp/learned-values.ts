@@ -31,13 +31,7 @@ export class LearnedValues {
   #absentMs: number
 
   /** `name` is that of the map which the gateways share. A fact that it lacks is asked for again after `absentMs`. */
-  constructor(
-    state: SharedState,
-    name: string,
-    bounds: MapBounds,
-    clock: Clock,
-    absentMs = 0,
-  ) {
+  constructor(state: SharedState, name: string, bounds: MapBounds, clock: Clock, absentMs = 0) {
     this.#state = state
     this.#map = state.map(name, bounds)
     this.#bounds = bounds
