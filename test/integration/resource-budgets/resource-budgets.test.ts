@@ -42,9 +42,9 @@ describe('a gateway with a small heap', function () {
     { channel: 'a response over MCP', shape: 'escapes in short texts' },
   ]
   for (const one of searched) {
-    it(`serves others in 50 ms while it searches ${one.shape} by ${one.channel}`, async () => {
+    it(`serves others in 100 ms while it searches ${one.shape} by ${one.channel}`, async () => {
       expect(allCases).to.deep.include(one)
-      expect(violations(await attack({ ...one, preset: 'guard' }, 1_048_576), 50)).to.deep.equal([])
+      expect(violations(await attack({ ...one, preset: 'guard' }, 1_048_576), 100)).to.deep.equal([])
     })
   }
 })

@@ -12,7 +12,7 @@ import { costliest, costOf, messageOf, type Recipe } from './costliest.js'
 const seed = Number(process.env['SVC_SEED'] ?? 1)
 const roles: readonly TextRole[] = ['argument', 'result', 'definition']
 /** The most that a message costs, as a multiple of harmless text of its size. */
-const MAX_FACTOR = 8
+const MAX_FACTOR = 12
 
 const root = new URL('../../../../../', import.meta.url)
 
