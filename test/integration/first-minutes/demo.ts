@@ -126,17 +126,17 @@ async function connect(transport: Transport): Promise<Client & AsyncDisposable> 
 type ToolCall = Parameters<Client['callTool']>[0]
 
 async function call(client: Client, params: ToolCall): Promise<string> {
-  const text = JSON.stringify(await client.callTool(params))
+  const result = await client.callTool(params)
+  const text = JSON.stringify(result)
+  assert.notEqual(result.isError, true, text)
   console.log(`   ${params.name}: ${text.slice(0, 160)}`)
   return text
 }
 
 async function refusal(client: Client, params: ToolCall): Promise<string> {
-  const error: unknown = await client.callTool(params).then(
-    () => assert.fail(`${params.name} was not refused`),
-    (thrown: unknown) => thrown,
-  )
-  const text = error instanceof Error ? error.message : String(error)
+  const result = await client.callTool(params)
+  assert.equal(result.isError, true, `${params.name} was not refused`)
+  const text = JSON.stringify(result)
   console.log(`   ${params.name}: ${text}`)
   return text
 }
