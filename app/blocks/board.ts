@@ -62,7 +62,7 @@ export class Board {
     return { version, entries: shown, ...time }
   }
 
-  /** Of changes of the list. */
+  /** Calls `changed` when the list may have changed. */
   watch(changed: () => void): Watch {
     return this.#store.watch(list, changed)
   }

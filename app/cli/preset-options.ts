@@ -19,7 +19,7 @@ export function adminPortOption(use = 'with --preset guard: where approvals are 
 
 export interface AskedTarget {
   readonly named: NamedTarget
-  /** What is not known of it, or against what was expected. */
+  /** States what is not known of the target, or differs from what was expected. */
   readonly warning?: string
 }
 

@@ -30,7 +30,7 @@ export interface ClientRequest {
   readonly session: FederationSession
   readonly calls: ServerCalls
   readonly headers: IncomingHttpHeaders
-  /** Of the gateway's own requests on the client's behalf. */
+  /** The headers that the gateway's own requests on the client's behalf have. */
   readonly own: OwnHeaders
   /** The servers of the endpoint that the caller's token is for, in the order of the policy. */
   readonly servers: readonly string[]

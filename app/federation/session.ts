@@ -30,7 +30,7 @@ export class FederationSession {
   readonly client: ClientFacts
   /** Whether the client is of a revision without sessions. */
   readonly isStateless: boolean
-  /** What servers may ask the client for. */
+  /** The capabilities of the client that servers may use. */
   readonly askable: JsonObject
   readonly isAskable: boolean
   readonly modes: ElicitationModes

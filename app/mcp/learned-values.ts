@@ -198,7 +198,7 @@ function segmentOf(server: string): string | undefined {
   }
 }
 
-/** The names of the tools that servers list, whoever asked, so that a call of none of them need not wait for people. */
+/** The names of the tools in servers' lists, of all callers together: a call of another tool is refused before people are asked. */
 class ListedNames {
   /** `listed` by the name of a tool; and by no name, whether all pages of a list have been seen. */
   #learned: LearnedValues

@@ -65,7 +65,7 @@ export type McpResponse = WholeResponse | EventsResponse
 export interface McpServers {
   /** Rejects as `UpstreamDispatcher.send` does. */
   send(target: URL, request: McpRequest, onSent: () => void): Promise<McpResponse>
-  /** Whether the server is known to refuse 2026-07-28. Clients of a server over HTTP are told so by the server. */
+  /** Whether the server is known to refuse 2026-07-28. A server over HTTP tells its clients itself. */
   isHandshakeAlone?(target: URL): boolean
 }
 

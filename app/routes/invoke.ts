@@ -29,7 +29,7 @@ import { upstreamTarget } from '../upstream/send.js'
 /** A tool as the invoke protocol names it, with what all calls of it share. */
 export interface NamedTool extends ToolName {
   readonly target: CallTarget
-  /** Of the path to the upstream. */
+  /** The tool's segment in the path to the upstream. */
   readonly segment: string
   /** Set by the first request that is sent under its own version. */
   references: ToolReferences | undefined

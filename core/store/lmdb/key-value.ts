@@ -115,7 +115,7 @@ class LmdbTable implements SharedTable {
     try {
       watcher = watch(join(this.#dir, 'data.mdb'), { persistent: false }, changed).once('error', close)
     } catch {
-      // The host has no watches left; whoever watches sees that no notices arrive.
+      // The host has no watches left. The caller notices that no notices arrive, and reads more often.
     }
     return {
       get isLive() {

@@ -37,7 +37,7 @@ export interface ApprovalsData extends Waiting {
 export const DECIDED = 'decided'
 
 export interface DecidedData {
-  /** Those asked last first. */
+  /** The newest is first. */
   readonly decided: readonly EscalationJson[]
   /** The `after` of the next page. */
   readonly next: string | undefined
