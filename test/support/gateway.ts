@@ -55,7 +55,8 @@ export async function startTestGateway(
       quotas: { adapter: 'memory' },
       entitlements: 'open',
       authn: { allowUnauthenticated: true },
-      server: { ...server, mcp: { denials: 'error', ...server?.mcp } },
+      // Calls that a test leaves behind end soon.
+      server: { drainMs: 1_000, ...server, mcp: { denials: 'error', ...server?.mcp } },
       configure(container) {
         bind(container, tokens.Logger, { useValue: log })
         configure?.(container)
