@@ -15,7 +15,7 @@ import { resultIn } from '../mcp/handshake.js'
 import { invalidParams, type RpcRequest } from '../mcp/message.js'
 import { META_SUBSCRIPTION_ID } from '../mcp/protocol.js'
 import { replaceMessage, shownEvent } from '../mcp/servers.js'
-import { resourceSubscriptions } from '../mcp/subject.js'
+import { LISTEN_METHOD, resourceSubscriptions } from '../mcp/subject.js'
 import { uriLookup } from './catalog.js'
 import { ask, type ClientRequest, ownMessage } from './client-request.js'
 import type { EntrySource } from './names.js'
@@ -146,17 +146,13 @@ async function prepareFilter(
 ): Promise<JsonObject> {
   const { resourceSubscriptions: uris, ...flags } = filter
   if (link.isStateless || !Array.isArray(uris)) return filter
-  const subscribing = uris.map((uri) =>
-    serverResultOf(
-      link.server,
-      ask(request, link.server, ownMessage(request, 'resources/subscribe', { uri })),
-    ),
+  const notifications = { resourceSubscriptions: uris }
+  const reply = await serverResultOf(
+    link.server,
+    ask(request, link.server, ownMessage(request, LISTEN_METHOD, { notifications })),
   )
-  const results = await Promise.all(subscribing)
-  const accepted = uris.filter((_uri, index) => {
-    const result = results[index]
-    return result !== undefined && 'value' in result && resultIn(result.value) !== undefined
-  })
+  const { accepted: indices } = ('value' in reply ? resultIn(reply.value) : undefined) ?? {}
+  const accepted = Array.isArray(indices) ? uris.filter((_uri, index) => indices.includes(index)) : []
   return accepted.length === 0 ? flags : { ...flags, resourceSubscriptions: accepted }
 }
 

@@ -1,7 +1,7 @@
 // Sends the gateway's own requests to MCP servers, and reads the responses.
 import { type Credential, isRefusal } from '@svc/core'
 import { SseOverflow } from '@svc/core/http'
-import type { JsonObject } from '@svc/core/json'
+import { isJsonObject, type JsonObject } from '@svc/core/json'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
 import { sendWith } from '../upstream/send.js'
 import {
@@ -15,7 +15,8 @@ import { isRequestId } from './message.js'
 import { HANDSHAKE_REVISION, type Implementation } from './protocol.js'
 import { responseWithoutClient } from './rpc-error.js'
 import { type Fields, isResponse, ProtocolViolation } from './rpc-response.js'
-import type { McpRequest, McpResponse, McpServers } from './servers.js'
+import { type McpRequest, type McpResponse, type McpServers, messageResponse } from './servers.js'
+import { resourceSubscriptions } from './subject.js'
 
 /** Parts of a client that sends the gateway's own requests. */
 export interface OwnRequestOptions {
@@ -85,7 +86,7 @@ export function ownClientFacts(clientInfo: Implementation): ClientFacts {
 export type Respond = (response: JsonObject) => Promise<void>
 
 /** Responds by `send` with the headers of the session. */
-export function createRespond(send: Send, headers: Record<string, string>): Respond {
+export function createRespond(send: Send, headers: McpRequest['headers']): Respond {
   return async (message) => (await send({ method: 'POST', headers, message })).discard()
 }
 
@@ -107,4 +108,46 @@ export async function responseIn(
     if (isRequestId(id)) await respond(responseWithoutClient(id, method))
   }
   return undefined
+}
+
+/** Requests for subscriptions that a server gets at a time. */
+const subscribingAtOnce = 16
+
+/**
+ * Sends the URIs of one `subscriptions/listen` to a server with sessions, which knows `resources/subscribe` alone. Responds with
+ * the indices of the URIs that the server accepted (`{ accepted: number[] }`), or as the server does if it refuses the session
+ * or the credential.
+ */
+export function subscribingServers(servers: McpServers, maxBytes: number): McpServers {
+  return {
+    async send(target, request, onSent) {
+      const { id, params } = request.message ?? {}
+      const uris = resourceSubscriptions(isJsonObject(params) ? params : {})
+      const accepted: number[] = []
+      const send: Send = (head) => servers.send(target, { ...request, text: undefined, ...head }, onSent)
+      const respond = createRespond(send, request.headers)
+      const subscribe = async (index: number): Promise<McpResponse> => {
+        const message = {
+          jsonrpc: '2.0',
+          id: `${id}.${index}`,
+          method: 'resources/subscribe',
+          params: { uri: uris[index] ?? '' },
+        }
+        const response = await send({ method: 'POST', headers: { ...request.headers }, message })
+        if (response.status >= 400) return response
+        const { result } = (await responseIn(response, maxBytes, respond)) ?? {}
+        if (result !== undefined) accepted.push(index)
+        return response
+      }
+      const first = await subscribe(0)
+      if (first.status >= 400) return first
+      await first.discard()
+      let next = 1
+      const subscribeToNext = async (): Promise<void> => {
+        while (next < uris.length) await (await subscribe(next++)).discard()
+      }
+      await Promise.all(Array.from({ length: subscribingAtOnce }, subscribeToNext))
+      return messageResponse({ message: { jsonrpc: '2.0', id, result: { accepted } } })
+    },
+  }
 }

@@ -29,14 +29,14 @@ import { sendCall, upstreamHeaders } from '../upstream/send.js'
 import { AccessChecks } from './access-checks.js'
 import { ClientRequests, clientOfCall, isForGateway } from './client-requests.js'
 import { type AskedClient, GatewayRounds, progressTokenOf } from './elicitation.js'
-import { declaredModes, type McpExchange, mcpExchange, modesTag } from './exchange.js'
+import { declaredModes, isStatelessExchange, type McpExchange, mcpExchange, modesTag } from './exchange.js'
 import type { ServerSession } from './handshake.js'
 import { addHeadersUpstream } from './headers.js'
 import { type AnnotationCache, UiResources } from './learned-values.js'
 import type { RpcResponse } from './message.js'
 import { type Denials, encodeRefusal, type MessageOutcome, readMessageOutcome } from './message-outcome.js'
 import { withoutWithheld, withTrace } from './meta.js'
-import { createSend, endSession, type OwnRequestOptions } from './own-requests.js'
+import { createSend, endSession, type OwnRequestOptions, subscribingServers } from './own-requests.js'
 import { HANDSHAKE_REVISION, type Implementation } from './protocol.js'
 import { type RequestBody, type RequestRules, readRequest } from './request.js'
 import type { LearningCaches } from './response-filter.js'
@@ -54,6 +54,7 @@ import {
   splitSessionId,
 } from './session-binding.js'
 import type { SharedState } from './shared-state.js'
+import { LISTEN_METHOD } from './subject.js'
 import { KnownTasks } from './tasks.js'
 import { McpToolClient } from './tool-client.js'
 
@@ -80,6 +81,7 @@ export interface McpProxyOptions {
 export class McpProxy {
   #parts: McpProxyOptions
   #own: OwnRequestOptions
+  #subscribing: McpServers
   #versions: ServerVersions
   #access: AccessChecks
   #responses: ResponseOptions
@@ -97,6 +99,7 @@ export class McpProxy {
       parts
     this.running = new RunningCalls(state, clock, streams.abandonedMs)
     this.#own = { servers, client, timeoutMs: parts.probeTimeoutMs, maxBytes: maxResponseBytes }
+    this.#subscribing = subscribingServers(servers, maxResponseBytes)
     this.#versions = new ServerVersions(versionProbe(this.#own), state, clock)
     const caches: LearningCaches = {
       versions: this.#versions,
@@ -183,7 +186,13 @@ export class McpProxy {
     const unheld = await call.commitHolds()
     if (unheld !== undefined) return unheld
     try {
-      const response = await sendCall(this.#parts.servers, exchange.upstream(), sending)
+      // A client without sessions subscribes at a server with sessions.
+      const isSubscribing =
+        request.method === LISTEN_METHOD &&
+        exchange.translation?.isClientStateless === true &&
+        !isStatelessExchange(exchange)
+      const servers = isSubscribing ? this.#subscribing : this.#parts.servers
+      const response = await sendCall(servers, exchange.upstream(), sending)
       return await this.#toClient(
         call,
         exchange,
