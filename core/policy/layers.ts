@@ -2,10 +2,20 @@
 import { mistakeAt, type Origin } from './diagnostic.js'
 import { childOf, type Located, type MapEntry, membersOf, nodeOf } from './node.js'
 import type { Diagnostic, PolicyLayer } from './types.js'
-import { parsePolicyText } from './yaml.js'
+import { type ParsedText, parsePolicyText } from './yaml.js'
 
 /** Section → the section inside which it may be written as well. */
 type NestedSections = Readonly<Record<string, string>>
+
+/** A policy is read for the modules that it names before it is read as a whole. */
+const parsedLayers = new WeakMap<PolicyLayer, ParsedText>()
+
+function parseLayer(layer: PolicyLayer): ParsedText {
+  if (!('text' in layer)) return { root: nodeOf(layer.object, layer.file), mistakes: [] }
+  const parsed = parsedLayers.get(layer) ?? parsePolicyText(layer.text, layer.file)
+  parsedLayers.set(layer, parsed)
+  return parsed
+}
 
 export class Sections {
   /** The sections by the names of their owners; unknown sections by the name as written. */
@@ -29,10 +39,7 @@ export class Sections {
   }
 
   #merge(layer: PolicyLayer, known: readonly string[], nested: NestedSections): void {
-    const { root, mistakes } =
-      'text' in layer
-        ? parsePolicyText(layer.text, layer.file)
-        : { root: nodeOf(layer.object, layer.file), mistakes: [] }
+    const { root, mistakes } = parseLayer(layer)
     this.mistakes.push(...mistakes)
     if (root?.kind !== 'map') {
       const message = 'a policy is a mapping of sections; accepted is a mapping such as "tenant: acme"'

@@ -26,7 +26,7 @@ const maxLength = 2 * 1024 * 1024
 /** Maximum number of values from aliases: a few lines could otherwise expand to billions. */
 const maxExpanded = 10_000
 
-interface ParsedText {
+export interface ParsedText {
   /** Undefined if the text cannot be read further. */
   readonly root: PolicyNode | undefined
   readonly mistakes: readonly Diagnostic[]

@@ -54,7 +54,7 @@ export class CommandSecret {
   }
 
   async #run(maxBytes: number): Promise<string> {
-    const { spawn } = await import('node:child_process')
+    const { spawn } = process.getBuiltinModule('node:child_process')
     const { name, command, cwd, env } = this.#options
     const { command: program, args, timeout_ms: timeout } = command
     const fail = (reason: string) =>

@@ -46,7 +46,7 @@ export class IssuerKey {
   }
 
   /** Rejects when the published key is invalid. */
-  import(alg: SignatureAlgorithm): Promise<CryptoKey | Uint8Array> {
+  cryptoKey(alg: SignatureAlgorithm): Promise<CryptoKey | Uint8Array> {
     let key = this.#imported.get(alg)
     if (key === undefined) {
       key = importJWK(this.#jwk, alg)

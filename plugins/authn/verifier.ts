@@ -101,9 +101,9 @@ export class TokenVerifier {
 
   /** The claims; undefined when the signature is wrong. */
   async #verifySignature(token: string, header: Header, key: IssuerKey): Promise<JWTPayload | undefined> {
-    let imported: Awaited<ReturnType<IssuerKey['import']>>
+    let imported: Awaited<ReturnType<IssuerKey['cryptoKey']>>
     try {
-      imported = await key.import(header.alg)
+      imported = await key.cryptoKey(header.alg)
     } catch {
       // The issuer published an invalid key; the details do not help the caller.
       throw unauthenticated(`The issuer's key ${quote(key.kid ?? '')} is not a valid key for ${header.alg}.`)
