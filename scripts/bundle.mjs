@@ -13,7 +13,7 @@ import {
   utimesSync,
   writeFileSync,
 } from 'node:fs'
-import { dirname, join, relative } from 'node:path'
+import { basename, dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { bundleConsole } from './bundle-console.mjs'
 
@@ -25,8 +25,12 @@ process.once('exit', () => rmSync(scratch, { recursive: true, force: true }))
 const next = join(scratch, 'new')
 const inputsFile = 'inputs.json'
 
+/** Modules that our code requires by the names of their packages, when a policy needs them. */
+const required = { '@svc/plugin-rules/on-demand': 'plugins/rules/dist/on-demand.js' }
+
 /** The command, and the modules that it starts as processes or threads by their file name, which end in `-worker.js`. */
-const entries = ['app/dist/cli/start.js', ...workersIn('app'), ...workersIn('core'), ...workersIn('plugins')]
+const workers = [...workersIn('app'), ...workersIn('core'), ...workersIn('plugins')]
+const entries = ['app/dist/cli/start.js', ...workers, ...Object.values(required)]
 
 /** Custom plugins share the first two with the command. The others are optional. */
 const unbundled = /^(tsyringe|reflect-metadata|supports-color|@svc\/control-plane|@opentelemetry\/.*)$/
@@ -180,6 +184,11 @@ function load(id) {
   const { name } = manifestIn(packageFolder(id))
   const map = JSON.parse(readFileSync(`${id}.map`, 'utf8'))
   const own = 'createRequire(import.meta.url)'
+  const found = Object.entries(required).find(([module]) => code.includes(`${own}('${module}')`))
+  if (found !== undefined) {
+    const [module, file] = found
+    return { code: code.replace(`${own}('${module}')`, `${own}('./${basename(file)}')`), map }
+  }
   return { code: code.replaceAll(own, `createRequire(${own}.resolve('${name}'))`), map }
 }
 
@@ -207,7 +216,7 @@ function groupsOf(graph) {
     !/\bimport\((?!['"])/.test(graph.getModuleInfo(id)?.code ?? '')
   const needsLibrary = (id) => [...reached(id)].some(isLibrary)
   const command = (name) => join(root, `app/dist/cli/${name}.js`)
-  const threads = entries.filter((file) => !file.startsWith('app/dist/cli/')).map((file) => join(root, file))
+  const threads = workers.filter((file) => !file.startsWith('app/dist/cli/')).map((file) => join(root, file))
   const apart = reached(...['audit', 'keys'].map(command), ...commandsOf(command('audit')), ...threads)
   const ofPolicy = reached(command('policy'))
   const modules = new Map()

@@ -15,8 +15,8 @@ import { defined } from '@svc/core/json'
 import { mayEscalate, type RulesConfig, rulesSchema } from './config.js'
 
 /** Required and not imported, as policies are checked synchronously; by its name, which a bundle finds too. */
-const load = createRequire(import.meta.url)
-const onDemand = () => load('@svc/plugin-rules/on-demand') as typeof import('./on-demand.js')
+const onDemand = () =>
+  createRequire(import.meta.url)('@svc/plugin-rules/on-demand') as typeof import('./on-demand.js')
 
 export const rulesPlugin = definePlugin({
   name: 'rules',
