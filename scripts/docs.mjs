@@ -1,9 +1,9 @@
 // Generates docs/reference from the code: the policy's keys from the schemas, the codes from the error table, the metrics
 // from their tables, the commands from their help, the OpenAPI document of the admin API from its operations, the contract
-// from the statements that test/contract checks; also the hashes of evidence pages. `--check` writes nothing and fails if a
-// file is out of date.
+// from the statements that test/contract checks, the attacks from docs/threat-model.yaml; also the hashes of evidence pages.
+// `--check` writes nothing and fails if a file is out of date.
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
-import { dirname, relative } from 'node:path'
+import { basename, dirname, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
@@ -190,6 +190,43 @@ function contractSection({ number, title, statements }) {
 ${markdown(['Id', 'Statement', 'Verdict'], rows)}`
 }
 
+function threatsPage() {
+  return `# Attacks
+
+${generated.replace('the schemas', '`docs/threat-model.yaml`')}
+
+Each row names an attack, the files that prevent it, and the tests that show it; numbers are further tests of the same
+file. A test checks that all exist. The letter is STRIDE's: spoofing, tampering, repudiation, information disclosure,
+denial of service, elevation of privilege. [The threat model](../threat-model.md) says what is not prevented.
+
+${Object.entries(attacksByArea)
+  .map(([title, attacks]) => `## ${title}\n\n${threatsTable(attacks)}`)
+  .join('\n')}`
+}
+
+function threatsTable(attacks) {
+  const rows = attacks.map(({ stride, attack, controls, tests }) => [
+    stride,
+    attack,
+    controls.map((file) => `[${basename(file)}](../../${file})`).join(', '),
+    testLinks(tests),
+  ])
+  return markdown(['', 'Attack', 'Control', 'Test'], rows)
+}
+
+/** Tests of one file are one name and numbers. */
+function testLinks(tests) {
+  const fileOf = (test) => test.split('#')[0]
+  return [...new Set(tests.map(fileOf))]
+    .map((file) =>
+      tests
+        .filter((test) => fileOf(test) === file)
+        .map((test, at) => `[${at === 0 ? basename(file, '.test.ts') : at + 1}](../../${test})`)
+        .join('·'),
+    )
+    .join(', ')
+}
+
 function markdown(heads, rows) {
   const line = (cells) =>
     `| ${cells.map((cell) => cell.replaceAll('|', '\\|').replaceAll('\n', ' ')).join(' | ')} |\n`
@@ -197,6 +234,7 @@ function markdown(heads, rows) {
 }
 
 const { commandsPage } = await built('test/dist/support/command.js')
+const { attacksByArea } = await built('test/dist/support/threats.js')
 
 /** The hash of the page of evidence files: of this version, after those of the versions before. */
 async function evidencePages() {
@@ -214,6 +252,7 @@ const pages = [
   ['docs/reference/metrics.md', metricsPage()],
   ['docs/reference/admin-api.openapi.json', openApiPage()],
   ['docs/reference/contract.md', contractPage()],
+  ['docs/reference/threats.md', threatsPage()],
   ['examples/verifier/pages.txt', await evidencePages()],
 ]
 

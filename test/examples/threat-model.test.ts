@@ -1,42 +1,35 @@
-// docs/threat-model.md names controls and tests; this test checks that they exist.
+// docs/threat-model.yaml names controls and tests; this test checks that they exist.
 import { execFileSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
+import { attacksByArea } from '../support/threats.js'
 
 const root = fileURLToPath(new URL('../../../', import.meta.url))
 const page = readFileSync(join(root, 'docs', 'threat-model.md'), 'utf8')
 
 interface NamedTest {
   readonly file: string
-  /** The test's title as the fragment of the link has it; absent if the row names all tests of the file. */
+  /** Absent if all tests of the file are named. */
   readonly slug?: string | undefined
 }
 
-interface Row {
-  readonly attack: string
-  readonly controls: readonly string[]
-  readonly tests: readonly NamedTest[]
-}
+const attacks = Object.values(attacksByArea).flat()
+
+const namedTests: readonly NamedTest[] = attacks.flatMap(({ tests }) =>
+  tests.map((test) => {
+    const [file = '', slug] = test.split('#')
+    return { file, slug }
+  }),
+)
 
 const slugOf = (title: string): string =>
   title
     .toLowerCase()
     .replaceAll(/[^\p{L}\p{N}]+/gu, '-')
     .replaceAll(/^-|-$/g, '')
-
-const linksIn = (cell: string): readonly NamedTest[] =>
-  [...cell.matchAll(/\]\(\.\.\/([^)#]+)(?:#([^)]+))?\)/g)].map(([, file = '', slug]) => ({ file, slug }))
-
-const rows: readonly Row[] = [...page.matchAll(/^\| (\*\*[STRIDE]\*\* .*) \| (.*) \| (.*) \|$/gm)].map(
-  ([, attack = '', controls = '', tests = '']) => ({
-    attack,
-    controls: linksIn(controls).map(({ file }) => file),
-    tests: linksIn(tests),
-  }),
-)
 
 const built = (file: string): string => join(root, file.replace('test/', 'test/dist/').replace(/ts$/, 'js'))
 
@@ -68,12 +61,18 @@ function testsIn(files: readonly string[]): Titled[] {
 }
 
 describe('docs/threat-model.md', () => {
+  it('has a section for each area of attacks', () => {
+    const sections = [...page.matchAll(/^## (.*)$/gm)].map(([, title]) => title)
+    expect(sections.slice(1)).to.deep.equal(Object.keys(attacksByArea))
+  })
+
   it('has a control and a test for every attack, in files that exist', () => {
-    expect(rows).to.have.length.above(170)
-    for (const { attack, controls, tests } of rows) {
+    expect(attacks).to.have.length.above(170)
+    for (const { attack, stride, controls, tests } of attacks) {
+      expect(stride, attack).to.match(/^[STRIDE]$/)
       expect(controls, attack).not.to.have.length(0)
       expect(tests, attack).not.to.have.length(0)
-      const files = [...controls, ...tests.map(({ file }) => file)]
+      const files = [...controls, ...tests.map((test) => test.replace(/#.*/, ''))]
       expect(
         files.filter((file) => !existsSync(join(root, file))),
         attack,
@@ -82,8 +81,8 @@ describe('docs/threat-model.md', () => {
   })
 
   it('names tests that exist, by their titles', function () {
-    this.timeout(60_000)
-    const named = rows.flatMap(({ tests }) => tests).filter(({ slug }) => slug !== undefined)
+    this.timeout(180_000)
+    const named = namedTests.filter(({ slug }) => slug !== undefined)
     expect(named).to.have.length.above(300)
     const files = [...new Set(named.map(({ file }) => file))]
     let suite = this.test?.parent
