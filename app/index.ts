@@ -32,8 +32,8 @@ export type { CallerIdentity, ToolCall } from './in-process/tool-call.js'
 type Authn = NonNullable<MiddlewareConfig['authn']>
 type Entitlements = Exclude<NonNullable<MiddlewareConfig['entitlements']>, string>
 
-/** Contract §2.7. */
-export type OIDCConfig = NonNullable<Authn['oidc']>
+/** Contract §2.7: one issuer; `authn.oidc` is one, or a list of them. */
+export type OIDCConfig = Exclude<NonNullable<Authn['oidc']>, readonly unknown[]>
 /** Contract §2.8. */
 export type PlanConfig = Entitlements['plans'][string]
 /** Contract §2.8. */

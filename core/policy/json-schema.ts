@@ -2,6 +2,7 @@
 
 import { z } from 'zod'
 import { defined } from '../json/defined.js'
+import { isJsonObject } from '../json/parse-object.js'
 import type { Plugin } from '../plugin/plugin.js'
 import type { JsonSchema } from './describe-schema.js'
 import { spellingsOf } from './spelling.js'
@@ -47,7 +48,7 @@ const fromEnvironment: JsonSchema = {
 
 function inBothSpellings(schema: JsonSchema): JsonSchema {
   // Which values are entries that apply to some calls only is for tools of this project.
-  const { properties, required, additionalProperties, items, anyOf, entry: _, ...rest } = schema
+  const { properties, required, additionalProperties, items, anyOf, entry: _, setBy, ...rest } = schema
   if (
     rest.type === 'integer' ||
     rest.type === 'number' ||
@@ -63,7 +64,7 @@ function inBothSpellings(schema: JsonSchema): JsonSchema {
   return {
     ...rest,
     ...(properties === undefined ? {} : { properties: spelled(properties) }),
-    ...(required === undefined ? {} : requirement(required)),
+    ...(required === undefined ? {} : requirement(required, setBy)),
     ...(typeof additionalProperties === 'object'
       ? { additionalProperties: inBothSpellings(additionalProperties) }
       : additionalProperties === undefined
@@ -87,15 +88,21 @@ function spelled(properties: Record<string, JsonSchema | boolean>): Record<strin
   )
 }
 
-/** A required key with two spellings becomes a choice of both. */
-function requirement(required: readonly string[]): JsonSchema {
-  const single = required.filter((key) => spellingsOf(key).length === 1)
-  const double = required.filter((key) => spellingsOf(key).length > 1)
+/** A required key with two spellings becomes a choice of both; `setBy` are those that another key sets (`.meta()`). */
+function requirement(required: readonly string[], setBy: unknown): JsonSchema {
+  const setters = isJsonObject(setBy) ? Object.entries(setBy) : []
+  const isAlways = (key: string) => !setters.some(([, keys]) => Array.isArray(keys) && keys.includes(key))
+  const single = required.filter((key) => spellingsOf(key).length === 1 && isAlways(key))
+  const alternatives = required.flatMap((key) => {
+    const others = setters.flatMap(([setter, keys]) =>
+      Array.isArray(keys) && keys.includes(key) ? setter : [],
+    )
+    const anyOf = [...spellingsOf(key), ...others].map((one) => ({ required: [one] }))
+    return anyOf.length === 1 ? [] : [{ anyOf }]
+  })
   return {
-    ...(single.length === 0 ? {} : { required: [...single] }),
-    ...(double.length === 0
-      ? {}
-      : { allOf: double.map((key) => ({ anyOf: spellingsOf(key).map((one) => ({ required: [one] })) })) }),
+    ...(single.length === 0 ? {} : { required: single }),
+    ...(alternatives.length === 0 ? {} : { allOf: alternatives }),
   }
 }
 

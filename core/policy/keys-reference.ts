@@ -1,4 +1,5 @@
 // Lists the keys of a section for the policy reference.
+import { isDeepStrictEqual } from 'node:util'
 import { z } from 'zod'
 import { describeJsonSchema, type JsonSchema } from './describe-schema.js'
 
@@ -27,9 +28,21 @@ function below(schema: JsonSchema, path: string): KeyReference[] {
   })
   const free = typeof schema.additionalProperties === 'object' ? schema.additionalProperties : undefined
   const dynamic = free === undefined ? [] : described(free, path === '' ? '<name>' : `${path}.<name>`, false)
-  const { items } = schema
-  const each = typeof items === 'object' && !Array.isArray(items) ? below(items, `${path}[]`) : []
-  return [...listed, ...dynamic, ...each, ...(schema.anyOf ?? []).flatMap((one) => below(one, path))]
+  const items = entriesOf(schema)
+  const each = items === undefined ? [] : below(items, `${path}[]`)
+  // The keys of one mapping or several in a list are the same.
+  const alternatives = (schema.anyOf ?? []).filter(
+    (one) => !schema.anyOf?.some((other) => isListOf(one, other)),
+  )
+  return [...listed, ...dynamic, ...each, ...alternatives.flatMap((one) => below(one, path))]
+}
+
+function entriesOf({ items }: JsonSchema): JsonSchema | undefined {
+  return typeof items === 'object' && !Array.isArray(items) ? items : undefined
+}
+
+function isListOf(list: JsonSchema, mapping: JsonSchema): boolean {
+  return mapping.type === 'object' && isDeepStrictEqual(entriesOf(list), mapping)
 }
 
 function described(schema: JsonSchema, path: string, isRequired: boolean): KeyReference[] {
@@ -46,8 +59,9 @@ function described(schema: JsonSchema, path: string, isRequired: boolean): KeyRe
 /** The description without the keys of a mapping, which have rows of their own. */
 function describeShort(schema: JsonSchema): string {
   if (schema.type === 'object') return 'a mapping'
-  const { items } = schema
-  if (typeof items === 'object' && !Array.isArray(items) && items.type === 'object')
-    return 'a list of mappings'
+  if (entriesOf(schema)?.type === 'object') return 'a list of mappings'
+  const [mapping, list] = schema.anyOf ?? []
+  if (mapping !== undefined && list !== undefined && isListOf(list, mapping))
+    return 'a mapping or a list of mappings'
   return describeJsonSchema(schema)
 }

@@ -17,6 +17,7 @@ import { metadataUrl, type ResourceMetadata } from '@svc/core/http'
 import { compilePatternMap, type PatternMap } from '@svc/core/match'
 import { type AllowedServers, urlOf } from './audience.js'
 import type { OidcConfig, ScopesConfig } from './config.js'
+import { signInIssuer } from './presets.js'
 import { type Challenge, challenge, quote, TokenRefusal } from './refusals.js'
 
 /** A caller with a valid token, or one that the embedding program vouches for. */
@@ -28,12 +29,12 @@ interface KnownCaller {
 }
 
 export class AccessCheck {
-  #hasIssuer: boolean
+  #issuer: string | undefined
   #scopes: RequiredScopes | undefined
   #publicUrl: string | undefined
 
   constructor(oidc: OidcConfig | undefined, publicUrl: string | undefined) {
-    this.#hasIssuer = oidc !== undefined
+    this.#issuer = oidc?.issuer
     this.#scopes = oidc?.scopes === undefined ? undefined : new RequiredScopes(oidc.scopes)
     this.#publicUrl = publicUrl
   }
@@ -98,18 +99,14 @@ export class AccessCheck {
     return denied('UNAUTHENTICATED', message, { headers: this.#headers(call, { scopes }) })
   }
 
-  /** The metadata (RFC 9728) of a resource with these servers. */
-  describe(issuer: string, servers: readonly string[]): ResourceMetadata {
-    const scopes = this.#scopes?.forServers(servers) ?? []
-    return {
-      authorization_servers: [issuer],
-      ...(scopes.length === 0 ? {} : { scopes_supported: scopes }),
-      bearer_methods_supported: ['header'],
-    }
+  /** Where clients get a token, and the scopes to request for these servers. */
+  issuerAndScopes(servers: readonly string[]): { issuer: string | undefined; scopes: readonly string[] } {
+    const issuer = this.#issuer === undefined ? undefined : signInIssuer(this.#issuer)
+    return { issuer, scopes: this.#scopes?.forServers(servers) ?? [] }
   }
 
   #headers(call: Call, parameters: Challenge): { 'www-authenticate': string } {
-    const resourceMetadata = this.#hasIssuer ? this.#metadataOf(call) : undefined
+    const resourceMetadata = this.#issuer === undefined ? undefined : this.#metadataOf(call)
     return { 'www-authenticate': challenge({ ...parameters, resourceMetadata }) }
   }
 
@@ -119,6 +116,20 @@ export class AccessCheck {
     const used = call.get(requestedResource)
     const resource = used === undefined ? urlOf(base, targetOf(call)) : `${base}${used.path}`
     return resource === undefined ? undefined : metadataUrl(resource)
+  }
+}
+
+/** The metadata (RFC 9728) of a resource with these servers. */
+export function describeResource(
+  checks: readonly AccessCheck[],
+  servers: readonly string[],
+): ResourceMetadata {
+  const found = checks.map((check) => check.issuerAndScopes(servers))
+  const scopes = [...new Set(found.flatMap((one) => one.scopes))]
+  return {
+    authorization_servers: [...new Set(found.flatMap(({ issuer }) => issuer ?? []))],
+    ...(scopes.length === 0 ? {} : { scopes_supported: scopes }),
+    bearer_methods_supported: ['header'],
   }
 }
 

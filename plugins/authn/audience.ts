@@ -14,7 +14,7 @@ export interface EndpointNames {
 }
 
 /**
- * The configured audience, the public URL and that of /mcp give access to every server. The resource URL of one server or
+ * The configured audiences, the public URL and that of /mcp give access to every server. The resource URL of one server or
  * group gives access to its servers alone, which limits the damage of a leaked token. All come from the policy and never from the host
  * that a request names: otherwise a token for another resource of the same issuer could be used here.
  */
@@ -22,8 +22,12 @@ export class Audiences {
   #servers = new Map<string, readonly string[]>()
   #gateway: Set<string>
 
-  constructor(audience: string, publicUrl: string | undefined, { servers, groups }: EndpointNames) {
-    this.#gateway = new Set([audience])
+  constructor(
+    audiences: readonly string[],
+    publicUrl: string | undefined,
+    { servers, groups }: EndpointNames,
+  ) {
+    this.#gateway = new Set(audiences)
     if (publicUrl === undefined) return
     this.#gateway.add(publicUrl).add(`${publicUrl}${ALL_SERVERS_PATH}`)
     // Equal to RFC 3986 §6.2.3, and the form that URL parsers produce.
@@ -39,14 +43,12 @@ export class Audiences {
     }
   }
 
-  /** Every accepted value of `aud`. */
-  get accepted(): string[] {
-    return [...this.#gateway, ...this.#servers.keys()]
+  accepts(audience: string): boolean {
+    return this.#gateway.has(audience) || this.#servers.has(audience)
   }
 
   /** The servers that a token with an accepted audience gives access to. */
-  serversFor(aud: string | string[] | undefined): AllowedServers {
-    const named = typeof aud === 'string' ? [aud] : (aud ?? [])
+  serversFor(named: readonly string[]): AllowedServers {
     if (named.some((audience) => this.#gateway.has(audience))) return undefined
     return new Set(named.flatMap((audience) => this.#servers.get(audience) ?? []))
   }

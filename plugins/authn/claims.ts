@@ -3,7 +3,7 @@
 
 import { type Identity, isRefusal } from '@svc/core'
 import { defined } from '@svc/core/json'
-import type { OidcConfig } from './config.js'
+import type { ClaimPlaces, OidcConfig } from './config.js'
 import { CacheableRefusal, quote } from './refusals.js'
 
 /** Maximum length of a tenant, user, subject, client, role or node, in UTF-16 units. */
@@ -12,23 +12,34 @@ const maxLength = 256
 export type TokenClaims = Readonly<Record<string, unknown>>
 type ClaimNames = Pick<
   OidcConfig,
-  'tenantClaim' | 'userClaim' | 'rolesClaim' | 'subjectClaim' | 'clientIdClaim' | 'nodeClaim' | 'unitClaim'
+  | 'preset'
+  | 'tenant'
+  | 'tenantClaim'
+  | 'userClaim'
+  | 'rolesClaim'
+  | 'subjectClaim'
+  | 'clientIdClaim'
+  | 'nodeClaim'
+  | 'unitClaim'
 >
 
+/** A name or dotted path, or the steps of a path. */
+type ClaimPath = string | readonly string[]
+
 /** @throws {CacheableRefusal} `UNAUTHORIZED_TENANT` if it has no tenant, else `UNAUTHENTICATED` */
-export function identityOf(claims: TokenClaims, names: ClaimNames): Identity {
-  const tenant = tenantOf(claims, names.tenantClaim)
-  const user = text(claims, names.userClaim)
+export function identityOf(claims: TokenClaims, issuer: string, names: ClaimNames): Identity {
+  const tenant = names.tenant ?? tenantOf(claims, names)
+  const client = clientOf(claims, names.clientIdClaim)
+  const named = firstText(claims, names.userClaim)
+  // RFC 9068 §2.2: without a person the subject is the client.
+  const user = named === client ? undefined : named
   const userId = text(claims, names.subjectClaim)
   const subject = text(claims, 'sub')
-  // Already compared with the policy's issuer, so it is a string of any length.
-  const { iss: issuer } = claims
-  const client = clientOf(claims, names.clientIdClaim)
   const clientId = user === undefined ? (client ?? subject) : undefined
   if (user === undefined && clientId === undefined && userId === undefined) {
     throw new CacheableRefusal(
       'UNAUTHENTICATED',
-      `The token names no caller: it has no ${quote(names.userClaim)} claim, no subject and no client.`,
+      `The token names no caller: it has no ${placesText(names.userClaim)} claim, no subject and no client.`,
     )
   }
   const nodeId = names.nodeClaim === undefined ? undefined : text(claims, names.nodeClaim)
@@ -37,24 +48,52 @@ export function identityOf(claims: TokenClaims, names: ClaimNames): Identity {
     tenant,
     authenticated: true,
     ...defined({ user, userId, clientId }),
-    ...(typeof issuer === 'string' ? { issuer } : {}),
+    issuer,
     ...defined({ subject, client }),
     roles: Object.freeze(rolesOf(claims, names.rolesClaim)),
     ...defined({ nodeId, unit }),
   })
 }
 
-/** The claim of that name, else the value at the dotted path, as in `realm_access.roles`. @throws {CacheableRefusal} */
-function claim(claims: TokenClaims, name: string): unknown {
-  const [first = name, ...steps] = Object.hasOwn(claims, name) ? [name] : name.split('.')
-  for (const one of new Set([name, first])) refuseIfDistributed(claims, one)
-  let at = Object.hasOwn(claims, first) ? claims[first] : undefined
-  for (const step of steps) {
-    if (at === undefined || at === null) return undefined
-    if (!isObject(at)) throw unusable(first, 'is not an object', `an object with ${quote(step)} is expected`)
-    at = Object.hasOwn(at, step) ? at[step] : undefined
+/**
+ * The claim of that name, else the value at the dotted path, as in `realm_access.roles`; a step into a list takes that member
+ * of each of its objects. @throws {CacheableRefusal}
+ */
+function claim(claims: TokenClaims, path: ClaimPath): unknown {
+  const whole = typeof path === 'string' && Object.hasOwn(claims, path) ? [path] : undefined
+  const [first = '', ...steps] = whole ?? (typeof path === 'string' ? path.split('.') : path)
+  for (const one of new Set([nameOf(path), first])) refuseIfDistributed(claims, one)
+  const at = Object.hasOwn(claims, first) ? claims[first] : undefined
+  return steps.reduce<unknown>((value, step) => memberOf(value, step, first), at)
+}
+
+function memberOf(value: unknown, step: string, first: string): unknown {
+  if (value === undefined || value === null) return undefined
+  if (Array.isArray(value)) {
+    const members = value.map((one) => memberOf(one, step, first))
+    if (members.every((member) => member !== undefined && member !== null)) return members.flat()
+    throw unusable(first, `is a list in which not every entry has ${quote(step)}`)
   }
-  return at
+  if (!isObject(value)) throw unusable(first, 'is not an object', `an object with ${quote(step)} is expected`)
+  return Object.hasOwn(value, step) ? value[step] : undefined
+}
+
+function nameOf(path: ClaimPath): string {
+  return typeof path === 'string' ? path : path.join('.')
+}
+
+/** A list of strings alone is one path. */
+function pathsIn(places: ClaimPlaces): readonly ClaimPath[] {
+  if (typeof places === 'string') return [places]
+  const steps = places.filter((place) => typeof place === 'string')
+  return steps.length === places.length ? [steps] : places
+}
+
+/** Claim names for a message. */
+export function placesText(places: ClaimPlaces): string {
+  return pathsIn(places)
+    .map((path) => quote(nameOf(path)))
+    .join(' or ')
 }
 
 function isObject(value: unknown): value is TokenClaims {
@@ -89,16 +128,38 @@ function unusable(name: string, what: string, remedy?: string): CacheableRefusal
   return new CacheableRefusal('UNAUTHENTICATED', message, 'claim_unusable')
 }
 
-function tenantOf(claims: TokenClaims, name: string): string {
-  const value = text(claims, name)
+function tenantOf(claims: TokenClaims, { tenantClaim: places, preset }: ClaimNames): string {
+  const value = firstOf(pathsIn(places), (path) => {
+    const value = claim(claims, path)
+    const found = textOf(claims, path, preset === 'keycloak' ? only(value) : value)
+    if (found === undefined || !/[/\\]/.test(found)) return found
+    throw unusable(nameOf(path), 'contains a slash, which no tenant has')
+  })
   if (value === undefined) {
     throw new CacheableRefusal(
       'UNAUTHORIZED_TENANT',
-      `The token has no ${quote(name)} claim, so its tenant is unknown.`,
+      `The token has no ${placesText(places)} claim, so its tenant is unknown.`,
     )
   }
-  if (/[/\\]/.test(value)) throw unusable(name, 'contains a slash, which no tenant has')
   return value
+}
+
+/** Keycloak lists the organizations of a person, by name or as the members of an object; one of them is a tenant. */
+function only(value: unknown): unknown {
+  const listed = isObject(value) ? Object.keys(value) : value
+  return Array.isArray(listed) && listed.length === 1 ? listed[0] : listed
+}
+
+function firstOf<Value>(paths: readonly ClaimPath[], read: (path: ClaimPath) => Value | undefined) {
+  for (const path of paths) {
+    const value = read(path)
+    if (value !== undefined) return value
+  }
+  return undefined
+}
+
+function firstText(claims: TokenClaims, places: ClaimPlaces): string | undefined {
+  return firstOf(pathsIn(places), (path) => text(claims, path))
 }
 
 /** The client that the token was issued to. */
@@ -108,8 +169,12 @@ function clientOf(claims: TokenClaims, name: string | undefined): string | undef
 }
 
 /** An optional claim, which must be a string. */
-function text(claims: TokenClaims, name: string): string | undefined {
-  const value = claim(claims, name)
+function text(claims: TokenClaims, path: ClaimPath): string | undefined {
+  return textOf(claims, path, claim(claims, path))
+}
+
+function textOf(claims: TokenClaims, path: ClaimPath, value: unknown): string | undefined {
+  const name = nameOf(path)
   if (value === undefined || value === null) return undefined
   const error =
     errorOf(value) ?? (jsonText.test(String(value)) ? 'is JSON, but a name is expected' : undefined)
@@ -125,11 +190,14 @@ const jsonText = /^\s*[[{"]/
 /** With another separator than the space. A distinguished name (RFC 4514) has commas, after a "=". */
 const separatedText = /^[^=]*[,;]/
 
-function rolesOf(claims: TokenClaims, name: string): string[] {
-  const value = claim(claims, name)
-  if (typeof value === 'string' && (jsonText.test(value) || separatedText.test(value)))
-    throw unusable(name, 'is a list written as text', 'let the issuer send a list of strings')
-  return namesOf(value, name)
+function rolesOf(claims: TokenClaims, places: ClaimPlaces): string[] {
+  const roles = pathsIn(places).flatMap((path) => {
+    const value = claim(claims, path)
+    if (typeof value === 'string' && (jsonText.test(value) || separatedText.test(value)))
+      throw unusable(nameOf(path), 'is a list written as text', 'let the issuer send a list of strings')
+    return namesOf(value, nameOf(path))
+  })
+  return [...new Set(roles)]
 }
 
 /** Throws `Refusal` if the claim has the wrong type; if no scope is required, such a claim has none. */

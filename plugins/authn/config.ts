@@ -1,6 +1,7 @@
 // The `authn` section of the policy.
 import { httpUrlSchema, patternsSchema, secureUrlError } from '@svc/core/policy'
 import { z } from 'zod'
+import { issuerNames, type PresetName, presetNames, TENANT_ID, withPreset } from './presets.js'
 import { stdioCallerSchema } from './stdio-caller.js'
 
 /**
@@ -24,6 +25,15 @@ const signatureAlgorithms = [
 export type SignatureAlgorithm = (typeof signatureAlgorithms)[number]
 
 const claimName = z.string().min(1)
+
+/** A name or dotted path; a path as a list, for names with dots; or several of these in a list with at least one list. */
+const claimPlaces = z.union([claimName, z.array(z.union([claimName, z.array(claimName).min(1)])).min(1)])
+
+const tenantName = z
+  .string()
+  .regex(/^[^/\\]{1,256}$/, 'expected a name of 1 to 256 characters without slashes')
+
+const oneOrMore = z.union([z.string().min(1), z.array(z.string().min(1)).min(1)])
 
 const jwksSchema = z
   .strictObject({
@@ -80,24 +90,46 @@ const scopesSchema = z
   })
   .describe('Scopes that a token must have; a call without them is refused with 403 insufficient_scope.')
 
-const oidcSchema = z
+const issuerSchema = z
   .strictObject({
-    issuer: z.string().min(1).describe("The token's `iss`, compared character by character."),
-    audience: z.string().min(1).describe("Must be the token's `aud`, or one of them."),
+    preset: z
+      .enum(presetNames)
+      .optional()
+      .describe(
+        'Sets the keys below to what this issuer documents of its access tokens, but for those that the policy states, and refuses tokens without the mark of an access token.',
+      ),
+    issuer: z
+      .string()
+      .min(1)
+      .describe(
+        "The token's `iss`, compared character by character. `{tenantid}` stands for the directory of Entra ID, which the token's `tid` and the key's issuer must name too.",
+      ),
+    audience: oneOrMore.describe("Must be the token's `aud`, or one of them; several are alternatives."),
+    audienceClaim: claimName
+      .default('aud')
+      .describe('Claim with the audience. `client_id`, for issuers without `aud`, names only the client.'),
     jwks_uri: httpUrlSchema.describe(
       "Address of the issuer's key set (RFC 7517); https, or http on a loopback address.",
     ),
-    tenantClaim: claimName
+    tenantClaim: claimPlaces
       .default('org')
       .describe(
-        'Claim with the tenant. Claim names may be dotted paths; a claim whose name is the whole text takes precedence.',
+        'Claim with the tenant: a name or dotted path (a claim whose name is the whole text takes precedence), a path as a list, or a list with lists of several, of which the first in the token counts.',
       ),
-    userClaim: claimName
+    tenant: tenantName.optional().describe('The tenant of all tokens of this issuer, in place of a claim.'),
+    tenants: z
+      .array(tenantName)
+      .min(1)
+      .optional()
+      .describe('The tenants that this issuer may assert; no other issuer asserts them then.'),
+    userClaim: claimPlaces
       .default('email')
-      .describe('Claim with the user. A token without it is a service agent.'),
-    rolesClaim: claimName
+      .describe('Claim with the user, as tenantClaim. A token without it is a service agent.'),
+    rolesClaim: claimPlaces
       .default('roles')
-      .describe('Claim with the roles: a list of strings, or one string of roles separated by spaces.'),
+      .describe(
+        'Claims with the roles, as tenantClaim, all of several: a list of strings, or one string of roles separated by spaces.',
+      ),
     subjectClaim: claimName.default('sub').describe('Claim with the subject.'),
     clientIdClaim: claimName
       .optional()
@@ -116,6 +148,13 @@ const oidcSchema = z
       .default('scope')
       .describe('Claim with the scopes: one string of scopes separated by spaces, or a list of strings.'),
     scopes: scopesSchema.optional(),
+    tokenTypes: z
+      .array(z.enum(['at+jwt', 'JWT']))
+      .min(1)
+      .optional()
+      .describe(
+        'Accepted `typ` of headers; default: these two and none. `at+jwt` alone demands tokens as in RFC 9068, with all their claims.',
+      ),
     idTokens: z
       .enum(['refuse', 'accept'])
       .default('refuse')
@@ -159,6 +198,16 @@ const oidcSchema = z
       .default(300)
       .describe('Seconds for which a verified token is cached, at most until its `exp`.'),
   })
+  .superRefine(({ preset, issuer, tenantClaim, tenant, tenants }, context) => {
+    const add = (path: string, message: string) => context.addIssue({ code: 'custom', path: [path], message })
+    // Anybody can make a directory, whose other claims say what its owner likes.
+    if (issuer.includes(TENANT_ID) && (tenantClaim !== 'tid' || tenant !== undefined))
+      add('tenantClaim', `must be tid, as the issuer is every directory (${TENANT_ID})`)
+    if (tenant !== undefined && tenants !== undefined && !tenants.includes(tenant))
+      add('tenants', 'does not contain the tenant of this issuer')
+    if ((preset === 'okta' || preset === 'cognito') && tenant === undefined && tenantClaim === 'org')
+      add('tenant', `missing; tokens of ${preset} name no tenant: state it, or a tenantClaim that you added`)
+  })
   .superRefine(({ jwks_uri, allowInsecureHttp }, context) => {
     const message = secureUrlError(jwks_uri, {
       because: 'because a changed response of this URL lets an attacker issue tokens',
@@ -167,6 +216,17 @@ const oidcSchema = z
     })
     if (message !== undefined) context.addIssue({ code: 'custom', path: ['jwks_uri'], message })
   })
+  .meta({ setBy: { preset: ['issuer', 'jwks_uri'] } })
+
+type CompleteIssuer = z.input<typeof issuerSchema>
+
+/** With a preset, the keys that it sets may be missing. */
+type IssuerInput =
+  | CompleteIssuer
+  | (Omit<CompleteIssuer, 'preset' | 'issuer' | 'jwks_uri'> &
+      Partial<Pick<CompleteIssuer, 'issuer' | 'jwks_uri'>> & { readonly preset: PresetName })
+
+const oneIssuerSchema = z.preprocess((given: IssuerInput) => withPreset(given), issuerSchema)
 
 export const authnSchema = z
   .strictObject({
@@ -176,11 +236,22 @@ export const authnSchema = z
       .describe(
         "Accept calls without a bearer token, as the gateway's own tenant. A token that is present is always validated.",
       ),
-    oidc: oidcSchema.optional().describe('Validate bearer tokens of this OpenID Connect issuer.'),
+    oidc: z
+      .union([oneIssuerSchema, z.array(oneIssuerSchema).min(1)])
+      .optional()
+      .describe('The OpenID Connect issuer, or a list of issuers, whose bearer tokens are accepted.'),
     stdioCaller: stdioCallerSchema.optional(),
   })
+  .superRefine(({ oidc }, context) => {
+    const names = issuersOf({ oidc }).flatMap(({ preset, issuer }) => issuerNames(preset, issuer))
+    const twice = names.find((name, at) => names.indexOf(name) !== at)
+    if (twice === undefined) return
+    context.addIssue({ code: 'custom', path: ['oidc'], message: `has the issuer ${twice} twice` })
+  })
   .superRefine(({ allowUnauthenticated, oidc }, context) => {
-    if (!allowUnauthenticated || oidc?.scopes === undefined || oidc.scopes.required.length === 0) return
+    const issuers = issuersOf({ oidc })
+    if (!allowUnauthenticated || issuers.length === 0) return
+    if (!issuers.every(({ scopes }) => scopes !== undefined && scopes.required.length > 0)) return
     context.addIssue({
       code: 'custom',
       path: ['allowUnauthenticated'],
@@ -194,5 +265,17 @@ export const authnSchema = z
   )
 
 export type AuthnConfig = z.output<typeof authnSchema>
-export type OidcConfig = NonNullable<AuthnConfig['oidc']>
+export type OidcConfig = z.output<typeof issuerSchema>
 export type ScopesConfig = NonNullable<OidcConfig['scopes']>
+export type ClaimPlaces = z.output<typeof claimPlaces>
+
+/** The issuers whose tokens are accepted; none without `oidc`. */
+export function issuersOf({ oidc }: Pick<AuthnConfig, 'oidc'>): readonly OidcConfig[] {
+  if (oidc === undefined) return []
+  return Array.isArray(oidc) ? oidc : [oidc]
+}
+
+/** The configured audiences of an issuer. */
+export function audiencesOf({ audience }: Pick<OidcConfig, 'audience'>): readonly string[] {
+  return typeof audience === 'string' ? [audience] : audience
+}

@@ -29,6 +29,8 @@ const keyTypes = new Set(Object.values(keyOf).map(({ kty }) => kty))
 /** A public key of the issuer. The same object as long as the issuer publishes it unchanged. */
 export class IssuerKey {
   readonly kid: string | undefined
+  /** The issuer for which the key signs, where a set serves several (Entra ID). */
+  readonly issuer: string | undefined
   /** True once the issuer has removed it: tokens that it verified are no longer accepted. */
   retired = false
   #jwk: JWK
@@ -37,6 +39,8 @@ export class IssuerKey {
   constructor(jwk: JWK) {
     this.#jwk = jwk
     this.kid = jwk.kid
+    const issuer: unknown = 'issuer' in jwk ? jwk.issuer : undefined
+    this.issuer = typeof issuer === 'string' ? issuer : undefined
   }
 
   supports(alg: SignatureAlgorithm): boolean {

@@ -18,10 +18,11 @@ import {
 import { canonicalize } from '@svc/core/json'
 import { unknownServers } from '@svc/core/policy'
 import type { EndpointNames } from './audience.js'
-import { type AuthnConfig, authnSchema, type OidcConfig } from './config.js'
-import { checkIssuer } from './doctor.js'
+import { type AuthnConfig, audiencesOf, authnSchema, issuersOf, type OidcConfig } from './config.js'
+import { checkIssuers } from './doctor.js'
 import { HttpJwksSource, jwksSource } from './jwks-source.js'
 import { KeyCache } from './key-cache.js'
+import { signInIssuer } from './presets.js'
 import { type AuthnLeases, AuthnStage, configurationHint } from './stage.js'
 import { stdioCallerOf, stdioClient } from './stdio-caller.js'
 import { TestIssuer } from './test-issuer.js'
@@ -39,7 +40,12 @@ export const authnPlugin = definePlugin({
     ...closed(config, hostOf(bindings)),
     ...openToNetwork(config, hostOf(bindings)),
     // With a misspelled name, the intended server would be without its scopes.
-    ...unknownServers(['authn', 'oidc', 'scopes', 'servers'], config.oidc?.scopes?.servers, bindings),
+    ...issuersOf(config).flatMap(({ scopes }, place) => {
+      const path = Array.isArray(config.oidc) ? ['authn', `oidc[${place}]`] : ['authn', 'oidc']
+      return unknownServers([...path, 'scopes', 'servers'], scopes?.servers, bindings)
+    }),
+    ...clientAsAudience(config),
+    ...sharedTenants(config),
   ],
 
   owns: [
@@ -48,17 +54,22 @@ export const authnPlugin = definePlugin({
       policyTokens.needsToken,
       ({ oidc, allowUnauthenticated }: AuthnConfig) => oidc !== undefined || !allowUnauthenticated,
     ),
-    owned(policyTokens.knowsUnits, ({ oidc }: AuthnConfig) => oidc?.unitClaim !== undefined),
+    owned(policyTokens.knowsUnits, (config: AuthnConfig) => {
+      const issuers = issuersOf(config)
+      return issuers.length > 0 && issuers.every(({ unitClaim }) => unitClaim !== undefined)
+    }),
     owned(policyTokens.knowsUsers, ({ oidc }: AuthnConfig) => oidc !== undefined),
-    owned(services.signIn, ({ oidc, stdioCaller }: AuthnConfig) => {
-      if (oidc === undefined || stdioCaller !== undefined) return undefined
-      const { issuer, audience, publicClientId: clientId } = oidc
-      return { issuer, audience, clientId }
+    owned(services.signIn, (config: AuthnConfig) => {
+      const issuers = issuersOf(config)
+      const found = issuers.find(({ publicClientId }) => publicClientId !== undefined) ?? issuers[0]
+      if (found === undefined || config.stdioCaller !== undefined) return undefined
+      const [audience = ''] = audiencesOf(found)
+      return { issuer: signInIssuer(found.issuer), audience, clientId: found.publicClientId }
     }),
     {
       token: jwksSource,
-      bind({ oidc }: AuthnConfig, { container }: PluginContext) {
-        if (resolveOptional(container, services.inMemory) === true) bindTestIssuer(oidc, container)
+      bind(config: AuthnConfig, { container }: PluginContext) {
+        if (resolveOptional(container, services.inMemory) === true) bindTestIssuer(config, container)
         bindDefault(container, jwksSource, { useFactory: () => new HttpJwksSource() })
       },
     },
@@ -79,9 +90,9 @@ export const authnPlugin = definePlugin({
       clock,
       tenant,
       publicUrl,
-      doctor: () => checkIssuer(config, source),
+      doctor: () => checkIssuers(config, source),
       endpoints: endpointsOf(context),
-      lease: (oidc) => leaseCaches(oidc, context, () => new KeyCache(oidc, { source, clock, logger })),
+      lease: () => leaseCaches(config, context, (oidc) => new KeyCache(oidc, { source, clock, logger })),
     })
     bindDefault(container, services.identify, { useValue: stage.identify })
     const { describeResource } = stage
@@ -91,18 +102,41 @@ export const authnPlugin = definePlugin({
   },
 })
 
-function describeCallers({ oidc, allowUnauthenticated }: AuthnConfig): string {
-  if (oidc === undefined) return allowUnauthenticated ? 'need no token' : 'nobody, as authn allows none'
-  return `need a token of ${oidc.issuer}${allowUnauthenticated ? ', or none' : ''}`
+function describeCallers(config: AuthnConfig): string {
+  const { allowUnauthenticated } = config
+  const names = issuersOf(config).map(({ issuer }) => issuer)
+  if (names.length === 0) return allowUnauthenticated ? 'need no token' : 'nobody, as authn allows none'
+  return `need a token of ${names.join(' or ')}${allowUnauthenticated ? ', or none' : ''}`
 }
 
-/** Tokens of tested calls are signed by a key in memory, in place of those of the issuer. */
-function bindTestIssuer(oidc: OidcConfig | undefined, container: PluginContext['container']): void {
+/** Tokens of tested calls are signed by a key in memory, in place of those of the issuers. */
+function bindTestIssuer(config: AuthnConfig, container: PluginContext['container']): void {
   bind(container, stdioClient, { useValue: true })
-  if (oidc === undefined) return
-  const issuer = new TestIssuer(oidc, resolve(container, tokens.Clock))
+  if (config.oidc === undefined) return
+  const issuer = new TestIssuer(issuersOf(config), resolve(container, tokens.Clock))
   bind(container, jwksSource, { useValue: issuer })
   bind(container, services.testToken, { useValue: (claims, isWhole) => issuer.tokenOf(claims, isWhole) })
+}
+
+/** A token for another API that the same client uses has the same claim. */
+function clientAsAudience(config: AuthnConfig): ConfigConflict[] {
+  const isOpen = issuersOf(config).some(
+    ({ audienceClaim, scopes }) =>
+      audienceClaim !== 'aud' && scopes?.required.some((scope) => scope.includes('/')) !== true,
+  )
+  if (!isOpen) return []
+  const message =
+    'a token that the client got for another API is accepted too; require a scope of a resource server for this gateway (scopes.required: [gateway/call])'
+  return [{ path: ['authn', 'oidc'], message, severity: 'warning' }]
+}
+
+function sharedTenants(config: AuthnConfig): ConfigConflict[] {
+  const open = issuersOf(config).filter(
+    ({ tenant, tenants }) => tenant === undefined && tenants === undefined,
+  )
+  if (open.length < 2) return []
+  const message = `each of ${open.map(({ issuer }) => issuer).join(', ')} may assert every tenant that no other issuer lists; name those of each in tenants`
+  return [{ path: ['authn', 'oidc'], message, severity: 'warning' }]
 }
 
 /** A program may say itself who calls. */
@@ -127,19 +161,28 @@ function endpointsOf({ targets, groups = {} }: PluginContext): EndpointNames {
   return { servers: Object.keys(targets).sort(), groups }
 }
 
-/** Both caches survive a reload: the keys while their source is unchanged, the tokens while `oidc` is. */
-function leaseCaches(oidc: OidcConfig, context: PluginContext, open: () => KeyCache): AuthnLeases {
+/** The caches survive a reload: the keys while their source is unchanged, the tokens while `oidc` is. */
+function leaseCaches(
+  config: AuthnConfig,
+  context: PluginContext,
+  open: (oidc: OidcConfig) => KeyCache,
+): AuthnLeases {
   const { resources, publicUrl } = context
   // The servers that a cached token gives access to depend on these.
   const audiences = publicUrl === undefined ? null : { publicUrl, ...endpointsOf(context) }
-  const { jwks_uri, jwks, tokenCacheSize, tokenCacheSec } = oidc
+  const issuers = issuersOf(config)
+  const size = Math.max(0, ...issuers.map(({ tokenCacheSize }) => tokenCacheSize))
+  const seconds = Math.min(...issuers.map(({ tokenCacheSec }) => tokenCacheSec))
   return {
-    keys: resources.acquire(`authn keys ${canonicalize({ jwks_uri, jwks })}`, () => {
-      const keys = open()
-      return { value: keys, close: () => keys.close() }
+    keys: issuers.map((oidc) => {
+      const { jwks_uri, jwks } = oidc
+      return resources.acquire(`authn keys ${canonicalize({ jwks_uri, jwks })}`, () => {
+        const keys = open(oidc)
+        return { value: keys, close: () => keys.close() }
+      })
     }),
-    tokens: resources.acquire(`authn tokens ${canonicalize({ oidc, audiences })}`, () => ({
-      value: new TokenCache(tokenCacheSize, tokenCacheSec * 1000),
+    tokens: resources.acquire(`authn tokens ${canonicalize({ issuers, audiences })}`, () => ({
+      value: new TokenCache(size, seconds * 1000),
       close: () => undefined,
     })),
   }

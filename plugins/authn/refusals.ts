@@ -32,13 +32,13 @@ export function quote(value: unknown): string {
 /** The refusal for an error of jose; undefined for errors that do not concern the token. */
 export function refusalOf(
   error: unknown,
-  expected: { readonly issuer: string; readonly audience: string; readonly kid: string | undefined },
+  expected: { readonly issuer: string; readonly kid: string | undefined },
 ): Refusal | undefined {
   if (error instanceof errors.JWTExpired) {
     return unauthenticated(`The token expired at ${formatTime(error.payload['exp'])}.`)
   }
   if (error instanceof errors.JWTClaimValidationFailed) {
-    return unauthenticated(claimMessage(error, expected.issuer, expected.audience))
+    return unauthenticated(claimMessage(error, expected.issuer))
   }
   if (error instanceof errors.JWSSignatureVerificationFailed) {
     const named = expected.kid === undefined ? "the issuer's key" : `the issuer's key ${quote(expected.kid)}`
@@ -48,7 +48,7 @@ export function refusalOf(
   return undefined
 }
 
-function claimMessage(error: errors.JWTClaimValidationFailed, issuer: string, audience: string): string {
+function claimMessage(error: errors.JWTClaimValidationFailed, issuer: string): string {
   const { claim, reason, payload } = error
   if (reason === 'missing') return `The token has no ${quote(claim)} claim.`
   if (reason === 'invalid') return `The token's ${quote(claim)} claim is not a number.`
@@ -57,8 +57,6 @@ function claimMessage(error: errors.JWTClaimValidationFailed, issuer: string, au
       return `The token is not valid before ${formatTime(payload['nbf'])}.`
     case 'iss':
       return `The token was issued by ${quote(payload['iss'])}; this gateway accepts ${quote(issuer)}.`
-    case 'aud':
-      return `The token is for the audience ${quote(payload['aud'])}; this gateway is ${quote(audience)}.`
     default:
       return `The token's ${quote(claim)} claim is not acceptable.`
   }

@@ -24,13 +24,14 @@ import {
 } from '@svc/core'
 import type { DescribeResource } from '@svc/core/http'
 import { sha256Hex } from '@svc/core/json'
-import { AccessCheck, tenantMismatch } from './access-check.js'
+import { AccessCheck, describeResource, tenantMismatch } from './access-check.js'
 import { Audiences, type EndpointNames } from './audience.js'
-import type { AuthnConfig, ScopesConfig } from './config.js'
+import { placesText } from './claims.js'
+import { type AuthnConfig, audiencesOf, issuersOf, type OidcConfig, type ScopesConfig } from './config.js'
 import { type KeyCache, KeysUnavailableError } from './key-cache.js'
-import { bearerToken, CacheableRefusal, quote } from './refusals.js'
+import { bearerToken, CacheableRefusal, quote, unauthenticated } from './refusals.js'
 import { TokenCache, type VerifiedToken } from './token-cache.js'
-import { TokenVerifier } from './verifier.js'
+import { claimsIn, TokenVerifier } from './verifier.js'
 
 const keysUnavailableMessage =
   "The token cannot be checked now, because the issuer's keys cannot be fetched. Try again later."
@@ -41,9 +42,9 @@ export const configurationHint =
 const anonymousHint =
   'send none, as authn.allowUnauthenticated allows, or set authn.oidc (issuer, audience, jwks_uri)'
 
-/** The resources that survive a reload. */
+/** The resources that survive a reload: the keys of each issuer, in the order of the policy, and the verified tokens. */
 export interface AuthnLeases {
-  readonly keys: Lease<KeyCache>
+  readonly keys: readonly Lease<KeyCache>[]
   readonly tokens: Lease<TokenCache>
 }
 
@@ -57,23 +58,26 @@ interface AuthnStageOptions {
   readonly publicUrl: string | undefined
   /** The targets and groups. */
   readonly endpoints: EndpointNames
-  /** Opens the caches; called at start, and only with `oidc`. */
-  lease(oidc: NonNullable<AuthnConfig['oidc']>): AuthnLeases
+  /** Opens the caches; called at start, and only with issuers. */
+  lease(): AuthnLeases
   doctor(): Promise<readonly DoctorCheck[]>
 }
 
 interface StartedState {
   readonly leases: AuthnLeases
-  readonly keys: KeyCache
   readonly tokens: TokenCache
-  readonly verifier: TokenVerifier
+  readonly verifiers: readonly TokenVerifier[]
 }
 
 export class AuthnStage implements Stage {
   readonly effects = 'stores'
   #config: AuthnConfig
+  #issuers: readonly OidcConfig[]
   #parts: AuthnStageOptions
   #anonymous: Identity
+  /** By the place of the issuer in the policy. */
+  #accessChecks: readonly AccessCheck[]
+  /** For callers without a token of an issuer. */
   #accessCheck: AccessCheck
   #opened: StartedState | undefined
   /** That the token of a recorded caller may be refused; its scopes are judged for each call. */
@@ -89,8 +93,11 @@ export class AuthnStage implements Stage {
       authenticated: false,
       roles: Object.freeze([]),
     })
-    this.#accessCheck = new AccessCheck(config.oidc, parts.publicUrl)
-    const basis = sha256Hex(JSON.stringify({ ...config, oidc: { ...config.oidc, scopes: undefined } }))
+    this.#issuers = issuersOf(config)
+    this.#accessChecks = this.#issuers.map((oidc) => new AccessCheck(oidc, parts.publicUrl))
+    this.#accessCheck = this.#accessChecks[0] ?? new AccessCheck(undefined, parts.publicUrl)
+    const oidc = this.#issuers.map((issuer) => ({ ...issuer, scopes: undefined }))
+    const basis = sha256Hex(JSON.stringify({ ...config, oidc }))
     this.#otherToken = {
       reason: 'invalid_token',
       stage: 'authn',
@@ -101,31 +108,35 @@ export class AuthnStage implements Stage {
 
   /** Starts to fetch the keys and does not wait, so that gateway and issuer may start in any order. */
   async start(): Promise<void> {
-    const { oidc } = this.#config
-    if (oidc === undefined || this.#opened !== undefined) return
+    if (this.#issuers.length === 0 || this.#opened !== undefined) return
     const { clock, publicUrl, endpoints } = this.#parts
-    const leases = this.#parts.lease(oidc)
-    const audiences = new Audiences(oidc.audience, publicUrl, endpoints)
-    const keys = leases.keys.value
-    this.#opened = {
-      leases,
-      keys,
-      tokens: leases.tokens.value,
-      verifier: new TokenVerifier(oidc, audiences, keys, clock),
-    }
-    keys.isFresh()
+    const leases = this.#parts.lease()
+    const verifiers = leases.keys.flatMap(({ value: keys }, place) => {
+      const oidc = this.#issuers[place]
+      if (oidc === undefined) return []
+      const audiences = new Audiences(audiencesOf(oidc), publicUrl, endpoints)
+      const others = this.#issuers.filter((other) => other !== oidc)
+      const foreignTenants = new Set(others.flatMap(({ tenants = [] }) => tenants))
+      return [new TokenVerifier({ oidc, place, audiences, keys, foreignTenants }, clock)]
+    })
+    this.#opened = { leases, tokens: leases.tokens.value, verifiers }
+    for (const { keys } of verifiers) keys.isFresh()
   }
 
   async stop(): Promise<void> {
     const opened = this.#opened
     this.#opened = undefined
-    await opened?.leases.tokens.release()
-    await opened?.leases.keys.release()
+    if (opened === undefined) return
+    const { tokens, keys } = opened.leases
+    await Promise.all([tokens, ...keys].map((lease) => lease.release()))
   }
 
+  /** The callers of an issuer whose keys cannot be fetched are refused; those of the others are served. */
   health(): StageHealth | undefined {
-    const reason = this.#opened?.keys.unavailableReason()
-    return reason === undefined ? undefined : { state: 'down', reason }
+    const verifiers = this.#opened?.verifiers ?? []
+    const reasons = verifiers.flatMap(({ keys }) => keys.unavailableReason() ?? [])
+    if (reasons.length === 0) return undefined
+    return { state: reasons.length === verifiers.length ? 'down' : 'warning', reason: reasons.join('; ') }
   }
 
   doctor(): Promise<readonly DoctorCheck[]> {
@@ -134,14 +145,13 @@ export class AuthnStage implements Stage {
 
   /** Undefined without an issuer. */
   get describeResource(): DescribeResource | undefined {
-    const { oidc } = this.#config
-    return oidc && ((servers) => this.#accessCheck.describe(oidc.issuer, servers))
+    return this.#issuers.length === 0 ? undefined : (servers) => describeResource(this.#accessChecks, servers)
   }
 
   handle(call: Call, next: Next): MaybePromise<Outcome> {
     if (call.isNoted) this.#explain(call)
     const trusted = call.get(trustedCaller)
-    if (trusted !== undefined) return this.#accessCheck.checkCaller(call, this.#known(call, trusted), next)
+    if (trusted !== undefined) return this.#checkTrusted(call, trusted, next)
     // Despite its type it is an array if the HTTP parser keeps repeated headers apart.
     const authorization: unknown = call.headers.authorization
     if (authorization === undefined) return this.#withoutToken(call, next)
@@ -149,16 +159,28 @@ export class AuthnStage implements Stage {
     if (typeof authorization === 'string' && opened !== undefined) {
       const digest = TokenCache.digest(authorization)
       const known = opened.tokens.get(digest, this.#parts.clock.now())
-      if (known !== undefined && opened.keys.isFresh()) return this.#checkToken(call, known, next)
+      if (known !== undefined && opened.verifiers[known.issuer]?.keys.isFresh() === true)
+        return this.#checkToken(call, known, next)
     }
     return this.#withToken(call, next, authorization)
   }
 
+  #checkTrusted(call: Call, trusted: TrustedCaller, next: Next): MaybePromise<Outcome> {
+    // Read only if it decides: a record may not have it.
+    const named = this.#issuers.length < 2 ? undefined : trusted.identity.issuer
+    const place = Math.max(
+      0,
+      this.#issuers.findIndex(({ issuer }) => issuer === named),
+    )
+    const access = this.#accessChecks[place] ?? this.#accessCheck
+    return access.checkCaller(call, this.#known(call, trusted, this.#issuers[place]), next)
+  }
+
   /** A recorded caller had a token, which another configuration may refuse or read in another way. */
-  #known(call: Call, trusted: TrustedCaller): TrustedCaller {
+  #known(call: Call, trusted: TrustedCaller, oidc: OidcConfig | undefined): TrustedCaller {
     if (call.get(recordedCall) === undefined) return trusted
     call.addFinding(this.#otherToken)
-    if (this.#config.oidc?.subjectClaim !== 'sub') return trusted
+    if (oidc?.subjectClaim !== 'sub') return trusted
     const known = this.#withSubject.get(trusted)
     if (known !== undefined) return known
     const subject = { get: () => trusted.identity.userId, enumerable: true }
@@ -170,14 +192,18 @@ export class AuthnStage implements Stage {
   }
 
   #explain(call: Call): void {
-    const { oidc, allowUnauthenticated } = this.#config
-    if (oidc !== undefined)
-      call.note(
-        `requires a bearer token of ${oidc.issuer} for the audience ${oidc.audience}, its tenant in the claim "${oidc.tenantClaim}"`,
-      )
-    for (const line of describeScopes(oidc?.scopes)) call.note(line)
+    const { allowUnauthenticated } = this.#config
+    for (const oidc of this.#issuers) {
+      const tenant =
+        oidc.tenant === undefined
+          ? `its tenant in the claim ${placesText(oidc.tenantClaim)}`
+          : `of tenant "${oidc.tenant}"`
+      const audience = audiencesOf(oidc).join(' or ')
+      call.note(`requires a bearer token of ${oidc.issuer} for the audience ${audience}, ${tenant}`)
+      for (const line of describeScopes(oidc.scopes)) call.note(line)
+    }
     if (allowUnauthenticated) call.note(`accepts calls without a token, as tenant "${this.#parts.tenant}"`)
-    else if (oidc === undefined) call.note(`refuses every call; ${configurationHint}`)
+    else if (this.#issuers.length === 0) call.note(`refuses every call; ${configurationHint}`)
     const assumed = call.get(judgedOnly) && call.get(trustedCaller)
     if (assumed !== undefined) call.note(`assumes a token of tenant "${assumed.identity.tenant}"`)
   }
@@ -193,8 +219,9 @@ export class AuthnStage implements Stage {
   }
 
   #checkToken(call: Call, token: VerifiedToken, next: Next): MaybePromise<Outcome> {
-    call.hold(new TokenHold(call, token, this.#accessCheck, this.#parts.clock))
-    return this.#accessCheck.checkCaller(call, token, next)
+    const access = this.#accessChecks[token.issuer] ?? this.#accessCheck
+    call.hold(new TokenHold(call, token, access, this.#parts.clock))
+    return access.checkCaller(call, token, next)
   }
 
   /** Rejects with `Refusal` or `KeysUnavailableError`. */
@@ -204,13 +231,15 @@ export class AuthnStage implements Stage {
     }
     const opened = this.#opened
     if (opened === undefined) throw this.#notConfigured()
-    const { keys, tokens, verifier } = opened
+    const { tokens, verifiers } = opened
     const { clock } = this.#parts
+    const bearer = bearerToken(authorization)
+    const verifier = verifierFor(verifiers, bearer)
     // Checked before keys are fetched: a malformed token causes no request, and its response does not depend on the
     // issuer.
-    const unverified = verifier.read(bearerToken(authorization))
+    const unverified = verifier.read(bearer)
     const digest = TokenCache.digest(authorization)
-    await keys.current()
+    await verifier.keys.current()
     // Looked up again after the wait, as the keys may have changed, and another call may have verified the token.
     const known = tokens.get(digest, clock.now())
     if (known !== undefined) return known
@@ -272,10 +301,10 @@ export class AuthnStage implements Stage {
   }
 
   #missingTokenMessage(): string {
-    const { oidc } = this.#config
-    if (oidc === undefined) return `This gateway accepts no calls: ${configurationHint}.`
-    const { issuer, publicClientId } = oidc
-    const required = `A bearer token of ${quote(issuer)} is required; send "Authorization: Bearer <token>".`
+    if (this.#issuers.length === 0) return `This gateway accepts no calls: ${configurationHint}.`
+    const names = this.#issuers.map(({ issuer }) => quote(issuer)).join(' or ')
+    const publicClientId = this.#issuers.find((one) => one.publicClientId !== undefined)?.publicClientId
+    const required = `A bearer token of ${names} is required; send "Authorization: Bearer <token>".`
     if (publicClientId === undefined) return required
     return `${required} To sign in, configure the OAuth client id ${quote(publicClientId)} in your MCP client.`
   }
@@ -284,6 +313,16 @@ export class AuthnStage implements Stage {
     const hint = this.#config.allowUnauthenticated ? anonymousHint : configurationHint
     return new Refusal('UNAUTHENTICATED', `No token can be validated without authn.oidc: ${hint}.`)
   }
+}
+
+/** Chosen by the issuer that the token names; a single one says itself what is wrong with a token. @throws {Refusal} */
+function verifierFor(verifiers: readonly TokenVerifier[], token: string): TokenVerifier {
+  const claims = verifiers.length === 1 ? {} : claimsIn(token)
+  const found = verifiers.length === 1 ? verifiers[0] : verifiers.find((one) => one.isNamedBy(claims))
+  if (found !== undefined) return found
+  const accepted = verifiers.map(({ issuer }) => quote(issuer)).join(', ')
+  if (claims['iss'] === undefined) throw unauthenticated('The token is malformed, or has no "iss" claim.')
+  throw unauthenticated(`The token was issued by ${quote(claims['iss'])}; this gateway accepts ${accepted}.`)
 }
 
 function describeScopes(scopes: ScopesConfig | undefined): string[] {

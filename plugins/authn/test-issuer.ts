@@ -1,12 +1,13 @@
-// Stands in for the issuer of a policy, in memory, so that a test of the policy is judged by the claims of a token.
+// Stands in for the issuers of a policy, in memory, so that a test of the policy is judged by the claims of a token.
 import type { Clock } from '@svc/core'
 import type { JsonObject } from '@svc/core/json'
 import type { GenerateKeyPairResult } from 'jose'
 import { SignJWT } from 'jose/jwt/sign'
 import { exportJWK } from 'jose/key/export'
 import { generateKeyPair } from 'jose/key/generate/keypair'
-import type { OidcConfig, SignatureAlgorithm } from './config.js'
+import { audiencesOf, type OidcConfig, type SignatureAlgorithm } from './config.js'
 import type { JwksSource } from './jwks-source.js'
+import { accessTokenMark, TENANT_ID } from './presets.js'
 
 /** Keys of these algorithms are made in a millisecond; RSA keys take a hundred times as long. */
 const fast: readonly SignatureAlgorithm[] = ['ES256', 'ES384', 'ES512', 'EdDSA', 'Ed25519']
@@ -25,31 +26,43 @@ function pairOf(alg: SignatureAlgorithm): Promise<GenerateKeyPairResult> {
   return pair
 }
 
+/** Signs as the first issuer, unless the claims name another. */
 export class TestIssuer implements JwksSource {
-  readonly #oidc: OidcConfig
+  readonly #issuers: readonly OidcConfig[]
   readonly #clock: Clock
-  readonly #alg: SignatureAlgorithm
 
-  constructor(oidc: OidcConfig, clock: Clock) {
-    this.#oidc = oidc
+  constructor(issuers: readonly OidcConfig[], clock: Clock) {
+    this.#issuers = issuers
     this.#clock = clock
-    const { algorithms } = oidc
-    this.#alg = fast.find((alg) => algorithms.includes(alg)) ?? algorithms[0] ?? 'ES256'
   }
 
-  async load(): Promise<unknown> {
-    const { publicKey } = await pairOf(this.#alg)
-    return { keys: [{ ...(await exportJWK(publicKey)), alg: this.#alg, use: 'sig' }] }
+  async load(uri: string): Promise<unknown> {
+    const algorithms = this.#issuers.filter((one) => one.jwks_uri === uri).map(algorithmOf)
+    const keys = [...new Set(algorithms)].map(async (alg) => ({
+      ...(await exportJWK((await pairOf(alg)).publicKey)),
+      alg,
+      use: 'sig',
+    }))
+    return { keys: await Promise.all(keys) }
   }
 
-  /** Unless the claims are whole, `iss`, `aud` and `exp` are those that the policy accepts if the claims have none. */
+  /** Unless the claims are whole, those that the policy requires are added if the claims have none. */
   async tokenOf(claims: JsonObject, isWhole: boolean): Promise<string> {
-    const { issuer, audience } = this.#oidc
+    const oidc = this.#issuers.find(({ issuer }) => issuer === claims['iss']) ?? this.#issuers[0]
+    if (oidc === undefined) throw new Error('the policy has no issuer')
+    const mark = accessTokenMark(oidc.preset, oidc.issuer)
     const now = Math.floor(this.#clock.now() / 1000)
-    const own = isWhole ? {} : { iss: issuer, aud: audience, iat: now, exp: now + VALID_SEC }
-    const { privateKey } = await pairOf(this.#alg)
-    return new SignJWT({ ...own, ...claims })
-      .setProtectedHeader({ alg: this.#alg, typ: 'JWT' })
+    const iss = oidc.issuer.replaceAll(TENANT_ID, String(claims['tid']))
+    const [audience] = audiencesOf(oidc)
+    const accepted = { iss, [oidc.audienceClaim]: audience, iat: now, exp: now + VALID_SEC, ...mark?.example }
+    const alg = algorithmOf(oidc)
+    const { privateKey } = await pairOf(alg)
+    return new SignJWT({ ...(isWhole ? {} : accepted), ...claims })
+      .setProtectedHeader({ alg, typ: isWhole ? 'JWT' : (mark?.exampleType ?? 'JWT') })
       .sign(privateKey)
   }
+}
+
+function algorithmOf({ algorithms }: OidcConfig): SignatureAlgorithm {
+  return fast.find((alg) => algorithms.includes(alg)) ?? algorithms[0] ?? 'ES256'
 }

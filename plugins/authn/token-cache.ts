@@ -12,6 +12,8 @@ export interface VerifiedToken {
   readonly servers: AllowedServers
   /** Empty if the policy requires none. */
   readonly scopes: ReadonlySet<string>
+  /** The place of its issuer in the policy. */
+  readonly issuer: number
   /** The key that verified it. */
   readonly key: IssuerKey
   /** `nbf` less the clock tolerance. */

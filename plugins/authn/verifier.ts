@@ -3,18 +3,21 @@ import { type Clock, isRefusal, type Refusal } from '@svc/core'
 import type { JWTPayload } from 'jose'
 import { decodeProtectedHeader } from 'jose/decode/protected_header'
 import * as errors from 'jose/errors'
+import { decodeJwt } from 'jose/jwt/decode'
 import { jwtVerify } from 'jose/jwt/verify'
 import type { Audiences } from './audience.js'
 import { identityOf, scopesOf, type TokenClaims, withScopes } from './claims.js'
-import type { OidcConfig, SignatureAlgorithm } from './config.js'
+import { audiencesOf, type OidcConfig, type SignatureAlgorithm } from './config.js'
 import type { KeyCache } from './key-cache.js'
 import type { IssuerKey } from './key-set.js'
+import { type AccessTokenMark, accessTokenMark, issuerNames, TENANT_ID } from './presets.js'
 import { CacheableRefusal, quote, refusalOf, TokenRefusal, unauthenticated } from './refusals.js'
 import type { VerifiedToken } from './token-cache.js'
 
 interface Header {
   readonly alg: SignatureAlgorithm
   readonly kid: string | undefined
+  readonly typ: string | undefined
 }
 
 /** A well-formed token. */
@@ -23,19 +26,45 @@ interface UnverifiedToken {
   readonly header: Header
 }
 
+/** An issuer of the policy, and its place there. */
+export interface TrustedIssuer {
+  readonly oidc: OidcConfig
+  readonly place: number
+  readonly audiences: Audiences
+  readonly keys: KeyCache
+  /** Tenants that another issuer lists as its own. */
+  readonly foreignTenants: ReadonlySet<string>
+}
+
+/** Verifies the tokens of one issuer. */
 export class TokenVerifier {
+  readonly keys: KeyCache
   #oidc: OidcConfig
+  #place: number
   #audiences: Audiences
-  #accepted: string[]
-  #keys: KeyCache
+  #foreignTenants: ReadonlySet<string>
+  #spellings: readonly string[]
+  #mark: AccessTokenMark | undefined
   #clock: Clock
 
-  constructor(oidc: OidcConfig, audiences: Audiences, keys: KeyCache, clock: Clock) {
+  constructor({ oidc, place, audiences, keys, foreignTenants }: TrustedIssuer, clock: Clock) {
+    this.keys = keys
     this.#oidc = oidc
+    this.#place = place
     this.#audiences = audiences
-    this.#accepted = audiences.accepted
-    this.#keys = keys
+    this.#foreignTenants = foreignTenants
+    this.#spellings = issuerNames(oidc.preset, oidc.issuer)
+    this.#mark = accessTokenMark(oidc.preset, oidc.issuer)
     this.#clock = clock
+  }
+
+  get issuer(): string {
+    return this.#oidc.issuer
+  }
+
+  /** Whether the claims, not verified yet, say that this issuer has made the token. */
+  isNamedBy(claims: TokenClaims): boolean {
+    return typeof claims['iss'] === 'string' && this.#issuersFor(claims).includes(claims['iss'])
   }
 
   /** Checks only the form. Throws `Refusal` for a token that no key could verify. */
@@ -46,31 +75,70 @@ export class TokenVerifier {
   /** Throws `Refusal` for an invalid token, `KeysUnavailableError` when it cannot be checked. */
   async verify({ token, header }: UnverifiedToken): Promise<VerifiedToken> {
     const { alg, kid } = header
-    let key = onlyKey(await this.#keys.find(alg, kid), header)
+    let key = onlyKey(await this.keys.find(alg, kid), header)
     let payload = await this.#verifySignature(token, header, key)
     if (payload === undefined) {
       // Some issuers replace a key under the same `kid`, or use no `kid`.
-      const renewed = onlyKey(await this.#keys.findAfterRefresh(alg, kid), header)
+      const renewed = onlyKey(await this.keys.findAfterRefresh(alg, kid), header)
       payload = renewed === key ? undefined : await this.#verifySignature(token, header, renewed)
       key = renewed
     }
     if (payload === undefined) throw this.#refusal(new errors.JWSSignatureVerificationFailed(), header)
+    this.#checkKey(key, payload)
     const toleranceMs = this.#oidc.clockToleranceSec * 1000
     return {
-      ...this.#readClaims(payload),
-      servers: this.#audiences.serversFor(payload.aud),
+      ...this.#readClaims(payload, header),
+      servers: this.#audiences.serversFor(this.#audienceOf(payload)),
+      issuer: this.#place,
       key,
       notBefore: payload.nbf === undefined ? Number.NEGATIVE_INFINITY : payload.nbf * 1000 - toleranceMs,
       notAfter: (payload.exp ?? 0) * 1000 + toleranceMs,
     }
   }
 
-  #readClaims(payload: JWTPayload): Pick<VerifiedToken, 'identity' | 'scopes'> {
-    const { scopes: required, scopeClaim, idTokens } = this.#oidc
-    checkTokenType(payload, idTokens)
-    const identity = identityOf(payload, this.#oidc)
+  #readClaims(payload: JWTPayload, { typ }: Header): Pick<VerifiedToken, 'identity' | 'scopes'> {
+    const { scopes: required, scopeClaim, issuer } = this.#oidc
+    checkTokenType(payload, this.#oidc, typ, this.#mark)
+    const identity = identityOf(payload, issuer.includes(TENANT_ID) ? `${payload.iss}` : issuer, this.#oidc)
+    this.#checkTenant(identity.tenant)
     const scopes = scopesOf(payload, scopeClaim, required !== undefined)
     return { identity: withScopes(identity, scopes), scopes }
+  }
+
+  /** The values of `iss` for a token with these claims: those of its directory, if the issuer is one for many. */
+  #issuersFor({ tid }: TokenClaims): readonly string[] {
+    const { issuer } = this.#oidc
+    if (!issuer.includes(TENANT_ID)) return this.#spellings
+    return typeof tid === 'string' && /^[\w.-]+$/.test(tid) ? [issuer.replaceAll(TENANT_ID, tid)] : [issuer]
+  }
+
+  /** A key for many directories names the ones whose tokens it signs (Microsoft identity platform, "Validate the issuer"). */
+  #checkKey({ issuer, kid }: IssuerKey, { iss, tid }: JWTPayload): void {
+    if (issuer === undefined || !this.#oidc.issuer.includes(TENANT_ID)) return
+    if (issuer.replaceAll(TENANT_ID, String(tid)) === iss) return
+    throw unauthenticated(
+      `The key ${quote(kid ?? '')} signs tokens of ${quote(issuer)}, not of ${quote(iss)}.`,
+    )
+  }
+
+  #checkTenant(tenant: string): void {
+    const { tenants, issuer } = this.#oidc
+    if (tenants === undefined ? !this.#foreignTenants.has(tenant) : tenants.includes(tenant)) return
+    const message = `The issuer ${quote(issuer)} may not assert the tenant ${quote(tenant)} (authn.oidc.tenants).`
+    throw new CacheableRefusal('UNAUTHORIZED_TENANT', message)
+  }
+
+  /** The audiences, one of which is accepted. @throws {CacheableRefusal} */
+  #audienceOf(claims: TokenClaims): readonly string[] {
+    const { audienceClaim: name } = this.#oidc
+    const value = claims[name]
+    if (value === undefined)
+      throw new CacheableRefusal('UNAUTHENTICATED', `The token has no ${quote(name)} claim.`)
+    const named = (Array.isArray(value) ? value : [value]).filter((one) => typeof one === 'string')
+    if (named.some((one) => this.#audiences.accepts(one))) return named
+    const own = audiencesOf(this.#oidc).map(quote).join(' or ')
+    const message = `The token is for the audience ${quote(value)}; this gateway is ${own}.`
+    throw new CacheableRefusal('UNAUTHENTICATED', message)
   }
 
   #header(token: string): Header {
@@ -95,8 +163,7 @@ export class TokenVerifier {
     if (kid !== undefined && typeof kid !== 'string') {
       throw unauthenticated('The token is malformed: the "kid" of its header is not a string.')
     }
-    checkHeaderType(typ)
-    return { alg: accepted, kid }
+    return { alg: accepted, kid, typ: headerType(typ, this.#oidc.tokenTypes) }
   }
 
   /** The claims; undefined when the signature is wrong. */
@@ -108,13 +175,11 @@ export class TokenVerifier {
       // The issuer published an invalid key; the details do not help the caller.
       throw unauthenticated(`The issuer's key ${quote(key.kid ?? '')} is not a valid key for ${header.alg}.`)
     }
-    const { issuer, clockToleranceSec } = this.#oidc
     try {
       const { payload } = await jwtVerify(token, imported, {
         algorithms: [header.alg],
-        issuer,
-        audience: this.#accepted,
-        clockTolerance: clockToleranceSec,
+        issuer: [...this.#issuersFor(claimsIn(token))],
+        clockTolerance: this.#oidc.clockToleranceSec,
         currentDate: new Date(this.#clock.now()),
         // Without `exp` a leaked token would stay valid (RFC 9068 §2.2 requires it too).
         requiredClaims: ['exp'],
@@ -130,7 +195,7 @@ export class TokenVerifier {
   }
 
   #refusal(error: unknown, { kid }: Header): Refusal | unknown {
-    return refusalOf(error, { issuer: this.#oidc.issuer, audience: this.#oidc.audience, kid }) ?? error
+    return refusalOf(error, { issuer: this.#oidc.issuer, kid }) ?? error
   }
 }
 
@@ -163,31 +228,61 @@ function onlyKey(found: readonly IssuerKey[], { alg, kid }: Header): IssuerKey {
 // holder has to prove a key that this gateway does not ask for: neither is an access token.
 
 /** RFC 7515 §4.1.9 and RFC 9068 §4: names of media types, compared without case; `application/` may be left out. */
-const headerType = /^(?:application\/)?(?:at\+)?jwt$/i
+const knownType = /^(?:application\/)?((?:at\+)?jwt)$/i
 
-/** Of the `typ` of a token's header. @throws {TokenRefusal} */
-function checkHeaderType(typ: unknown): void {
-  if (typ === undefined || (typeof typ === 'string' && headerType.test(typ))) return
+/** The `typ` of a token's header, as the policy spells it. @throws {TokenRefusal} */
+function headerType(typ: unknown, accepted: OidcConfig['tokenTypes']): string | undefined {
+  if (typ === undefined && accepted === undefined) return undefined
+  const [, name] = typeof typ === 'string' ? (knownType.exec(typ) ?? []) : []
+  const spelled = name?.toLowerCase() === 'jwt' ? 'JWT' : name?.toLowerCase()
+  const types: readonly (string | undefined)[] = accepted ?? ['at+jwt', 'JWT']
+  if (spelled !== undefined && types.includes(spelled)) return spelled
+  const list = accepted === undefined ? 'at+jwt, JWT, or none' : accepted.join(', ')
+  const what = typ === undefined ? 'of no type' : `of type ${quote(typ)}`
   throw new TokenRefusal(
     'UNAUTHENTICATED',
-    `The token is of type ${quote(typ)}; accepted are access tokens: at+jwt, JWT, or none.`,
+    `The token is ${what}; accepted are access tokens: ${list}.`,
     'wrong_token_type',
   )
+}
+
+/** The claims of a token that is not verified; empty if they cannot be read. */
+export function claimsIn(token: string): TokenClaims {
+  try {
+    return decodeJwt(token)
+  } catch {
+    // Verification says what is wrong with it.
+    return {}
+  }
 }
 
 /** OpenID Connect Core §3.3.2.11 and FAPI: hashes of what an ID token was issued with. */
 const hashes = ['at_hash', 'c_hash', 's_hash']
 
+/** RFC 9068 §2.2. */
+const accessTokenClaims = ['iss', 'exp', 'aud', 'sub', 'client_id', 'iat', 'jti']
+
 /** @throws {CacheableRefusal} */
-function checkTokenType(claims: TokenClaims, idTokens: OidcConfig['idTokens']): void {
+function checkTokenType(
+  claims: TokenClaims,
+  { idTokens, tokenTypes, preset }: OidcConfig,
+  typ: string | undefined,
+  mark: AccessTokenMark | undefined,
+): void {
   // RFC 8417 §2.2: a security event, as also a logout is.
   if (Object.hasOwn(claims, 'events')) throw wrongType('a security event, by its "events" claim', '')
-  const mark =
+  const idMark =
     hashes.find((name) => Object.hasOwn(claims, name)) ??
     (claims['token_use'] === 'id' ? 'token_use' : undefined)
-  if (mark !== undefined && idTokens === 'refuse') {
+  if (idMark !== undefined && idTokens === 'refuse') {
     const remedy = '; if the issuer has no access tokens for this gateway, set authn.oidc.idTokens: accept'
-    throw wrongType(`an ID token, by its ${quote(mark)} claim`, remedy)
+    throw wrongType(`an ID token, by its ${quote(idMark)} claim`, remedy)
+  }
+  if (mark?.isIn(claims, typ) === false && idTokens === 'refuse')
+    throw wrongType(`without ${mark.name}, which an access token of ${preset} has`, '')
+  if (tokenTypes?.join() === 'at+jwt') {
+    const missing = accessTokenClaims.find((name) => !Object.hasOwn(claims, name))
+    if (missing !== undefined) throw wrongType(`without ${quote(missing)}, which RFC 9068 requires`, '')
   }
   if (!Object.hasOwn(claims, 'cnf')) return
   throw new CacheableRefusal(

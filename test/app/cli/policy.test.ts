@@ -197,9 +197,15 @@ describe('svc policy schema', () => {
     expect(schema.properties).to.include.keys('tenant', 'sec0Dir', 'sec0_dir', 'audit', 'authn', 'brokers')
     expect(schema.required).to.include.members(['tenant', 'port', 'targets', 'audit', 'quotas'])
     const { oidc } = schema.properties.authn.properties
-    expect(oidc.properties).to.include.keys('jwks_uri', 'jwksUri', 'tenantClaim', 'tenant_claim')
-    expect(oidc.required).to.deep.equal(['issuer', 'audience'])
-    expect(oidc.allOf).to.deep.equal([{ anyOf: [{ required: ['jwks_uri'] }, { required: ['jwksUri'] }] }])
+    const [issuer, issuers] = oidc.anyOf
+    expect(issuers.items).to.deep.equal(issuer)
+    expect(issuer.properties).to.include.keys('jwks_uri', 'jwksUri', 'tenantClaim', 'tenant_claim')
+    expect(issuer.required).to.deep.equal(['audience'])
+    const preset = { required: ['preset'] }
+    expect(issuer.allOf).to.deep.equal([
+      { anyOf: [{ required: ['issuer'] }, preset] },
+      { anyOf: [{ required: ['jwks_uri'] }, { required: ['jwksUri'] }, preset] },
+    ])
     expect(schema.properties.ap2.properties).to.include.keys('requireForSideEffects', 'trust', 'mode')
   })
 })

@@ -10,7 +10,13 @@ const oidc = { issuer: 'https://id.example', audience: 'svc', jwks_uri: 'https:/
 
 function mistakes(section: object): string[] {
   const { error } = authnPlugin.schema.safeParse(section)
-  return (error?.issues ?? []).map(({ path, message }) => `${path.join('.')}: ${message}`)
+  // `oidc` is a mapping or a list; these are of the mapping.
+  const issues = (error?.issues ?? []).flatMap((issue) =>
+    issue.code === 'invalid_union'
+      ? (issue.errors[0] ?? []).map(({ path, message }) => ({ path: [...issue.path, ...path], message }))
+      : [issue],
+  )
+  return issues.map(({ path, message }) => `${path.join('.')}: ${message}`)
 }
 
 function mistakesOf(part: object): string[] {
