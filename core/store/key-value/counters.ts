@@ -3,7 +3,6 @@
 import type {
   Counter,
   CounterChange,
-  CounterHold,
   CounterLimit,
   Counters,
   CounterUse,
@@ -13,8 +12,7 @@ import type {
 } from '../../plugin/counters.js'
 import type { Entry, Space } from '../../plugin/key-value-store.js'
 import { checkChanges, checkLimits } from './check.js'
-import { type StoreTime, WindowTime } from './host-time.js'
-import { type EntryChange, keyOf, type TableKeyValue } from './table.js'
+import { type EntryChange, keyOf, TableKeyValue } from './table.js'
 
 /** The latest instant of a Date, in milliseconds since the epoch. */
 const END_OF_TIME = 8.64e15
@@ -23,7 +21,7 @@ const DAY_MS = 86_400_000
 const LATE_MS = DAY_MS
 /** An instant that a caller gives may be so far from the time of the store. */
 const GIVEN_MS = 2 * DAY_MS
-/** An end is moved by so much more than is needed, as the clocks of a host drift apart by milliseconds. */
+/** The clocks of a host drift apart by milliseconds. */
 const SLACK_MS = 60_000
 /**
  * Refilling multiplies and divides, so a token that is exactly due may be slightly below one. The difference is taken on credit
@@ -35,13 +33,13 @@ const MAX_HOLDS = 65_536
 
 interface Counted {
   readonly use: CounterUse
-  /** What is left if nothing is taken. */
+  /** The rest if nothing is taken. */
   readonly free: number
   /** The counter afterwards; undefined if it refuses. */
-  readonly text?: string
-  /** The time of the store until which it is needed, and until which it is kept, so that few writes move its end. */
+  readonly text: string | undefined
+  /** The time of the store until which the counter is needed, and a time for which it is kept beyond, so that few writes move it. */
   readonly neededUntil: number
-  readonly keptUntil: number
+  readonly slackMs: number
 }
 
 interface Hold {
@@ -51,7 +49,6 @@ interface Hold {
 
 interface Usage {
   readonly used: number
-  /** By id. */
   readonly holds: ReadonlyMap<string, Hold>
 }
 
@@ -62,164 +59,130 @@ interface Instants {
   readonly isGiven: boolean
 }
 
-/** Each method is to be called in one transaction. */
-export class TableCounters implements Counters {
-  #values: TableKeyValue
-  #time: StoreTime
-  #windows: WindowTime
-  #names = new WeakMap<CounterLimit, KnownName>()
+/** The name of a counter in its space and in the table, for instants from the first one to the second. */
+interface CounterName {
+  readonly space: string
+  readonly key: string
+  readonly place: string
+  readonly from: number
+  readonly until: number
+}
 
-  constructor(values: TableKeyValue, time: StoreTime, clock: ConstructorParameters<typeof WindowTime>[1]) {
-    this.#values = values
-    this.#time = time
-    this.#windows = new WindowTime(time, clock)
+/** A counter in a transaction: its name, the stored entry, and what will be stored. */
+interface OpenCounter {
+  readonly name: CounterName
+  readonly before: Entry | undefined
+  text: string | undefined
+  endsAt: number
+}
+
+/** The text of a counter for which no entry is kept. */
+const UNUSED = '0'
+
+export class TableStore extends TableKeyValue implements Counters {
+  /** To make and to hash the texts anew for each call costs more than to count. */
+  #names = new WeakMap<CounterLimit, CounterName>()
+
+  take(space: Space, limits: readonly CounterLimit[], options: TakeOptions = {}) {
+    checkLimits(space, limits, options)
+    return this.transact(() => this.#take(space, limits, options))
   }
 
-  take(space: Space, limits: readonly CounterLimit[], options: TakeOptions = {}): Taken {
-    checkLimits(space, limits, options)
-    const now = this.#time.now()
-    const at = options.at ?? this.#windows.now(now)
+  settle(space: Space, changes: readonly CounterChange[], options: SettleOptions) {
+    checkChanges(space, changes, options.at)
+    return this.transact(() => this.#settle(space, changes, options))
+  }
+
+  #take(space: Space, limits: readonly CounterLimit[], options: TakeOptions): Taken {
+    const now = this.now()
+    const at = options.at ?? this.time.ofWindows(now)
     const instants = { now, at, isGiven: options.at !== undefined }
-    const transaction = new Transaction(this.#values, space, now)
+    const counters: OpenCounter[] = []
     const all: Counted[] = []
-    const uses: CounterUse[] = []
     for (const limit of limits) {
-      const counter = transaction.open(this.#nameOf(space, limit, at))
+      const counter = this.#open(counters, this.#nameOf(space, limit, at), now)
       const { perSecond } = limit
       const counted =
         perSecond === undefined
           ? takeUse(counter.text, limit, instants, options)
           : takeTokens(counter.text, limit, perSecond, instants, options)
       all.push(counted)
-      uses.push(counted.use)
       if (counted.text === undefined) {
-        const untouched = all.map(({ use, free }) => ({ ...use, left: Math.max(0, free), taken: 0 }))
-        return { isTaken: false, uses: untouched, at }
+        const uses = all.map(({ use, free }) => ({ ...use, left: Math.max(0, free), taken: 0 }))
+        return { isTaken: false, uses, at }
       }
-      if (counter.endsAt < counted.neededUntil) counter.endsAt = counted.keptUntil
+      if (counter.endsAt < counted.neededUntil) counter.endsAt = counted.neededUntil + counted.slackMs
       counter.text = counted.text
     }
-    transaction.commit()
-    return { isTaken: true, uses, at }
+    this.#write(space, counters, now)
+    return { isTaken: true, uses: all.map(({ use }) => use), at }
   }
 
-  settle(space: Space, changes: readonly CounterChange[], { at, hold }: SettleOptions): boolean {
-    checkChanges(space, changes, at)
-    const now = this.#time.now()
-    const transaction = new Transaction(this.#values, space, now)
-    for (const { amount, ...change } of changes) {
-      const counter = transaction.open(nameOf(space, change, at))
+  #settle(space: Space, changes: readonly CounterChange[], { at, hold }: SettleOptions): boolean {
+    const now = this.now()
+    const counters: OpenCounter[] = []
+    for (const { amount, ...counted } of changes) {
+      const counter = this.#open(counters, nameOf(space, counted, at), now)
       const usage = readUsage(counter.text, now)
       const holds = new Map(usage.holds)
       if (hold !== undefined && !holds.delete(hold)) return false
-      if (counter.before === undefined) counter.endsAt = at + (change.window?.ms ?? 0) + LATE_MS + GIVEN_MS
+      if (counter.before === undefined) counter.endsAt = at + (counted.window?.ms ?? 0) + LATE_MS + GIVEN_MS
       counter.text = textOf({ used: Math.max(0, usage.used + amount), holds })
     }
-    transaction.commit()
+    this.#write(space, counters, now)
     return true
   }
 
-  warning(): string | undefined {
-    return this.#windows.warning()
-  }
-
-  /** That of the limit's last call, if it is the same: to make and to hash the texts anew costs more than to count. */
   #nameOf(space: Space, limit: CounterLimit, at: number): CounterName {
     const known = this.#names.get(limit)
-    const { key: counter, window } = limit
-    if (
-      known !== undefined &&
-      known.space === space.name &&
-      known.counter === counter &&
-      known.window === window
-    )
-      if (window === undefined || (at >= known.from && at < known.from + window.ms)) return known
-    const from = window === undefined ? 0 : windowStart(window, at)
-    const name = { ...nameOf(space, limit, at), space: space.name, counter, window, from }
+    if (known?.space === space.name && at >= known.from && at < known.until) return known
+    const name = nameOf(space, limit, at)
     this.#names.set(limit, name)
     return name
   }
-}
 
-/** The name of a counter in its space, and in the table. */
-interface CounterName {
-  readonly key: string
-  readonly place: string
-}
-
-/** The name under which a limit was counted, with what it was made of. */
-interface KnownName extends CounterName {
-  readonly space: string
-  readonly counter: string
-  readonly window: CounterLimit['window']
-  /** The begin of the window. */
-  readonly from: number
-}
-
-/** A counter in a transaction: what is stored, and what will be. */
-interface OpenCounter extends CounterName {
-  readonly before: Entry | undefined
-  text: string | undefined
-  endsAt: number
-}
-
-/** Of a counter, for which no entry is kept. */
-const UNUSED = '0'
-
-/** Holds the few counters that an operation reads and writes: one that it names twice is read as it was written. */
-class Transaction {
-  #values: TableKeyValue
-  #space: Space
-  #now: number
-  #counters: OpenCounter[] = []
-
-  constructor(values: TableKeyValue, space: Space, now: number) {
-    this.#values = values
-    this.#space = space
-    this.#now = now
-  }
-
-  open({ key, place }: CounterName): OpenCounter {
-    for (const opened of this.#counters) if (opened.key === key) return opened
-    const before = this.#values.entryAt(place, this.#now)
-    const counter = { key, place, before, text: before?.value, endsAt: before?.endsAt ?? 0 }
-    this.#counters.push(counter)
+  /** The counter, which is read as it was written before in the transaction. */
+  #open(counters: OpenCounter[], name: CounterName, now: number): OpenCounter {
+    for (const opened of counters) if (opened.name.key === name.key) return opened
+    const before = this.entryAt(name.place, now)
+    const counter = { name, before, text: before?.value, endsAt: before?.endsAt ?? 0 }
+    counters.push(counter)
     return counter
   }
 
   /** @throws {Error} if there is no room for a new counter */
-  commit(): void {
+  #write(space: Space, counters: readonly OpenCounter[], writtenAt: number): void {
+    const { name: owner } = space
     const changes: EntryChange[] = []
-    const { name: owner } = this.#space
-    const writtenAt = this.#now
     const added: Entry[] = []
-    for (const { key, place, before, text = UNUSED, endsAt: ends } of this.#counters) {
+    for (const { name, before, text = UNUSED, endsAt: ends } of counters) {
+      const { key, place } = name
       if (text === UNUSED) {
         if (before !== undefined) changes.push({ key, place, entry: undefined })
         continue
       }
       const endsAt = Math.ceil(Math.min(END_OF_TIME, ends))
-      const isInPlace = before?.endsAt === endsAt
       const entry = { key, value: text, version: 'counter', owner, writtenAt, endsAt }
       if (before === undefined) added.push(entry)
-      changes.push({ key, place, entry, isInPlace })
+      changes.push({ key, place, entry, isInPlace: before?.endsAt === endsAt })
     }
     // Removing another counter would let through what is over its limit.
-    if (!this.#values.hasRoom(this.#space, added, this.#now))
-      throw new Error(`the store has ${this.#space.maxOwned} counters of ${owner} and takes no more of it`)
-    this.#values.write(this.#space, changes, this.#now)
+    if (!this.hasRoom(space, added, writtenAt))
+      throw new Error(`the store has ${space.maxOwned} counters of ${owner} and takes no more of it`)
+    this.write(space, changes, writtenAt)
   }
 }
 
 /** Each window has an entry. */
 function nameOf(
-  space: Space,
+  { name: space }: Space,
   { key: counter, window, perSecond }: Counter & Pick<CounterLimit, 'perSecond'>,
   at: number,
 ): CounterName {
-  const ofWindow = window === undefined ? `n/${counter}` : `w/${windowStart(window, at)}/${counter}`
+  const from = window === undefined ? -Infinity : windowStart(window, at)
+  const ofWindow = window === undefined ? `n/${counter}` : `w/${from}/${counter}`
   const key = perSecond === undefined ? ofWindow : `b/${counter}`
-  return { key, place: keyOf(space.name, key) }
+  return { space, key, place: keyOf(space, key), from, until: from + (window?.ms ?? Infinity) }
 }
 
 export function windowStart({ ms, from = 0 }: NonNullable<Counter['window']>, at: number): number {
@@ -237,19 +200,16 @@ function takeTokens(
   const instant = isGiven ? at : now
   const [tokens, since] = text === undefined ? [max, instant] : readTokens(text)
   const from = Math.max(instant, since)
-  const available = Math.min(max, tokens + ((from - since) * perSecond) / 1000)
-  const passes = available >= amount - ROUNDING
-  const taken = passes ? batchOf(available / amount, batch) : 0
-  const left = available - amount * taken
-  const missing = passes ? max - left : amount - available
-  const resetAt = Math.min(END_OF_TIME, from + Math.ceil((missing * 1000) / perSecond))
+  const free = Math.min(max, tokens + ((from - since) * perSecond) / 1000)
+  const passes = free >= amount - ROUNDING
+  const taken = passes ? batchOf(free / amount, batch) : 0
+  const left = free - amount * taken
+  const missing = passes ? max - left : amount - free
+  const endsAt = from + Math.ceil((missing * 1000) / perSecond)
   // The bucket has the time of the store, and the caller that of the host.
-  const late = at - instant
-  const use = { left: Math.max(0, left), resetAt: Math.min(END_OF_TIME, resetAt + late), taken }
-  if (!passes) return refusal(use, now)
-  const neededUntil = resetAt - instant + now + (isGiven ? GIVEN_MS : 0)
-  const keptUntil = neededUntil + (max * 1000) / perSecond
-  return { use, free: available, text: `${left} ${from}`, neededUntil, keptUntil }
+  const use = { left: Math.max(0, left), resetAt: Math.min(END_OF_TIME, endsAt + at - instant), taken }
+  const neededUntil = endsAt - instant + now + (isGiven ? GIVEN_MS : 0)
+  return { use, free, text: passes ? `${left} ${from}` : undefined, neededUntil, slackMs: (max * 1000) / perSecond }
 }
 
 function takeUse(
@@ -265,10 +225,13 @@ function takeUse(
   const passes = own !== undefined || amount <= free
   const taken = passes ? (hold === undefined ? batchOf(free / amount, batch) : 1) : 0
   const left = own === undefined ? free - amount * taken : free
-  const usage =
-    hold === undefined
-      ? { used: used + amount * taken, holds }
-      : { used, holds: passes ? withHold(holds, hold, own?.amount ?? amount, now) : holds }
+  const isHeld = passes && hold !== undefined
+  const usage = {
+    used: isHeld ? used : used + amount * taken,
+    holds: isHeld
+      ? new Map(holds).set(hold.id, { amount: own?.amount ?? amount, endsAt: now + hold.ms })
+      : holds,
+  }
   let [first, last] = [now + (hold?.ms ?? 0), now]
   for (const { endsAt } of usage.holds.values()) {
     first = Math.min(first, endsAt)
@@ -276,28 +239,14 @@ function takeUse(
   }
   const end = window === undefined ? undefined : windowStart(window, at) + window.ms
   const use = { left: Math.max(0, left), resetAt: end ?? first + at - now, taken }
-  if (!passes) return refusal(use, now)
   // A clock that is behind begins no window anew that has begun.
   const late = LATE_MS + Math.max(0, now - at) + (isGiven ? GIVEN_MS : 0)
   const neededUntil = end === undefined ? last : Math.max(last, end + late)
-  return { use, free, text: textOf(usage), neededUntil, keptUntil: neededUntil + SLACK_MS }
-}
-
-function withHold(
-  holds: Usage['holds'],
-  { id, ms }: CounterHold,
-  amount: number,
-  now: number,
-): Usage['holds'] {
-  return new Map(holds).set(id, { amount, endsAt: now + ms })
-}
-
-function refusal(use: CounterUse, now: number): Counted {
-  return { use, free: use.left, neededUntil: now, keptUntil: now }
+  return { use, free, text: passes ? textOf(usage) : undefined, neededUntil, slackMs: SLACK_MS }
 }
 
 function batchOf(possible: number, batch: number): number {
-  return Math.max(1, Math.min(batch, Math.floor(possible / 10)))
+  return Math.max(1, Math.min(batch, Math.floor(possible / 10) || 1))
 }
 
 /** @throws {Error} if the text is not a bucket */
@@ -316,16 +265,13 @@ function readUsage(text = UNUSED, now: number): Usage {
   const end = text.indexOf(' ')
   const used = Number(end < 0 ? text : text.slice(0, end))
   if (!(used >= 0)) throw new Error('a stored count cannot be read')
-  return { used, holds: end < 0 ? NO_HOLDS : readHolds(text.slice(end + 1), now) }
-}
-
-function readHolds(text: string, now: number): Usage['holds'] {
+  if (end < 0) return { used, holds: NO_HOLDS }
   const holds = new Map<string, Hold>()
-  for (const one of text.split(' ')) {
+  for (const one of text.slice(end + 1).split(' ')) {
     const [id = '', amount, endsAt] = one.split(':')
     if (Number(endsAt) > now) holds.set(id, { amount: Number(amount), endsAt: Number(endsAt) })
   }
-  return holds
+  return { used, holds }
 }
 
 /** @throws {Error} if the counter has too many holds */

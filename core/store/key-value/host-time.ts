@@ -27,6 +27,7 @@ const TIME = '#time'
 
 /** How often the time is stored at least, milliseconds: how far it may go back at a boot. */
 const STORED_EVERY_MS = 60_000
+const DAY_MS = 86_400_000
 
 /**
  * The time of a store, the same for all processes of the host: the wall clock's when the store was new, which then passes with
@@ -36,6 +37,9 @@ export class StoreTime {
   #table: TimeTable
   #clock: Pick<Clock, 'now' | 'monotonic'>
   #last: HostInstant | undefined
+  /** How far the wall clock is ahead of the time that has passed. */
+  #aheadMs: number | undefined
+  #jump: { readonly text: string; readonly at: number } | undefined
 
   constructor(table: TimeTable, clock: Pick<Clock, 'now' | 'monotonic'>) {
     this.#table = table
@@ -48,7 +52,11 @@ export class StoreTime {
     // Any instant of this boot serves.
     if (this.#last?.boot === thisBoot && steady >= this.#last.steady)
       return this.#last.wall + steady - this.#last.steady
-    this.#last = this.#stored
+    const [wall, since, boot] = (this.#table.get(TIME) ?? '').split(' ').map(Number)
+    this.#last =
+      wall === undefined || since === undefined || boot === undefined
+        ? undefined
+        : { wall, steady: since, boot }
     const at = { wall: this.#clock.now(), steady, boot: thisBoot }
     return this.#last === undefined ? at.wall : this.#last.wall + elapsed(this.#last, at)
   }
@@ -61,53 +69,30 @@ export class StoreTime {
     this.#table.put(TIME, [now, this.#last.steady, thisBoot].join(' '))
   }
 
-  get #stored(): HostInstant | undefined {
-    const [wall, steady, boot] = (this.#table.get(TIME) ?? '').split(' ').map(Number)
-    if (wall === undefined || steady === undefined || boot === undefined) return undefined
-    return { wall, steady, boot }
-  }
-}
-
-const DAY_MS = 86_400_000
-
-/** Windows follow the wall clock, but none begins anew whose count may have been removed. */
-export class WindowTime {
-  #store: StoreTime
-  #clock: Pick<Clock, 'now' | 'monotonic'>
-  /** How far the wall clock is ahead of the time that has passed. */
-  #aheadMs: number | undefined
-  #jump: { readonly text: string; readonly at: number } | undefined
-
-  constructor(store: StoreTime, clock: Pick<Clock, 'now' | 'monotonic'>) {
-    this.#store = store
-    this.#clock = clock
-  }
-
-  /** Milliseconds since the epoch; `passed` is the time of the store. */
-  now(passed: number): number {
+  /** The time for windows, which follow the wall clock; none begins anew whose count may have been removed. */
+  ofWindows(now: number): number {
     const wall = this.#clock.now()
-    const oldest = passed - DAY_MS
-    const ahead = wall - passed - (this.#aheadMs ?? wall - passed)
-    this.#aheadMs = wall - passed
+    const oldest = now - DAY_MS
+    const ahead = wall - now - (this.#aheadMs ?? wall - now)
+    this.#aheadMs = wall - now
     const time = (instant: number) => new Date(instant).toISOString()
+    const warn = (what: string) => {
+      this.#jump = { text: `the clock of this host ${what}`, at: now }
+    }
     if (wall < oldest) {
       const day = time(oldest).slice(0, 10)
-      this.#warn(`(${time(wall)}) was set back: calls count for ${day}, whose counts have begun`, passed)
+      warn(`(${time(wall)}) was set back: calls count for ${day}, whose counts have begun`)
     } else if (ahead >= DAY_MS) {
       const days = Math.round(ahead / DAY_MS)
-      this.#warn(`was set ahead by ${days} days, to ${time(wall)}: a new day of calls has begun`, passed)
+      warn(`was set ahead by ${days} days, to ${time(wall)}: a new day of calls has begun`)
     }
     return Math.max(wall, oldest)
   }
 
   /** About a clock that was set on the last day. */
   warning(): string | undefined {
-    if (this.#jump !== undefined && this.#store.now() - this.#jump.at > DAY_MS) this.#jump = undefined
+    if (this.#jump !== undefined && this.now() - this.#jump.at > DAY_MS) this.#jump = undefined
     return this.#jump?.text
-  }
-
-  #warn(text: string, at: number): void {
-    this.#jump = { text: `the clock of this host ${text}`, at }
   }
 }
 

@@ -1,18 +1,23 @@
 // Spaces, versions and ends on an ordered table: the same for a store in memory and one on disk.
 import { randomUUID } from 'node:crypto'
+import { EventEmitter } from 'node:events'
+import type { MaybePromise } from '../../call/maybe-promise.js'
 import type {
   Bound,
   Commit,
+  CommitOptions,
   Entry,
+  GetOptions,
+  KeyValueStore,
   Scan,
-  ScanPage,
-  Snapshot,
   Space,
   SpaceState,
+  Watch,
   Write,
 } from '../../plugin/key-value-store.js'
+import type { Clock } from '../../plugin/tokens.js'
 import { checkWrites } from './check.js'
-import type { StoreTime } from './host-time.js'
+import { StoreTime } from './host-time.js'
 
 /** Entries, and the texts of their indexes, by keys of ASCII in the order of the keys. */
 export interface OrderedTable {
@@ -25,6 +30,15 @@ export interface OrderedTable {
   keys(start: string, end: string, limit: number, isReverse?: boolean): string[]
   /** @throws {Error} if there is no room for so many characters, even after `sweep`, which returns how many it has removed */
   makeRoom?(length: number, sweep: () => number): void
+  /** A table that other processes use too has transactions. */
+  transact?<T>(act: () => T): Promise<T>
+  /** Makes the next read see what other processes have written; a read waits for no writer. */
+  refresh?(): void
+  /** Resolves when the writes are on the disk. */
+  flush?(): Promise<unknown>
+  /** Notices of changes, of any space and by any process. */
+  watch?(changed: () => void): Watch
+  close?(): Promise<void>
 }
 
 /** An entry that is written, or undefined for one that is removed. */
@@ -46,56 +60,89 @@ const LAST = '\x7f'
 /** Sorts before each character of a key, and separates the parts of keys. */
 const SEPARATOR = ' '
 
-/** Each method is to be called in one transaction; `get` and `scan` change nothing. */
-export class TableKeyValue {
+/** Protected methods are to be called in one transaction. */
+export abstract class TableKeyValue implements KeyValueStore {
+  protected readonly time: StoreTime
   #table: OrderedTable
-  #time: StoreTime
+  /** Of this process, by space. */
+  #changes = new EventEmitter().setMaxListeners(0)
 
-  constructor(table: OrderedTable, time: StoreTime) {
+  constructor(table: OrderedTable, clock: Pick<Clock, 'now' | 'monotonic'>) {
     this.#table = table
-    this.#time = time
+    this.time = new StoreTime(table, clock)
+    // The time of a store in memory begins here, that of a store on disk with its first write.
+    if (table.transact === undefined) this.time.keep(this.now())
   }
 
-  get(space: Space, keys: readonly string[], follows = false): Snapshot {
-    const now = this.#time.now()
-    const entries = keys.map((key) => this.entry(space, key, now))
-    const found = follows ? entries.map((entry) => entry && this.entry(space, entry.value, now)) : entries
-    return { ...this.#state(space, now), entries: found }
+  now(): number {
+    return this.time.now()
   }
 
-  commit(space: Space, writes: readonly Write[], bound?: Bound): Commit {
-    checkWrites(space, writes)
-    const now = this.#time.now()
-    const entries = writes.map(({ key }) => this.entry(space, key, now))
-    const isExpected = ({ expect }: Write, i: number) =>
-      expect === undefined || (entries[i]?.version ?? null) === expect
-    if (!writes.every(isExpected)) return { ...this.#state(space, now), isDone: false, entries }
-    const added = writes.filter(({ value }, i) => value !== undefined && entries[i] === undefined)
-    const isFull = bound !== undefined && this.#exceeds(space, writes, bound, now)
-    if (isFull || !this.hasRoom(space, added, now))
-      return { ...this.#state(space, now), isDone: false, isFull: true, entries }
-    const changes = writes.map(({ key, value, version, owner = '', ttlMs = Infinity }) => {
-      const endsAt = Math.ceil(now + ttlMs)
-      return {
-        key,
-        entry: value === undefined ? undefined : { key, value, version, owner, writtenAt: now, endsAt },
-      }
-    })
-    this.write(space, changes, now)
-    return { ...this.#state(space, now), isDone: true, entries: [] }
+  warning(): string | undefined {
+    return this.time.warning()
+  }
+
+  async get(space: Space, keys: readonly string[], { follows = false }: GetOptions = {}) {
+    this.#table.refresh?.()
+    const now = this.now()
+    return { ...this.#state(space, now), entries: keys.map((key) => this.#read(space, key, now, follows)) }
+  }
+
+  async commit(space: Space, writes: readonly Write[], { isDurable = false, bound }: CommitOptions = {}) {
+    const commit = await this.transact(() => this.#commit(space, writes, bound))
+    if (!commit.isDone) return commit
+    if (isDurable) await this.#table.flush?.()
+    if (space.isWatched === true) this.#changes.emit(space.name)
+    return commit
+  }
+
+  async scan(
+    space: Space,
+    { prefix, after, upTo, limit, isReverse = false, follows = false, since }: Scan,
+  ) {
+    this.#table.refresh?.()
+    const now = this.now()
+    const state = this.#state(space, now)
+    if (since !== undefined && since === state.revision) return { ...state, entries: undefined }
+    const low = keyOf(space.name, prefix)
+    const high = upTo === undefined ? low + LAST : keyOf(space.name, upTo) + SEPARATOR
+    const [first, end] = isReverse ? [high, low] : [low, high]
+    let start = after === undefined ? first : keyOf(space.name, after)
+    const entries: Entry[] = []
+    for (;;) {
+      const wanted = limit - entries.length
+      const keys = this.#table.keys(start, end, wanted, isReverse)
+      entries.push(...keys.flatMap((key) => this.#read(space, keyIn(key), now, follows) ?? []))
+      start = keys.at(-1) ?? end
+      if (keys.length < wanted || entries.length >= limit) return { ...state, entries }
+    }
+  }
+
+  watch({ name }: Space, changed: () => void): Watch {
+    if (this.#table.watch !== undefined) return this.#table.watch(changed)
+    this.#changes.on(name, changed)
+    return { isLive: true, close: () => this.#changes.off(name, changed) }
+  }
+
+  async close(): Promise<void> {
+    await this.#table.close?.()
+  }
+
+  protected transact<T>(act: () => T): MaybePromise<T> {
+    return this.#table.transact === undefined ? act() : this.#table.transact(act)
   }
 
   /** Writes without a condition. @throws {Error} if there is no room */
-  write(space: Space, changes: readonly EntryChange[], now: number): void {
-    this.#time.keep(now)
+  protected write(space: Space, changes: readonly EntryChange[], now: number): void {
+    this.time.keep(now)
     let length = 0
     let isIndexed = true
     for (const { entry, isInPlace } of changes) {
       length += entry?.value.length ?? 0
       if (isInPlace !== true) isIndexed = false
     }
-    if (!isIndexed) this.sweep(now, SWEPT * changes.length)
-    this.#table.makeRoom?.(length, () => this.sweep(now))
+    if (!isIndexed) this.#sweep(now, SWEPT * changes.length)
+    this.#table.makeRoom?.(length, () => this.#sweep(now))
     for (const { key, place, entry, isInPlace } of changes) {
       if (isInPlace !== true) this.#remove(space.name, key)
       if (entry === undefined) continue
@@ -107,50 +154,46 @@ export class TableKeyValue {
   }
 
   /** Whether the owners may have the entries as well; those that have ended are removed first. */
-  hasRoom(space: Space, added: readonly Pick<Write, 'owner'>[], now: number): boolean {
+  protected hasRoom(space: Space, added: readonly Pick<Write, 'owner'>[], now: number): boolean {
     const { name, maxOwned } = space
     if (maxOwned === undefined) return true
     return added.every(({ owner = '' }) => {
       const own = added.filter((one) => (one.owner ?? '') === owner).length
       const isFull = () => this.#size(name, owner) + own > maxOwned
-      while (isFull() && this.sweep(now) > 0);
+      while (isFull() && this.#sweep(now) > 0);
       return !isFull()
     })
   }
 
-  entry(space: Space, key: string, now: number): Entry | undefined {
-    return this.entryAt(keyOf(space.name, key), now)
-  }
-
   /** The entry at a key of the table. */
-  entryAt(place: string, now: number): Entry | undefined {
+  protected entryAt(place: string, now: number): Entry | undefined {
     const entry = this.#table.entry(place)
     return entry !== undefined && entry.endsAt > now ? entry : undefined
   }
 
-  scan(
-    space: Space,
-    { prefix, after, upTo, limit, isReverse = false, follows = false, since }: Scan,
-  ): ScanPage {
-    const now = this.#time.now()
-    const state = this.#state(space, now)
-    if (since !== undefined && since === state.revision) return { ...state, entries: undefined }
-    const low = keyOf(space.name, prefix)
-    const high = upTo === undefined ? low + LAST : keyOf(space.name, upTo) + SEPARATOR
-    const [first, end] = isReverse ? [high, low] : [low, high]
-    let start = after === undefined ? first : keyOf(space.name, after)
-    const entries: Entry[] = []
-    for (;;) {
-      const wanted = limit - entries.length
-      const keys = this.#table.keys(start, end, wanted, isReverse)
-      for (const key of keys) {
-        const entry = this.entry(space, keyIn(key), now)
-        const found = follows && entry !== undefined ? this.entry(space, entry.value, now) : entry
-        if (found !== undefined) entries.push(found)
-      }
-      start = keys.at(-1) ?? end
-      if (keys.length < wanted || entries.length >= limit) return { ...state, entries }
-    }
+  #read({ name }: Space, key: string, now: number, follows = false): Entry | undefined {
+    const entry = this.entryAt(keyOf(name, key), now)
+    return follows && entry !== undefined ? this.entryAt(keyOf(name, entry.value), now) : entry
+  }
+
+  #commit(space: Space, writes: readonly Write[], bound: Bound | undefined): Commit {
+    checkWrites(space, writes)
+    const now = this.now()
+    const entries = writes.map(({ key }) => this.#read(space, key, now))
+    const isExpected = ({ expect }: Write, i: number) =>
+      expect === undefined || (entries[i]?.version ?? null) === expect
+    if (!writes.every(isExpected)) return { ...this.#state(space, now), isDone: false, entries }
+    const added = writes.filter(({ value }, i) => value !== undefined && entries[i] === undefined)
+    const isFull = bound !== undefined && this.#exceeds(space, writes, bound, now)
+    if (isFull || !this.hasRoom(space, added, now))
+      return { ...this.#state(space, now), isDone: false, isFull: true, entries }
+    const changes = writes.map(({ key, value, version, owner = '', ttlMs = Infinity }) => {
+      const endsAt = Math.ceil(now + ttlMs)
+      const entry = value === undefined ? undefined : { key, value, version, owner, writtenAt: now, endsAt }
+      return { key, entry }
+    })
+    this.write(space, changes, now)
+    return { ...this.#state(space, now), isDone: true, entries: [] }
   }
 
   #exceeds(space: Space, writes: readonly Write[], bound: Bound, now: number): boolean {
@@ -159,21 +202,21 @@ export class TableKeyValue {
     const low = keyOf(space.name, prefix)
     const others = this.#table
       .keys(low, low + LAST, Number.MAX_SAFE_INTEGER)
-      .map((key) => this.entry(space, keyIn(key), now))
-      .filter((entry) => entry !== undefined && !own.some(({ key }) => key === entry.key))
-    const sum = (all: readonly ({ readonly value?: string | undefined } | undefined)[]) =>
-      all.reduce((total, one) => total + Number(one?.value), 0)
+      .flatMap((key) => this.#read(space, keyIn(key), now) ?? [])
+      .filter((entry) => !own.some(({ key }) => key === entry.key))
+    const sum = (all: readonly { readonly value?: string | undefined }[]) =>
+      all.reduce((total, { value }) => total + Number(value), 0)
     const total = sum(others)
     return others.length + own.length > maxEntries || (total > 0 && total + sum(own) > maxTotal)
   }
 
-  #state(space: Space, now: number): SpaceState {
-    return { now, revision: this.#table.get(`m ${space.name}`) ?? '' }
+  #state({ name }: Space, now: number): SpaceState {
+    return { now, revision: this.#table.get(`m ${name}`) ?? '' }
   }
 
   #index({ name, maxEntries, maxOwned }: Space, { key, owner, endsAt }: Entry): void {
     if (endsAt < Infinity) this.#table.put(endOf(endsAt, name, key), '')
-    if (maxEntries !== undefined) this.#table.put(`x ${name} ${padded(endsAt)} ${key}`, '')
+    if (maxEntries !== undefined) this.#table.put(inSpace(name, endsAt, key), '')
     if (maxEntries !== undefined) this.#resize(name, '', 1)
     if (maxOwned !== undefined) this.#resize(name, owner, 1)
   }
@@ -184,14 +227,14 @@ export class TableKeyValue {
     const { endsAt, owner } = stored
     this.#table.remove(keyOf(space, key))
     this.#table.remove(endOf(endsAt, space, key))
-    const inSpace = `x ${space} ${padded(endsAt)} ${key}`
-    const isOfSpace = this.#table.get(inSpace) !== undefined
-    if (isOfSpace) this.#table.remove(inSpace)
+    const index = inSpace(space, endsAt, key)
+    const isOfSpace = this.#table.get(index) !== undefined
+    if (isOfSpace) this.#table.remove(index)
     this.#resize(space, isOfSpace ? '' : owner, -1)
   }
 
   /** Removes entries that have ended, of all spaces, and returns how many. */
-  sweep(now: number, limit = SWEPT_IF_FULL): number {
+  #sweep(now: number, limit = SWEPT_IF_FULL): number {
     const ended = this.#table.keys('e ', `e ${padded(now)}${LAST}`, limit)
     for (const one of ended) {
       const [, , space = '', key = ''] = one.split(SEPARATOR)
@@ -231,7 +274,7 @@ export function keyOf(space: string, key: string): string {
 }
 
 /** The key in its space of a key of the table. */
-function keyIn(tableKey: string): string {
+export function keyIn(tableKey: string): string {
   return tableKey.slice(tableKey.lastIndexOf(SEPARATOR) + 1)
 }
 
@@ -239,23 +282,11 @@ function endOf(endsAt: number, space: string, key: string): string {
   return `e ${padded(endsAt)} ${space} ${key}`
 }
 
+function inSpace(space: string, endsAt: number, key: string): string {
+  return `x ${space} ${padded(endsAt)} ${key}`
+}
+
 /** Instants in the order of their digits. */
 function padded(instant: number): string {
   return String(Math.min(Number.MAX_SAFE_INTEGER, Math.ceil(instant))).padStart(16, '0')
-}
-
-/** The text of an entry, for tables that hold texts alone. */
-export function encode({ value, version, owner, writtenAt, endsAt }: Entry): string {
-  return `${endsAt} ${writtenAt} ${version} ${owner} ${value}`
-}
-
-/** The entry at a key of the table. @throws {Error} if the text is not an entry */
-export function decode(tableKey: string, text: string): Entry {
-  const [, endsAt, writtenAt, version, owner] = /^(\S+) (\S+) (\S+) (\S*) /.exec(text) ?? []
-  const [ends, written] = [Number(endsAt), Number(writtenAt)]
-  if (version === undefined || owner === undefined || Number.isNaN(ends) || !Number.isFinite(written))
-    throw new Error(`a stored entry of ${text.length} characters cannot be read`)
-  const start = `${endsAt} ${writtenAt} ${version} ${owner} `.length
-  const key = keyIn(tableKey)
-  return { key, value: text.slice(start), version, owner, writtenAt: written, endsAt: ends }
 }

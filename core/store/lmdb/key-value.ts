@@ -7,8 +7,8 @@ import { makeDirectories } from '../../disk/directories.js'
 import { messageOf, reasonOf } from '../../json/message.js'
 import type { Entry, Watch } from '../../plugin/key-value-store.js'
 import type { Clock } from '../../plugin/tokens.js'
-import { decode, encode } from '../key-value/table.js'
-import { type SharedTable, TableStore } from '../key-value/table-store.js'
+import { TableStore } from '../key-value/counters.js'
+import { keyIn, type OrderedTable } from '../key-value/table.js'
 import { checkHeader, loadLmdb } from './prerequisites.js'
 
 interface LmdbKeyValueOptions {
@@ -28,7 +28,7 @@ export class LmdbKeyValueStore extends TableStore {
 }
 
 /** A synchronous transaction would block the event loop while another process writes, so each is asynchronous. */
-class LmdbTable implements SharedTable {
+class LmdbTable implements OrderedTable {
   #db: Database<Buffer, string>
   #name: string
   #dir: string
@@ -134,4 +134,17 @@ class LmdbTable implements SharedTable {
   #checkOpen(): void {
     if (this.#closing !== undefined) throw new Error(`${this.#name} is closed`)
   }
+}
+
+function encode({ value, version, owner, writtenAt, endsAt }: Entry): string {
+  return `${endsAt} ${writtenAt} ${version} ${owner} ${value}`
+}
+
+/** @throws {Error} if the text is not an entry */
+function decode(tableKey: string, text: string): Entry {
+  const [head = '', ends, written, version, owner] = /^(\S+) (\S+) (\S+) (\S*) /.exec(text) ?? []
+  const [endsAt, writtenAt] = [Number(ends), Number(written)]
+  if (version === undefined || owner === undefined || Number.isNaN(endsAt) || !Number.isFinite(writtenAt))
+    throw new Error(`a stored entry of ${text.length} characters cannot be read`)
+  return { key: keyIn(tableKey), value: text.slice(head.length), version, owner, writtenAt, endsAt }
 }
