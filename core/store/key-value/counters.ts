@@ -209,7 +209,13 @@ function takeTokens(
   // The bucket has the time of the store, and the caller that of the host.
   const use = { left: Math.max(0, left), resetAt: Math.min(END_OF_TIME, endsAt + at - instant), taken }
   const neededUntil = endsAt - instant + now + (isGiven ? GIVEN_MS : 0)
-  return { use, free, text: passes ? `${left} ${from}` : undefined, neededUntil, slackMs: (max * 1000) / perSecond }
+  return {
+    use,
+    free,
+    text: passes ? `${left} ${from}` : undefined,
+    neededUntil,
+    slackMs: (max * 1000) / perSecond,
+  }
 }
 
 function takeUse(

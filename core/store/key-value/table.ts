@@ -96,10 +96,7 @@ export abstract class TableKeyValue implements KeyValueStore {
     return commit
   }
 
-  async scan(
-    space: Space,
-    { prefix, after, upTo, limit, isReverse = false, follows = false, since }: Scan,
-  ) {
+  async scan(space: Space, { prefix, after, upTo, limit, isReverse = false, follows = false, since }: Scan) {
     this.#table.refresh?.()
     const now = this.now()
     const state = this.#state(space, now)

@@ -29,12 +29,16 @@ if known ~= '-' then
     redis.call('HSET', S .. '#space', 'lost', lost)
   end
 end
--- The names of what an owner has, by their ends, so that one owner does not fill the server.
+-- Names by their ends: of the entries of an ordered space or of an owner, or of counters.
 local function roomOf(owner) return S .. '#room' .. (owner == '' and '' or '/' .. owner) end
 local function hasRoom(room, added, most) return redis.call('ZCOUNT', room, '(' .. whole(now), '+inf') + added <= most end
+-- A set that ends a day later is prolonged once a day.
+local function prolong(set, ttl, later)
+  if redis.call('PTTL', set) < ttl then redis.call('PEXPIRE', set, whole(ttl + later)) end
+end
 local function note(room, name, ttl)
   redis.call('ZADD', room, now + ttl, name)
-  if redis.call('PTTL', room) < ttl then redis.call('PEXPIRE', room, whole(ttl + 86400000)) end
+  prolong(room, ttl, 86400000)
 end
 -- To be called last: once a script has removed something, a full server lets it write.
 local function sweep(room) redis.call('ZREMRANGEBYSCORE', room, '-inf', now) end
@@ -63,10 +67,10 @@ local function respond(status)
   table.insert(reply, 1, status .. head())
   return reply
 end
-local function drop(key)
+local function drop(key, room, isOrdered)
   redis.call('DEL', at(key))
-  redis.call('ZREM', S .. '#keys', key)
-  redis.call('ZREM', S .. '#ends', key)
+  if room then redis.call('ZREM', room, key) end
+  if isOrdered then redis.call('ZREM', S .. '#keys', key) end
 end
 `
 
@@ -95,7 +99,7 @@ local most, watched, owned, boundEntries, boundTotal, prefix =
   string.match(ARGV[2], '^(%d*)(!?)(~?%d*) ?(%S*) ?(%S*) ?(%S*)$')
 local maxEntries = tonumber(most)
 local maxOwned = owned ~= '' and (tonumber(string.sub(owned, 2)) or ${MAX_OWNED})
-local writes, done, written, added = {}, true, {}, {}
+local writes, done, written, added, longest = {}, true, {}, {}, 0
 for i = 3, #ARGV, 2 do
   local key, expected, version, owner, ttl = string.match(ARGV[i], '^(%S+) (%S*) (%S*) (%S*) (%S*)$')
   local write = { key = key, version = version, owner = owner, ttl = ttl, value = ARGV[i + 1] }
@@ -103,7 +107,6 @@ for i = 3, #ARGV, 2 do
   if expected ~= '*' or maxOwned then
     local raw = get(key)
     if expected ~= '*' and (raw and string.match(raw, '^%S+ (%S+) ') or '') ~= expected then done = false end
-    write.isNew = not raw
     if not raw and version ~= '' then added[owner] = (added[owner] or 0) + 1 end
   end
 end
@@ -135,38 +138,28 @@ if maxOwned then
     if not hasRoom(roomOf(owner), count, maxOwned) then return refuse('!') end
   end
 end
+local function roomFor(owner) return maxEntries and roomOf('') or maxOwned and roomOf(owner) end
 for _, write in ipairs(writes) do
-  local key, ttl = write.key, write.ttl
-  if maxOwned then
-    local room = roomOf(write.owner)
-    if write.version == '' then redis.call('ZREM', room, key)
-    elseif write.isNew then note(room, key, tonumber(ttl) or 1e13)
-    else redis.call('ZADD', room, 'XX', now + (tonumber(ttl) or 1e13), key) end
-  end
-  if write.version == '' then
-    if maxEntries then drop(key) else redis.call('DEL', at(key)) end
+  local key, ttl, room = write.key, tonumber(write.ttl), roomFor(write.owner)
+  if write.version == '' then drop(key, room, maxEntries)
   else
     local raw = whole(now) .. ' ' .. write.version .. ' ' .. write.owner .. ' ' .. write.value
-    if ttl == '' then redis.call('SET', at(key), raw) else redis.call('SET', at(key), raw, 'PX', ttl) end
+    if ttl then redis.call('SET', at(key), raw, 'PX', write.ttl) else redis.call('SET', at(key), raw) end
+    ttl = ttl or 1e13
     if maxEntries then
       redis.call('ZADD', S .. '#keys', 0, key)
-      redis.call('ZADD', S .. '#ends', ttl == '' and '+inf' or now + ttl, key)
-    end
+      redis.call('ZADD', room, now + ttl, key)
+      longest = math.max(longest, ttl)
+    elseif room then note(room, key, ttl) end
   end
 end
 if maxEntries then
-  for _, key in ipairs(redis.call('ZRANGEBYSCORE', S .. '#ends', '-inf', now, 'LIMIT', 0, 16)) do drop(key) end
-  local excess = redis.call('ZCARD', S .. '#ends') - maxEntries
-  if excess > 0 then
-    for _, key in ipairs(redis.call('ZRANGE', S .. '#ends', 0, excess - 1)) do drop(key) end
-  end
-  local last = redis.call('ZRANGE', S .. '#ends', -1, -1, 'WITHSCORES')[2]
-  for _, index in ipairs({ S .. '#keys', S .. '#ends' }) do
-    if last == 'inf' then redis.call('PERSIST', index)
-    elseif last then redis.call('PEXPIREAT', index, whole(tonumber(last))) end
-  end
-end
-if maxOwned then
+  local room = roomOf('')
+  for _, ended in ipairs(redis.call('ZRANGEBYSCORE', room, '-inf', now, 'LIMIT', 0, 16)) do drop(ended, room, true) end
+  local excess = redis.call('ZCARD', room) - maxEntries
+  for _, first in ipairs(excess > 0 and redis.call('ZRANGE', room, 0, excess - 1) or {}) do drop(first, room, true) end
+  for _, set in ipairs({ room, S .. '#keys' }) do prolong(set, longest, 0) end
+elseif maxOwned then
   for owner in pairs(added) do sweep(roomOf(owner)) end
 end
 if watched == '!' then
@@ -192,7 +185,7 @@ while found < limit do
   for _, key in ipairs(keys) do
     local raw = get(key)
     local entry = key
-    if not raw then drop(key)
+    if not raw then drop(key, roomOf(''), true)
     elseif follows then
       entry = target(raw)
       raw = get(entry)

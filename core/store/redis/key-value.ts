@@ -4,18 +4,14 @@ import type {
   CounterLimit,
   Counters,
   SettleOptions,
-  Taken,
   TakeOptions,
 } from '../../plugin/counters.js'
 import type {
-  Commit,
   CommitOptions,
   Entry,
   GetOptions,
   KeyValueStore,
   Scan,
-  ScanPage,
-  Snapshot,
   Space,
   SpaceState,
   Watch,
@@ -42,15 +38,6 @@ export interface RedisKeyValueOptions extends RedisConnectionOptions {
 /** Redis has no larger time, and Lua no larger exact integer. */
 const NO_LIMIT = Number.MAX_SAFE_INTEGER
 const DAY_MS = 86_400_000
-
-interface Response {
-  readonly status: string
-  /** Empty for a space that is not tracked. */
-  readonly epoch: string
-  readonly state: SpaceState
-  /** What comes after the state. */
-  readonly rest: readonly unknown[]
-}
 
 export class RedisKeyValueStore implements KeyValueStore, Counters {
   readonly isRemote = true
@@ -96,58 +83,49 @@ export class RedisKeyValueStore implements KeyValueStore, Counters {
     return this.#aheadMs === undefined ? clock.now() : Math.round(clock.monotonic() + this.#aheadMs)
   }
 
-  async get(space: Space, keys: readonly string[], { follows = false }: GetOptions = {}): Promise<Snapshot> {
+  async get(space: Space, keys: readonly string[], { follows = false }: GetOptions = {}) {
     const { state, rest } = await this.#run(getEntries, space, [follows ? 1 : '', ...keys])
     return { ...state, entries: entriesIn(rest, state.now, keys) }
   }
 
-  async commit(
-    space: Space,
-    writes: readonly Write[],
-    { isDurable = false, bound }: CommitOptions = {},
-  ): Promise<Commit> {
+  async commit(space: Space, writes: readonly Write[], { isDurable = false, bound }: CommitOptions = {}) {
     checkWrites(space, writes)
-    const order = space.isOrdered === true ? `${space.maxEntries ?? NO_LIMIT}` : ''
-    const notice = space.isWatched === true ? '!' : ''
-    const owned = space.maxOwned === undefined ? '' : `~${space.maxOwned === MAX_OWNED ? '' : space.maxOwned}`
+    const { isOrdered, isWatched, maxEntries = NO_LIMIT, maxOwned } = space
+    const most = `${isOrdered === true ? maxEntries : ''}${isWatched === true ? '!' : ''}`
+    const owned = maxOwned === undefined ? '' : `~${maxOwned === MAX_OWNED ? '' : maxOwned}`
     const bounds = bound === undefined ? '' : ` ${bound.maxEntries} ${bound.maxTotal} ${bound.prefix}`
-    const args = [order + notice + owned + bounds, ...writes.flatMap(argumentsOf)]
+    const args = [most + owned + bounds, ...writes.flatMap(argumentsOf)]
     const { status, state, rest } = await this.#run(commitWrites, space, args, isDurable)
     const keys = writes.map(({ key }) => key)
-    return {
-      ...state,
-      isDone: status === '+',
-      isFull: status === '!',
-      entries: entriesIn(rest, state.now, keys),
-    }
+    const entries = entriesIn(rest, state.now, keys)
+    return { ...state, isDone: status === '+', isFull: status === '!', entries }
   }
 
-  async scan(
-    space: Space,
-    { prefix, after, upTo, limit, isReverse = false, follows = false, since = '' }: Scan,
-  ): Promise<ScanPage> {
+  async scan(space: Space, scan: Scan) {
+    const { prefix, after, upTo, limit, isReverse = false, follows = false, since = '' } = scan
     const low = prefix === '' ? '-' : `(${prefix}`
     const high = upTo === undefined ? `(${prefix}\x7f` : `[${upTo}`
     const [first, last] = isReverse ? [high, low] : [low, high]
     const start = after === undefined ? first : `(${after}`
     const args = [follows ? 1 : '', start, last, isReverse ? 1 : '', limit, since]
     const { status, state, rest } = await this.#run(scanEntries, space, args)
-    if (status === '=') return { ...state, entries: undefined }
-    return { ...state, entries: entriesIn(rest, state.now).filter((entry) => entry !== undefined) }
+    const entries = entriesIn(rest, state.now).filter((entry) => entry !== undefined)
+    return { ...state, entries: status === '=' ? undefined : entries }
   }
 
   watch(space: Space, changed: () => void): Watch {
     return this.#connection.subscribe(this.#keyOf(space), changed)
   }
 
-  async take(space: Space, limits: readonly CounterLimit[], options: TakeOptions = {}): Promise<Taken> {
+  async take(space: Space, limits: readonly CounterLimit[], options: TakeOptions = {}) {
     checkLimits(space, limits, options)
     const { at, hold, batch = 1 } = options
     const { maxOwned: most = MAX_OWNED } = space
     const isPlain = at === undefined && hold === undefined && batch === 1 && most === MAX_OWNED
-    const held = `${hold?.id ?? '-'} ${Math.ceil(hold?.ms ?? 0)}`
-    const option = isPlain ? '' : `${at ?? '-'} ${held} ${batch} ${most}`
-    const { status, state, rest } = await this.#run(takeCounters, space, [option, ...limits.map(limitText)])
+    const option = `${at ?? '-'} ${hold?.id ?? '-'} ${Math.ceil(hold?.ms ?? 0)} ${batch} ${most}`
+    const args = [isPlain ? '' : option, ...limits.map(limitText)]
+    const { status, state, rest } = await this.#run(takeCounters, space, args)
+    const isTaken = status === '+'
     const from = at ?? state.now
     const uses = rest.map((text, i) => {
       const [, left = '', reset, taken] = /^([\d.e+-]+)(?: (\d+))?(?:\/(\d+))?$/.exec(String(text)) ?? []
@@ -155,21 +133,18 @@ export class RedisKeyValueStore implements KeyValueStore, Counters {
       const resetAt = window === undefined ? from + Number(reset) : windowStart(window, from) + window.ms
       if (left === '' || Number.isNaN(Number(left) + resetAt))
         throw new Error('Redis: the response to a count cannot be read')
-      return { left: Number(left), resetAt, taken: Number(taken ?? (status === '+' ? 1 : 0)) }
+      return { left: Number(left), resetAt, taken: Number(taken ?? (isTaken ? 1 : 0)) }
     })
-    return { isTaken: status === '+', uses, at: from, lostAt: state.lostAt }
+    return { isTaken, uses, at: from, lostAt: state.lostAt }
   }
 
-  async settle(
-    space: Space,
-    changes: readonly CounterChange[],
-    { at, hold }: SettleOptions,
-  ): Promise<boolean> {
+  async settle(space: Space, changes: readonly CounterChange[], { at, hold }: SettleOptions) {
     checkChanges(space, changes, at)
-    const args = changes.map(
+    const texts = changes.map(
       ({ key, amount, window }) => `${key} ${amount} ${window?.ms ?? '-'} ${window?.from ?? 0}`,
     )
-    return (await this.#run(settleCounters, space, [`${at} ${hold ?? '-'}`, ...args])).status === '+'
+    const { status } = await this.#run(settleCounters, space, [`${at} ${hold ?? '-'}`, ...texts])
+    return status === '+'
   }
 
   async close(): Promise<void> {
@@ -182,12 +157,7 @@ export class RedisKeyValueStore implements KeyValueStore, Counters {
   }
 
   /** Waits for the first attempt to connect only; if it fails, the client connects in the background. */
-  async #run(
-    operation: Script,
-    space: Space,
-    args: readonly (string | number)[],
-    isDurable = false,
-  ): Promise<Response> {
+  async #run(operation: Script, space: Space, args: readonly (string | number)[], isDurable = false) {
     const { waitReplicas: replicas = 0, waitMs: timeoutMs = 800, clock } = this.#options
     // Its rejection is the reason below.
     if (this.#connecting === undefined) void this.connect(new AbortController().signal).catch(() => undefined)
@@ -202,26 +172,27 @@ export class RedisKeyValueStore implements KeyValueStore, Counters {
       isDurable && replicas > 0
         ? await this.#connection.runReplicated(operation, key, all, { replicas, timeoutMs })
         : await this.#connection.run(operation, key, all)
-    const response = responseIn(sent, known)
+    const { epoch, ...response } = responseIn(sent, known)
     const uncertainMs = (clock.monotonic() - asked) / 2
     const aheadMs = response.state.now - asked - uncertainMs
     // A reading that a slow response blurs must not move the time to and fro.
     if (!(Math.abs(aheadMs - (this.#aheadMs ?? Infinity)) <= uncertainMs + 1)) this.#aheadMs = aheadMs
-    if (response.epoch !== '') this.#epochs.set(space.name, response.epoch)
+    if (epoch !== '') this.#epochs.set(space.name, epoch)
     return response
   }
 }
 
-/** @throws {Error} if it is not the response of a script */
-function responseIn(response: unknown, known: string): Response {
-  const [text, ...others]: unknown[] = Array.isArray(response) ? response : String(response).split(';')
+/** The state of the space, and what comes after it; `epoch` is empty for one that is not tracked. @throws {Error} if it is not a response */
+function responseIn(response: unknown, known: string) {
+  const [text, ...rest]: unknown[] = Array.isArray(response) ? response : String(response).split(';')
   const [, status = '', time, told, count = '0', lostAt] =
     /^([-+=!])(\d+)(?: ([0-9a-f]*):(\d+)(?: (\d+))?)?$/.exec(String(text)) ?? []
   if (status === '') throw new Error('Redis: the response is not that of a store')
   const epoch = told === '' ? known : (told ?? '')
   const revision = count === '0' ? '' : `${epoch}:${count}`
-  const state = { now: Number(time), revision, ...(lostAt === undefined ? {} : { lostAt: Number(lostAt) }) }
-  return { status, epoch, state, rest: others }
+  const loss = lostAt === undefined ? {} : { lostAt: Number(lostAt) }
+  const state: SpaceState = { now: Number(time), revision, ...loss }
+  return { status, epoch, state, rest }
 }
 
 function argumentsOf({ key, expect, value, version, owner = '', ttlMs }: Write): string[] {
@@ -238,29 +209,19 @@ function limitText({ key, max, perSecond, amount = 1, window }: CounterLimit): s
 }
 
 /** Without `keys` the response has them. @throws {Error} if an entry cannot be read */
-function entriesIn(
-  rest: readonly unknown[],
-  now: number,
-  keys: readonly string[] = [],
-): (Entry | undefined)[] {
+function entriesIn(rest: readonly unknown[], now: number, keys: readonly string[] = []) {
   const entries: (Entry | undefined)[] = []
   for (let i = 0; i + 2 < rest.length; i += 3) {
-    const [name, raw, left] = [rest[i], rest[i + 1], rest[i + 2]]
+    const [name, raw, left] = [rest[i], rest[i + 1], Number(rest[i + 2])]
     const key = name === '' ? keys[i / 3] : name
-    entries.push(typeof raw === 'string' ? entryOf(String(key), raw, Number(left), now) : undefined)
+    if (typeof raw !== 'string') {
+      entries.push(undefined)
+      continue
+    }
+    const [head = '', written, version, owner] = /^(\d+) (\S+) (\S*) /.exec(raw) ?? []
+    if (version === undefined || owner === undefined) throw new Error('Redis: an entry cannot be read')
+    const times = { writtenAt: Number(written), endsAt: left < 0 ? Infinity : now + left }
+    entries.push({ key: String(key), value: raw.slice(head.length), version, owner, ...times })
   }
   return entries
-}
-
-function entryOf(key: string, raw: string, left: number, now: number): Entry {
-  const [head = '', written, version, owner] = /^(\d+) (\S+) (\S*) /.exec(raw) ?? []
-  if (version === undefined || owner === undefined) throw new Error('Redis: an entry cannot be read')
-  return {
-    key,
-    value: raw.slice(head.length),
-    version,
-    owner,
-    writtenAt: Number(written),
-    endsAt: left < 0 ? Infinity : now + left,
-  }
 }

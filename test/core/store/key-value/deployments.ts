@@ -119,10 +119,10 @@ for _, key in ipairs(redis.call('KEYS', ARGV[2] .. '*')) do
     redis.call('DEL', key)
     if start and not written then key = before .. earlier(start) .. name end
     if left < 0 or left > ms then moved[#moved + 1] = { key, raw, left } end
-  elseif string.find(key, '#ends$') or string.find(key, '#room') then
+  elseif string.find(key, '#room') then
     local ends = redis.call('ZRANGE', key, 0, -1, 'WITHSCORES')
     for i = 1, #ends, 2 do
-      if ends[i + 1] ~= 'inf' then redis.call('ZADD', key, ends[i + 1] - ms, ends[i]) end
+      redis.call('ZADD', key, ends[i + 1] - ms, ends[i])
     end
   end
   if kind ~= 'string' and left >= 0 then
