@@ -1,10 +1,9 @@
 // Claims of keys for one use each: idempotency keys of calls, and mandates. A claim is free, claimed, sent, completed or
 // unknown. One that lapses is free again; one that lapses after it was marked as sent is unknown.
 import { isUtf8 } from 'node:buffer'
-import { sha256Base64url } from '../json/hash.js'
-import type { Entry, Space, SpaceState, Write } from '../plugin/key-value-store.js'
+import type { Entry, Space, Write } from '../plugin/key-value-store.js'
 import { token } from '../plugin/tokens.js'
-import { retried, StoreLayer } from './layer.js'
+import { readLoss, retried, StoreLayer, storableName, trackedSpaces } from './layer.js'
 
 /** A call's claim of its key. */
 export interface DedupeClaim {
@@ -35,16 +34,13 @@ export interface Loss {
 export type DedupeClaimResult =
   /** The key now belongs to the claim. */
   | { readonly state: 'claimed'; readonly loss?: Loss }
-  /** Another call with this key is in flight. */
-  | { readonly state: 'in_flight' }
   /** A call with this key has completed; null if its response was not kept. */
   | { readonly state: 'completed'; readonly response: Uint8Array | null }
-  /** A call with this key was sent, and its outcome is unknown. */
-  | { readonly state: 'unknown' }
-  /** The key was used for a request with another fingerprint. */
-  | { readonly state: 'reused' }
-  /** The tenant has as many keys as it may have. */
-  | { readonly state: 'full' }
+  /**
+   * Another call with this key is in flight, or was sent with an unknown outcome; the key was used for a request with another
+   * fingerprint; or the tenant has as many keys as it may have.
+   */
+  | { readonly state: 'in_flight' | 'unknown' | 'reused' | 'full' }
 
 /** A letter begins the version, as Redis gets it with each request. */
 const phases = { claimed: 'c', sent: 's', completed: 'd', unknown: 'u' } as const
@@ -55,35 +51,26 @@ export const claimStore = token<ClaimStore>('ClaimStore')
 
 /** Enough for 18 keys a second of a tenant, if each is kept for a day. */
 export const MAX_KEYS = 1_600_000
-/** Spaces for keys, so that the nodes of a cluster share them. */
-const SPACES = 16
-const spaces: readonly Space[] = Array.from({ length: SPACES }, (_, n) => ({
-  name: `claims-${n}`,
-  isTracked: true,
-}))
+const spaces = trackedSpaces('claims')
 
 /** Every operation is atomic. Those that take a claim do nothing for one that does not own its key. */
 export class ClaimStore extends StoreLayer {
-  /**
-   * Reads of which epoch the spaces are, so that a loss is noticed for keys that this process has not used. To be called
-   * at the start and from time to time: another process that starts after the loss does not know of it. An empty store
-   * gets its epoch.
-   */
+  /** So that a loss is noticed for keys that this process has not used, as `readLoss` says. */
   async noticeLoss(): Promise<void> {
-    if (this.store.isRemote === true) await Promise.all(spaces.map((space) => this.store.get(space, [])))
+    await readLoss(this.store, spaces)
   }
 
   /** Claims a free key; otherwise returns its state unchanged. For the owner of the claim it succeeds again. */
   claim(claim: DedupeClaim): Promise<DedupeClaimResult> {
     let expect: string | null = null
     return retried(async () => {
-      const write = this.#write(claim, 'claimed', expect, claim.leaseMs)
-      const { isDone, isFull, entries, ...state } = await this.store.commit(spaceOf(claim), [write])
-      if (isDone) return { state: 'claimed', ...lossIn(state) }
+      const write = writeOf(claim, 'claimed', expect, claim.leaseMs)
+      const { isDone, isFull, entries, lostAt, now } = await this.store.commit(spaceOf(claim), [write])
+      if (isDone) return { state: 'claimed', ...(lostAt && { loss: { at: lostAt, ageMs: now - lostAt } }) }
       if (isFull === true) return { state: 'full' }
       const [entry] = entries
       expect = entry?.version ?? null
-      const result = entry && resultOf(entry, claim, state.now)
+      const result = entry && resultOf(entry, claim, now)
       return result?.state === 'claimed' ? undefined : result
     })
   }
@@ -91,7 +78,7 @@ export class ClaimStore extends StoreLayer {
   /** Resolves when the mark is durable. False: the claim no longer owns the key, and the call must not be sent. */
   markSent(claim: DedupeClaim): Promise<boolean> {
     const ttlMs = claim.leaseMs + claim.ttlMs
-    return this.#change(claim, 'claimed', (expect) => this.#write(claim, 'sent', expect, ttlMs))
+    return this.#change(claim, 'claimed', (expect) => writeOf(claim, 'sent', expect, ttlMs))
   }
 
   /** Extends the claim by `leaseMs`. False: the claim no longer owns the key. */
@@ -99,14 +86,14 @@ export class ClaimStore extends StoreLayer {
     const { leaseMs, ttlMs } = claim
     return this.#change(claim, 'sent', (expect) =>
       expect === versionOf(claim, 'sent')
-        ? this.#write(claim, 'sent', expect, leaseMs + ttlMs)
-        : this.#write(claim, 'claimed', expect, leaseMs),
+        ? writeOf(claim, 'sent', expect, leaseMs + ttlMs)
+        : writeOf(claim, 'claimed', expect, leaseMs),
     )
   }
 
   /** Frees the key of a call that was not sent, or had no effect. */
   async release(claim: DedupeClaim): Promise<void> {
-    const owner = ownerOf(claim)
+    const owner = storableName(claim.tenant)
     await this.#change(claim, 'claimed', (expect) => ({ key: claim.key, owner, version: 'free', expect }))
   }
 
@@ -124,7 +111,7 @@ export class ClaimStore extends StoreLayer {
   }
 
   #end(claim: DedupeClaim, phase: Phase, response: Uint8Array | null): Promise<boolean> {
-    const write = (expect: string | null) => this.#write(claim, phase, expect, claim.ttlMs, response)
+    const write = (expect: string | null) => writeOf(claim, phase, expect, claim.ttlMs, response)
     return this.#change(claim, 'sent', write, (version) => version?.slice(2) ?? claim.owner)
   }
 
@@ -144,34 +131,29 @@ export class ClaimStore extends StoreLayer {
       return holderOf(entries[0]?.version) === claim.owner ? undefined : false
     })
   }
+}
 
-  #write(
-    claim: DedupeClaim,
-    phase: Phase,
-    expect: string | null,
-    ttlMs: number,
-    response: Uint8Array | null = null,
-  ): Write {
-    const { key, fingerprint, leaseMs } = claim
-    const value = `${fingerprint} ${leaseMs}${response === null ? '' : ` ${textOf(response)}`}`
-    return { key, value, owner: ownerOf(claim), version: versionOf(claim, phase), expect, ttlMs }
-  }
+function writeOf(
+  claim: DedupeClaim,
+  phase: Phase,
+  expect: string | null,
+  ttlMs: number,
+  response: Uint8Array | null = null,
+): Write {
+  const { key, tenant, fingerprint, leaseMs } = claim
+  const value = `${fingerprint} ${leaseMs}${response === null ? '' : ` ${textOf(response)}`}`
+  return { key, value, owner: storableName(tenant), version: versionOf(claim, phase), expect, ttlMs }
 }
 
 /** The key is a hash, or any text in tests. */
 function spaceOf({ key, maxKeys }: DedupeClaim): Space {
   let sum = 0
-  for (let i = 0; i < key.length; i++) sum = (sum * 31 + key.charCodeAt(i)) % SPACES
-  return { ...(spaces[sum] as Space), maxOwned: Math.ceil(maxKeys / SPACES) }
+  for (let i = 0; i < key.length; i++) sum = (sum * 31 + key.charCodeAt(i)) % spaces.length
+  return { ...(spaces[sum] as Space), maxOwned: Math.ceil(maxKeys / spaces.length) }
 }
 
 function versionOf({ owner }: DedupeClaim, phase: Phase): string {
   return `${phases[phase]}:${owner}`
-}
-
-/** The tenant, which may have any name. */
-function ownerOf({ tenant }: DedupeClaim): string {
-  return /^[\w.-]{1,22}$/.test(tenant) ? tenant : `#${sha256Base64url(tenant)}`
 }
 
 /** The owner of a claim whose call has not ended. */
@@ -208,8 +190,4 @@ function readClaim({ version, value }: Entry) {
 function textOf(response: Uint8Array): string {
   const bytes = Buffer.from(response.buffer, response.byteOffset, response.byteLength)
   return isUtf8(bytes) ? `t${bytes.toString()}` : `b${bytes.toString('base64')}`
-}
-
-function lossIn({ lostAt, now }: SpaceState): { loss?: Loss } {
-  return lostAt === undefined ? {} : { loss: { at: lostAt, ageMs: now - lostAt } }
 }

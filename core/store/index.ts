@@ -14,7 +14,7 @@ export {
 } from './claims.js'
 export { elapsed, type HostInstant, thisBoot } from './key-value/host-time.js'
 export { MemoryKeyValueStore } from './key-value/memory.js'
-export { retried, StoreLayer } from './layer.js'
+export { readLoss, retried, StoreLayer, storableName, trackedSpaces } from './layer.js'
 export { type MapBounds, mapIn, memoryMap, type SharedMap, secretIn } from './maps.js'
 export { checkRedisSettings, checkStoreChoice, redisSettings, redisUrl } from './redis/settings.js'
 export { bindStore, checkForWorkers, type StoreOptions, StoreResource } from './resource.js'

@@ -5,7 +5,6 @@ import { sha256Base64url } from '../json/hash.js'
 import type { KeyValueStore, Space, Write } from '../plugin/key-value-store.js'
 import type { Clock } from '../plugin/tokens.js'
 import { MemoryKeyValueStore } from './key-value/memory.js'
-import { retried } from './layer.js'
 
 /** Values by name, in groups that do not displace each other's values. Rejects with `Refusal` (`STORE_UNAVAILABLE`). */
 export interface SharedMap {
@@ -58,17 +57,11 @@ export function mapIn(store: KeyValueStore, name: string, { ttlMs, maxEntries }:
       return (await available(store.get(spaceOf(group), keys))).entries.map((entry) => entry?.value)
     },
     async set(group, entries) {
-      await commit(
-        group,
-        entries.map(([key, value]) => write(key, value)),
-      )
+      const writes = entries.map(([key, value]) => write(key, value))
+      await commit(group, writes)
     },
     async add(group, key, value) {
-      const { known } = await retried(async () => {
-        const { isDone, entries } = await commit(group, [write(key, value, null)])
-        return isDone ? { known: undefined } : entries[0] && { known: entries[0].value }
-      })
-      return known
+      return (await commit(group, [write(key, value, null)])).entries[0]?.value
     },
     async replace(group, key, before, value) {
       const expect = before === undefined ? null : sha256Base64url(before)

@@ -21,15 +21,15 @@ export class AdapterQuotas extends StoreLayer<QuotaAdapter> implements QuotaStor
     try {
       for (const limit of limits) {
         const { isRefused, ...use } = await this.#countOne(tenant, limit, now)
+        if (isRefused) {
+          await this.refund(tenant, limits.slice(0, uses.length), { uses })
+          const back = uses.map(({ left, resetAt }, i) => {
+            const isBack = isRefundable && isDaily(limits[i] ?? limit)
+            return { left: isBack ? left + 1 : left, resetAt }
+          })
+          return { isCounted: false, uses: [...back, use], at: 0, isRefundable }
+        }
         uses.push(use)
-        if (!isRefused) continue
-        const counted = limits.slice(0, uses.length - 1)
-        await this.refund(tenant, counted, { uses })
-        const back = uses.map((one, i) => {
-          const isBack = isRefundable && limits[i] !== limit && isDaily(limits[i] ?? limit)
-          return isBack ? { ...one, left: one.left + 1 } : one
-        })
-        return { isCounted: false, uses: back, at: 0, isRefundable }
       }
     } catch (error) {
       // A count that cannot be given back stays: too few calls are allowed, not too many.
@@ -50,9 +50,8 @@ export class AdapterQuotas extends StoreLayer<QuotaAdapter> implements QuotaStor
         await this.store.refundDaily?.(tenant, counted.limit.key, use.resetAt - 1)
     })
     const errors = (await Promise.allSettled(refunds)).filter((result) => result.status === 'rejected')
-    if (errors.length === 0) return
     const reasons = errors.map(({ reason }) => reason)
-    throw new AggregateError(reasons, 'daily counts could not be refunded')
+    if (reasons.length > 0) throw new AggregateError(reasons, 'daily counts could not be refunded')
   }
 
   /** @throws {TypeError} if the response is not what `QuotaAdapter` promises */
@@ -90,31 +89,29 @@ function checkedInstant(method: string, resetAt: ResetAt): number {
 export class StoreAdapter extends StoreLayer<QuotaStore> implements QuotaAdapter {
   async incrDaily(tenant: string, tool: string, callsPerDay: number, now?: number) {
     const limit = dayLimit({ key: tool, callsPerDay }, callsPerDay)
-    const { isCounted, uses } = await this.store.count(tenant, [limit], now)
-    const { left, resetAt } = onlyOf(uses)
+    const { isCounted, left, resetAt } = await this.#count(tenant, limit, now)
     const count = Math.min(callsPerDay, Number.MAX_SAFE_INTEGER) - left
     return { count: isCounted ? count : count + 1, resetAt }
   }
 
   async takeToken(tenant: string, tool: string, ratePerSec: number, burst?: number, now?: number) {
     const limit = rateLimit({ key: tool, ratePerSec, burst }, ratePerSec)
-    const { isCounted, uses } = await this.store.count(tenant, [limit], now)
-    const { left, resetAt } = onlyOf(uses)
+    const { isCounted, left, resetAt } = await this.#count(tenant, limit, now)
     return { tokens: isCounted ? left : left - 1, resetAt }
   }
 
   async refundDaily(tenant: string, tool: string, now?: number): Promise<void> {
     const at = now ?? this.now?.() ?? hostClock.now()
-    await this.store.refund(tenant, [dayLimit({ key: tool }, 1)], {
-      at,
-      uses: [{ left: 0, resetAt: at + 1 }],
-    })
+    const uses = [{ left: 0, resetAt: at + 1 }]
+    await this.store.refund(tenant, [dayLimit({ key: tool }, 1)], { at, uses })
   }
-}
 
-function onlyOf([use]: readonly QuotaUse[]): QuotaUse {
-  if (use === undefined) throw new Error('the store said nothing of the limit')
-  return use
+  async #count(tenant: string, limit: QuotaLimit, now: number | undefined) {
+    const { isCounted, uses } = await this.store.count(tenant, [limit], now)
+    const [use] = uses
+    if (use === undefined) throw new Error('the store said nothing of the limit')
+    return { isCounted, ...use }
+  }
 }
 
 /** Counts in the memory of this process, for tests and for programs that bind or wrap it. */
