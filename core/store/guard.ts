@@ -1,6 +1,6 @@
 // Wraps the operations of a store: with a deadline, and one error for every failure.
 import { Refusal } from '../call/errors.js'
-import { attempt, isPending } from '../call/maybe-promise.js'
+import { after, attempt } from '../call/maybe-promise.js'
 import { TimeoutError, withinLimit } from '../call/within-limit.js'
 import { messageOf } from '../json/message.js'
 import type { StoreLifecycle } from '../plugin/store-lifecycle.js'
@@ -37,10 +37,12 @@ const LOG_INTERVAL_MS = 10_000
 const WARNING_MS = 60_000
 
 /**
- * The store with every operation guarded. A failed operation rejects with the `Refusal` `STORE_UNAVAILABLE`, whose
- * cause is the error, is counted and logged, and is a warning until one succeeds: a store that responds may refuse every
- * operation, as a Redis that is full does. An operation that returns without a promise is guarded without one;
- * its failure is thrown.
+ * The store with every operation guarded. A failed operation rejects with the `Refusal` `STORE_UNAVAILABLE`, whose cause is the
+ * error, is counted and logged, and is a warning until one succeeds: a store that responds may refuse every operation, as a Redis
+ * that is full does. An operation of a store in this process that returns without a promise is guarded without one.
+ *
+ * Others have a deadline: a store that hangs must not block a call, nor make each call wait for it. After a timeout, one operation
+ * per `timeoutMs` is tried until the store responds to one, even late.
  */
 export function guarded<T extends StoreLifecycle>(
   store: T,
@@ -49,19 +51,18 @@ export function guarded<T extends StoreLifecycle>(
 ): T {
   const { name, timeoutMs, operations, whileDown } = options
   const metrics = `svc_${name.replaceAll(' ', '_')}`
-  const ended = (ms: number): void => meter?.observe?.(`${metrics}_duration_seconds`, ms / 1000)
-  const deadline = store.inProcess === true ? undefined : deadlineOf(name, timeoutMs, clock, ended)
-  let failures = 0
-  let logAt = Number.NEGATIVE_INFINITY
+  let [failures, logAt] = [0, Number.NEGATIVE_INFINITY]
   let last: { readonly message: string; readonly at: number } | undefined
+  let [isHanging, retryAt] = [false, 0]
 
   const refuse = (cause: unknown): never => {
+    const at = clock.monotonic()
     failures++
-    last = { message: messageOf(cause), at: clock.monotonic() }
+    last = { message: messageOf(cause), at }
     meter?.count(`${metrics}_failures_total`)
-    if (clock.monotonic() >= logAt) {
-      logAt = clock.monotonic() + LOG_INTERVAL_MS
-      logger?.warn({ error: messageOf(cause), failures }, `the ${name} fails: ${whileDown}`)
+    if (at >= logAt) {
+      logAt = at + LOG_INTERVAL_MS
+      logger?.warn({ error: last.message, failures }, `the ${name} fails: ${whileDown}`)
       failures = 0
     }
     throw new Refusal('STORE_UNAVAILABLE', `The ${name} is not available.`, { cause })
@@ -70,6 +71,26 @@ export function guarded<T extends StoreLifecycle>(
     last = undefined
     return result
   }
+  /** Rejects at the deadline, or at once while the store hangs. `onLate` gets a result that arrives after the deadline. */
+  const inTime = async (run: () => unknown, onLate: (result: unknown) => void): Promise<unknown> => {
+    const began = clock.monotonic()
+    if (isHanging && began < retryAt) throw new Error(`the ${name} does not respond`)
+    retryAt = began + timeoutMs
+    const result = (async () => run())().finally(() => {
+      isHanging = false
+    })
+    try {
+      return await withinLimit(`the operation of the ${name}`, result, timeoutMs)
+    } catch (error) {
+      if (!(error instanceof TimeoutError)) throw error
+      isHanging = true
+      // A late error is dropped, as the timeout is reported.
+      result.then(onLate, () => undefined)
+      throw error
+    } finally {
+      meter?.observe?.(`${metrics}_duration_seconds`, (clock.monotonic() - began) / 1000)
+    }
+  }
 
   const own: T = Object.create(null)
   for (const key of operations) {
@@ -77,66 +98,22 @@ export function guarded<T extends StoreLifecycle>(
     const undo: unknown = Reflect.get(options.undo ?? {}, key)
     if (typeof method !== 'function') continue
     Reflect.set(own, key, (...args: unknown[]): unknown => {
-      if (deadline === undefined) {
-        try {
-          const result: unknown = Reflect.apply(method, store, args)
-          return isPending(result) ? result.then(succeeded).catch(refuse) : succeeded(result)
-        } catch (cause) {
-          return refuse(cause)
-        }
-      }
-      const operation = async () => succeeded(await Reflect.apply(method, store, args))
+      const run = () => after(Reflect.apply(method, store, args), succeeded)
+      if (store.inProcess === true) return attempt(run, refuse)
       // A failed undo is counted and logged as a failure of the store.
       const undoLate = (late: unknown) =>
         void attempt(
           () => typeof undo === 'function' && undo(own, late, ...args),
           () => undefined,
         )
-      return deadline.run(operation, undoLate).catch(refuse)
+      return inTime(run, undoLate).catch(refuse)
     })
   }
-  const ready = () => (deadline?.isHanging() ? `the ${name} does not respond` : store.ready?.())
+  const ready = () => (isHanging ? `the ${name} does not respond` : store.ready?.())
   const warning = () => {
     if (last === undefined || clock.monotonic() - last.at >= WARNING_MS) return store.warning?.()
     return `the ${name} fails: ${last.message}; ${whileDown}`
   }
   const time = store.now === undefined ? {} : { now: () => store.now?.() }
   return Object.assign(own, { ready, warning }, time)
-}
-
-/**
- * A deadline for store operations: a store that hangs must not block a call, nor make each call wait for the deadline. After
- * a timeout, one operation per `timeoutMs` is tried until the store responds to one, even late. `ended` gets the time that an
- * operation took, at most until the deadline.
- */
-function deadlineOf(name: string, timeoutMs: number, clock: Clock, ended: (ms: number) => void) {
-  let isHanging = false
-  let retryAt = 0
-  return {
-    isHanging: () => isHanging,
-
-    /**
-     * The result of `operation`. Rejects at the deadline, or at once while the store hangs. `onLate` gets a result that
-     * arrives after the deadline.
-     */
-    async run<T>(operation: () => Promise<T>, onLate: (result: T) => void): Promise<T> {
-      const began = clock.monotonic()
-      if (isHanging && began < retryAt) throw new Error(`the ${name} does not respond`)
-      retryAt = began + timeoutMs
-      const result = operation().finally(() => {
-        isHanging = false
-      })
-      try {
-        return await withinLimit(`the operation of the ${name}`, result, timeoutMs)
-      } catch (error) {
-        if (!(error instanceof TimeoutError)) throw error
-        isHanging = true
-        // A late error is dropped, as the timeout is reported.
-        result.then(onLate, () => undefined)
-        throw error
-      } finally {
-        ended(clock.monotonic() - began)
-      }
-    },
-  }
 }

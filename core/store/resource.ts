@@ -40,15 +40,15 @@ interface StoreSettings {
 export interface StoreOptions<T> extends Omit<GuardOptions<T>, 'timeoutMs'> {
   /** The section: names the directory below the state directory, and the leases. */
   readonly section: string
-  /** `memory`, `lmdb`, `redis`, or one of `others`. */
-  readonly kind: string
+  readonly kind: 'memory' | 'lmdb' | 'redis'
   /** Returns the store of the section on a store of keys, values and counters. */
   layer(store: KeyValueStore & Counters): T
-  /** Opens stores of programs, by kind. */
-  readonly others?: Readonly<Record<string, () => T>>
   readonly settings: StoreSettings
-  /** A store that the user made: it is used in place of every kind, and the user closes it. */
-  readonly instance?: { readonly name: string; readonly store: T } | undefined
+  /** A store that the user made: it is used in place of every kind, and the user closes it, unless it is opened here. */
+  readonly instance?:
+    | { readonly name: string; readonly store: T }
+    | { readonly name: string; readonly open: () => T }
+    | undefined
   /** The consequence of an eviction by Redis, for a warning. */
   readonly whenEvicted?: string
   /** The gateway starts even if the store is not available. */
@@ -57,6 +57,7 @@ export interface StoreOptions<T> extends Omit<GuardOptions<T>, 'timeoutMs'> {
 
 export class StoreResource<T extends StoreLifecycle> {
   readonly clock: Clock
+  readonly name: string
   /** The kind that the policy names, or the name of the store from code. */
   readonly source: string
   #options: StoreOptions<T>
@@ -66,17 +67,12 @@ export class StoreResource<T extends StoreLifecycle> {
   /** Released last to first, so that resources attached to the store close before it. */
   #leases: { release(): Promise<void> }[] = []
 
-  /** @throws {Error} if the kind of the store is unknown */
   constructor(options: StoreOptions<T>, context: PluginContext) {
     // A tool that judges calls keeps what it counts in memory, whatever store the policy has.
     const isInMemory = resolveOptional(context.container, services.inMemory) === true
     this.#options = isInMemory ? { ...options, kind: 'memory', instance: undefined } : options
-    const { section, kind, others = {}, settings, instance } = this.#options
-    const known = new Set([...builtInKinds, ...Object.keys(others)])
-    if (instance === undefined && !known.has(kind)) {
-      const names = [...known].join(', ')
-      throw new Error(`${section}.adapter: no adapter named "${kind}" is registered; known are ${names}`)
-    }
+    const { section, kind, settings, instance, name } = this.#options
+    this.name = name
     this.source = options.instance?.name ?? options.kind
     this.#context = context
     this.clock = resolveOptional(context.container, tokens.Clock) ?? hostClock
@@ -87,13 +83,9 @@ export class StoreResource<T extends StoreLifecycle> {
     this.#key = `${section}:${instance?.name ?? `${kind} ${sha256Hex(canonicalize(place))}`}`
   }
 
-  get name(): string {
-    return this.#options.name
-  }
-
   /** The guarded store. @throws {Error} before the start and after the stop */
   get running(): T {
-    if (this.#running === undefined) throw new Error(`the ${this.#options.name} is not open`)
+    if (this.#running === undefined) throw new Error(`the ${this.name} is not open`)
     return this.#running
   }
 
@@ -101,23 +93,19 @@ export class StoreResource<T extends StoreLifecycle> {
   async start(signal: AbortSignal): Promise<void> {
     if (this.#running !== undefined) return
     const { settings, ...options } = this.#options
-    const { section, isOptional } = options
+    const { clock } = this
     try {
       const store = await this.#open()
       await store.connect?.(signal).catch((error: unknown) => {
-        if (isOptional !== true) throw error
-        this.#context.warn(`${section}: ${messageOf(error)}; the gateway keeps trying to connect`)
+        if (options.isOptional !== true) throw error
+        this.#context.warn(`${options.section}: ${messageOf(error)}; the gateway keeps trying to connect`)
       })
       const { container } = this.#context
-      this.#running = guarded(
-        store,
-        { ...options, timeoutMs: settings.timeoutMs },
-        {
-          clock: this.clock,
-          logger: resolveOptional(container, tokens.Logger),
-          meter: resolveOptional(container, tokens.Meter),
-        },
-      )
+      const [logger, meter] = [
+        resolveOptional(container, tokens.Logger),
+        resolveOptional(container, tokens.Meter),
+      ]
+      this.#running = guarded(store, { ...options, timeoutMs: settings.timeoutMs }, { clock, logger, meter })
     } catch (error) {
       await this.stop()
       throw error
@@ -146,7 +134,7 @@ export class StoreResource<T extends StoreLifecycle> {
   /** `down`: calls that need the store are refused now. */
   health(): StageHealth | undefined {
     const store = this.#running
-    const reason = store === undefined ? `the ${this.#options.name} is not open` : store.ready?.()
+    const reason = store === undefined ? `the ${this.name} is not open` : store.ready?.()
     if (reason !== undefined) return { state: 'down', reason }
     const warning = store?.warning?.()
     return warning === undefined ? undefined : { state: 'warning', reason: warning }
@@ -154,56 +142,52 @@ export class StoreResource<T extends StoreLifecycle> {
 
   /** Checks the store for `svc doctor`. A store on disk is not opened, because that makes its files. */
   async doctor(): Promise<readonly DoctorCheck[]> {
-    const { name, kind, instance, isOptional } = this.#options
-    if (instance !== undefined) {
-      return [{ severity: 'ok', message: `the ${name} is ${instance.name}, which is not checked` }]
-    }
-    if (kind === 'lmdb') return this.#checkDisk()
+    const { kind, instance, isOptional } = this.#options
+    if (instance !== undefined && 'store' in instance)
+      return [{ severity: 'ok', message: `the ${this.name} is ${instance.name}, which is not checked` }]
+    if (instance === undefined && kind === 'lmdb') return this.#checkDisk()
     const severity = isOptional === true ? 'warning' : 'error'
     try {
       await this.start(new AbortController().signal)
       const problem = this.health()
       if (problem?.state === 'down') return [{ severity, message: problem.reason, hint: unreachable }]
       if (problem !== undefined) return [{ severity: 'warning', message: problem.reason }]
-      return [{ severity: 'ok', message: `the ${name} (${kind}) can be used` }, ...this.#checkClock()]
+      return [
+        { severity: 'ok', message: `the ${this.name} (${this.source}) can be used` },
+        ...this.#checkClock(),
+      ]
     } catch (error) {
-      return [{ severity, message: `the ${name}: ${messageOf(error)}` }]
+      return [{ severity, message: `the ${this.name}: ${messageOf(error)}` }]
     } finally {
       await this.stop()
     }
   }
 
-  /**
-   * Acquires, after the start, a resource that survives reloads together with the store. `name` contains its whole
-   * configuration.
-   */
+  /** Acquires, after the start, a resource that survives reloads with the store. `name` contains its whole configuration. */
   attach<A>(name: string, make: () => { value: A; close(): Promise<void> | void }): A {
-    const lease = this.#context.resources.acquire(`${this.#key} ${name}`, make)
+    return this.#acquire(`${this.#key} ${name}`, make)
+  }
+
+  #acquire<A>(key: string, make: () => { value: A; close(): Promise<void> | void }): A {
+    const lease = this.#context.resources.acquire(key, make)
     this.#leases.push(lease)
     return lease.value
   }
 
   #open(): Promise<T> | T {
     const { instance } = this.#options
-    if (instance !== undefined) return instance.store
-    const lease = this.#context.resources.acquire(this.#key, () => {
+    if (instance !== undefined && 'store' in instance) return instance.store
+    return this.#acquire(this.#key, () => {
       const opening = this.#openKind()
       // A store that did not open has nothing to close; `start` rejects with the cause.
-      const close = () =>
-        opening.then(
-          (store) => store.close?.(),
-          () => undefined,
-        )
+      const close = async () => (await opening.catch(() => undefined))?.close?.()
       return { value: opening, close }
     })
-    this.#leases.push(lease)
-    return lease.value
   }
 
   async #openKind(): Promise<T> {
-    const { kind, layer, name, others = {} } = this.#options
-    const open = others[kind]
-    if (open !== undefined) return open()
+    const { kind, layer, name, instance } = this.#options
+    if (instance !== undefined && 'open' in instance) return instance.open()
     if (kind === 'memory') return layer(new MemoryKeyValueStore({ clock: this.clock }))
     return layer(await (kind === 'lmdb' ? this.#openOnDisk(name, this.#dir) : this.#connect(this.#options)))
   }
@@ -230,14 +214,13 @@ export class StoreResource<T extends StoreLifecycle> {
   }
 
   async #checkDisk(): Promise<readonly DoctorCheck[]> {
-    const { name } = this.#options
-    const dir = this.#dir
+    const [subject, dir] = [`the ${this.name} in`, this.#dir]
     const hint = 'install what is missing, or name another directory'
-    const database = await checkUsable(`the ${name} in ${dir}`, hint, async () => {
+    const database = await checkUsable(`${subject} ${dir}`, hint, async () => {
       loadLmdb()
       checkHeader(dir)
     })
-    return database.severity === 'ok' ? checkDirectory(`the ${name} in`, dir) : [database]
+    return database.severity === 'ok' ? checkDirectory(subject, dir) : [database]
   }
 
   get #dir(): string {
@@ -247,7 +230,6 @@ export class StoreResource<T extends StoreLifecycle> {
   }
 }
 
-const builtInKinds: readonly string[] = ['memory', 'lmdb', 'redis']
 const unreachable = 'check its address and credentials, and that it runs'
 
 interface StoreBinding<T extends StoreLifecycle> {

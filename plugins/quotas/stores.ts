@@ -20,24 +20,19 @@ const whileDown = {
   local: 'limited calls are counted in this process alone',
 } as const
 
-/** @throws {Error} for a name that is not registered */
 export function quotaStore(config: QuotasConfig, context: PluginContext): StoreResource<QuotaStore> {
   const { adapter, failure_mode, redis } = config
   const clock = resolveOptional(context.container, tokens.Clock) ?? hostClock
-  const registered = [...(resolveOptional(context.container, quotaAdapters) ?? [])]
   return new StoreResource<QuotaStore>(
     {
       name: 'quota store',
       section: 'quotas',
-      kind: typeof adapter === 'string' ? adapter : 'memory',
+      kind: adapter === 'lmdb' || adapter === 'redis' ? adapter : 'memory',
       layer(store) {
         if (redis?.lease === undefined) return new QuotaCounters(store, store)
         const monotonic = () => clock.monotonic()
         return new QuotaCounters(new LeasedCounters(store, { ...redis.lease, monotonic }), store)
       },
-      others: Object.fromEntries(
-        registered.map(([name, make]) => [name, () => new AdapterQuotas(make(context))]),
-      ),
       settings: config,
       instance: instanceOf(adapter, context),
       isOptional: failure_mode !== 'closed',
@@ -55,9 +50,12 @@ export function quotaStore(config: QuotasConfig, context: PluginContext): StoreR
   )
 }
 
-function instanceOf(adapter: QuotasConfig['adapter'], { container }: PluginContext) {
+function instanceOf(adapter: QuotasConfig['adapter'], context: PluginContext) {
+  const { container } = context
   if (typeof adapter === 'object')
     return { name: 'a QuotaAdapter given in code', store: new AdapterQuotas(adapter) }
   const bound = resolveOptional(container, tokens.QuotaAdapter)
-  return bound && { name: 'the bound QuotaAdapter', store: new AdapterQuotas(bound) }
+  if (bound !== undefined) return { name: 'the bound QuotaAdapter', store: new AdapterQuotas(bound) }
+  const make = resolveOptional(container, quotaAdapters)?.get(adapter ?? '')
+  return make && { name: String(adapter), open: () => new AdapterQuotas(make(context)) }
 }
