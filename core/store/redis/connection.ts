@@ -5,6 +5,7 @@ import { Cluster, Redis, type RedisOptions } from 'ioredis'
 import { withTimeout } from '../../call/within-limit.js'
 import { messageOf } from '../../json/message.js'
 import type { Watch } from '../../plugin/key-value-store.js'
+import type { RedisSettings } from './settings.js'
 
 /** A Lua script. Each operation is one script, so that it is atomic. */
 export interface Script {
@@ -17,16 +18,9 @@ export function script(text: string): Script {
   return { text, sha: createHash('sha1').update(text).digest('hex') }
 }
 
-export interface RedisConnectionOptions {
-  /** `redis://[user:password@]host[:port][/db]`, or `rediss://` for TLS. */
+export interface RedisConnectionOptions extends RedisSettings {
+  /** `redis://[user:password@]host[:port][/db]`, or `rediss://` for TLS; user and password are the primary's. */
   readonly url: string
-  /** The URL names one node of a cluster. */
-  readonly cluster?: boolean | undefined
-  /** The URL names a Sentinel that monitors a primary of this name; user and password are the primary's. */
-  readonly sentinel?: string | undefined
-  /** Further nodes of the cluster, or Sentinels, as `host:port`. */
-  readonly nodes?: readonly string[] | undefined
-  readonly connectTimeoutMs?: number | undefined
   /** Milliseconds of silence, while a command waits, after which the connection is closed and opened again. */
   readonly socketTimeoutMs?: number | undefined
 }
@@ -56,10 +50,13 @@ export class RedisConnection {
 
   /** Resolves when commands can be sent; rejects after `connectTimeoutMs` and goes on trying. Safe twice. */
   async connect(signal: AbortSignal): Promise<void> {
-    if (this.#client.status === 'ready') return
+    const client = this.#client
+    if (client.status === 'ready') return
     const limit = { ms: this.#connectTimeoutMs, error: new Error('timed out'), stop: signal }
     try {
-      await withTimeout(limit, () => this.#connected())
+      await withTimeout<unknown>(limit, () =>
+        client.status === 'wait' ? client.connect() : new Promise((resolve) => client.once('ready', resolve)),
+      )
     } catch {
       // The client's `connect` does not say why it failed; its `error` event did, unless it is of a cluster.
       if (this.#options.cluster) this.#lastError = (await nodeError(this.#options)) ?? this.#lastError
@@ -70,24 +67,21 @@ export class RedisConnection {
     }
   }
 
-  #connected(): Promise<unknown> {
-    if (this.#client.status === 'wait') return this.#client.connect()
-    return new Promise((resolve) => this.#client.once('ready', resolve))
-  }
-
   /** Why commands cannot be sent now. */
   ready(): string | undefined {
     return this.#client.status === 'ready' ? undefined : `Redis is not connected: ${this.#lastError}`
   }
 
   /** Runs a script whose keys lie on the node of `key`. Rejects with an error without arguments and credentials. */
-  run(script: Script, key: string, args: Arguments): Promise<unknown> {
-    return this.#client.evalsha(script.sha, 1, key, ...args).catch((error: unknown) => {
-      if (!messageOf(error).startsWith('NOSCRIPT')) throw failure(error)
-      return this.#client.eval(script.text, 1, key, ...args).catch((again: unknown) => {
-        throw failure(again)
-      })
-    })
+  run({ sha, text }: Script, key: string, args: Arguments): Promise<unknown> {
+    const load = (error: unknown) => {
+      if (!messageOf(error).startsWith('NOSCRIPT')) throw error
+      return this.#client.eval(text, 1, key, ...args)
+    }
+    return this.#client
+      .evalsha(sha, 1, key, ...args)
+      .catch(load)
+      .catch(fail)
   }
 
   /**
@@ -100,20 +94,16 @@ export class RedisConnection {
     args: Arguments,
     { replicas, timeoutMs }: Replication,
   ): Promise<unknown> {
-    const both = () =>
-      this.#client
-        .pipeline()
-        .evalsha(script.sha, 1, key, ...args)
-        .wait(replicas, timeoutMs)
-        .exec()
+    const pipeline = () => this.#client.pipeline().evalsha(script.sha, 1, key, ...args)
+    const both = () => pipeline().wait(replicas, timeoutMs).exec()
     let results = await both()
-    if (needsLoading(results?.[0]?.[0])) {
+    if (/^(NOSCRIPT|MOVED|ASK) /.test(results?.[0]?.[0]?.message ?? '')) {
       // This gives the server the script, or shows the cluster's client the node of the key.
       await this.run(script, key, args)
       results = await both()
     }
     const [[error, response] = [noResponse], [waitError, count] = [noResponse]] = results ?? []
-    if (error ?? waitError) throw failure(error ?? waitError)
+    if (error ?? waitError) fail(error ?? waitError)
     if (Number(count) < replicas)
       throw new Error(`Redis: ${count} of ${replicas} replicas have the mark of the call`)
     return response
@@ -148,13 +138,12 @@ export class RedisConnection {
     }
   }
 
-  /** The fields of a section of INFO; in a cluster, of one of its nodes. */
+  /** The value of a field of a section of INFO; in a cluster, of one of its nodes. */
   async info(section: string): Promise<ReadonlyMap<string, string>> {
-    const text = await this.#client.info(section).catch((error: unknown) => {
-      throw failure(error)
-    })
-    const lines = text.split('\r\n').filter((line) => line.includes(':'))
-    return new Map(lines.map((line) => [line.slice(0, line.indexOf(':')), line.slice(line.indexOf(':') + 1)]))
+    const text = await this.#client.info(section).catch(fail)
+    return new Map(
+      [...text.matchAll(/^([^:\r\n]+):(.*?)\r?$/gm)].map(([, name = '', value = '']) => [name, value]),
+    )
   }
 
   close(): void {
@@ -162,14 +151,10 @@ export class RedisConnection {
   }
 }
 
-function failure(error: unknown): Error {
-  return new Error(`Redis: ${safeMessage(error)}`)
-}
-
 const noResponse = new Error('no response')
 
-function needsLoading(error: Error | null | undefined): boolean {
-  return /^(NOSCRIPT|MOVED|ASK) /.test(error?.message ?? '')
+function fail(error: unknown): never {
+  throw new Error(`Redis: ${safeMessage(error)}`)
 }
 
 /** Why the first node of a cluster does not respond; undefined if it does. It has half a second. */
@@ -186,23 +171,23 @@ async function nodeError(options: RedisConnectionOptions): Promise<string | unde
   return reason
 }
 
-function clientFor(options: RedisConnectionOptions & { cluster: false }, connectTimeout: number): Redis
-function clientFor(options: RedisConnectionOptions, connectTimeout: number): Redis | Cluster
 function clientFor(options: RedisConnectionOptions, connectTimeout: number): Redis | Cluster {
-  const url = new URL(options.url)
-  const port = options.sentinel === undefined ? 6379 : 26_379
-  const nodes = [{ host: bare(url.hostname), port: Number(url.port || port) }]
-  for (const address of options.nodes ?? []) {
-    const colon = address.lastIndexOf(':')
-    nodes.push({ host: bare(address.slice(0, colon)), port: Number(address.slice(colon + 1)) })
-  }
+  const { cluster, sentinel, nodes: others = [], socketTimeoutMs: socketTimeout = 2000 } = options
+  const { hostname, port, username, password, protocol, pathname } = new URL(options.url)
+  const nodes = [`${hostname}:${port || (sentinel === undefined ? 6379 : 26_379)}`, ...others].map(
+    (address) => {
+      const colon = address.lastIndexOf(':')
+      // An address of IPv6 has brackets in URLs alone.
+      return { host: address.slice(0, colon).replace(/^\[|\]$/g, ''), port: Number(address.slice(colon + 1)) }
+    },
+  )
   const lazy = { lazyConnect: true, enableOfflineQueue: false, enableAutoPipelining: true }
   const common = {
-    ...(url.username === '' ? {} : { username: decodeURIComponent(url.username) }),
-    ...(url.password === '' ? {} : { password: decodeURIComponent(url.password) }),
-    ...(url.protocol === 'rediss:' ? { tls: {} } : {}),
+    ...(username === '' ? {} : { username: decodeURIComponent(username) }),
+    ...(password === '' ? {} : { password: decodeURIComponent(password) }),
+    ...(protocol === 'rediss:' ? { tls: {} } : {}),
     connectTimeout,
-    socketTimeout: options.socketTimeoutMs ?? 2000,
+    socketTimeout,
     // Milliseconds for a closed connection to end; a process that exits waits for it.
     disconnectTimeout: 100,
     autoResendUnfulfilledCommands: false,
@@ -210,7 +195,7 @@ function clientFor(options: RedisConnectionOptions, connectTimeout: number): Red
     // The primary has become a replica: its address may lead to the new primary by now.
     reconnectOnError: (error: Error) => error.message.startsWith('READONLY'),
   } satisfies RedisOptions
-  if (options.cluster) {
+  if (cluster)
     return new Cluster(nodes, {
       ...lazy,
       redisOptions: common,
@@ -220,16 +205,9 @@ function clientFor(options: RedisConnectionOptions, connectTimeout: number): Red
       slotsRefreshInterval: 1000,
       slotsRefreshTimeout: connectTimeout,
     })
-  }
-  const single = { ...common, ...lazy, retryStrategy: retryDelay, db: Number(url.pathname.slice(1) || 0) }
-  if (options.sentinel === undefined) return new Redis({ ...single, ...nodes[0] })
-  const sentinelRetryStrategy = retryDelay
-  return new Redis({ ...single, sentinels: nodes, name: options.sentinel, sentinelRetryStrategy })
-}
-
-/** An address of IPv6 without its brackets. */
-function bare(host: string): string {
-  return host.replace(/^\[|\]$/g, '')
+  const single = { ...common, ...lazy, retryStrategy: retryDelay, db: Number(pathname.slice(1) || 0) }
+  if (sentinel === undefined) return new Redis({ ...single, ...nodes[0] })
+  return new Redis({ ...single, sentinels: nodes, name: sentinel, sentinelRetryStrategy: retryDelay })
 }
 
 /** Milliseconds until the next attempt: exponential up to a second, with jitter. */

@@ -11,26 +11,25 @@ local instant, given = tonumber(stated) or now, tonumber(stated) and 172800000 o
 if id == '' or id == '-' then id = nil end
 held, times, most = tonumber(held) or 0, tonumber(times) or 1, tonumber(most) or ${MAX_OWNED}
 -- Each is read once, and written by the commit.
-local names, opened = {}, {}
+local opened = {}
 local function open(name)
   local counter = opened[name]
   if not counter then
     local text = redis.call('GET', at(name))
     counter = { before = text, text = text }
-    names[#names + 1], opened[name] = name, counter
+    opened[name] = counter
   end
   return counter
 end
 local function commit()
   local added, room = 0, roomOf('')
-  for _, name in ipairs(names) do
-    if not opened[name].before and opened[name].text ~= '0' then added = added + 1 end
+  for _, counter in pairs(opened) do
+    if not counter.before and counter.text ~= '0' then added = added + 1 end
   end
   if added > 0 and not hasRoom(room, added, most) then
     error({ err = 'ERR the store has ' .. most .. ' counters of a space and takes no more of it' })
   end
-  for _, name in ipairs(names) do
-    local counter = opened[name]
+  for name, counter in pairs(opened) do
     if counter.text == '0' then
       redis.call('DEL', at(name))
       if counter.before then redis.call('ZREM', room, name) end
@@ -83,18 +82,19 @@ end
 export const takeCounters = script(`${state}${counters}
 local uses = {}
 local function batch(possible) return math.max(1, math.min(times, math.floor(possible / 10))) end
+-- The rest afterwards, the rest if another limit refuses, the instant of the reset, and how many times it was taken.
 local function tell(left, free, resetAt, taken)
-  uses[#uses + 1] = { left = left, free = free, reset = resetAt and math.min(8.64e15, resetAt) - instant, taken = taken }
+  local reset = resetAt and ' ' .. whole(math.min(8.64e15, resetAt) - instant) or ''
+  local batched = times > 1 and '/' .. whole(taken) or ''
+  uses[#uses + 1] = {
+    ['+'] = string.format('%.17g', math.max(0, left)) .. reset .. batched,
+    ['-'] = string.format('%.17g', math.max(0, free)) .. reset,
+  }
 end
 local function respond(status)
-  local text = { status .. head() }
-  for _, use in ipairs(uses) do
-    local one = string.format('%.17g', math.max(0, status == '+' and use.left or use.free))
-    if use.reset then one = one .. ' ' .. whole(use.reset) end
-    if times > 1 and status == '+' then one = one .. '/' .. whole(use.taken) end
-    text[#text + 1] = one
-  end
-  return table.concat(text, ';')
+  local text = status .. head()
+  for _, use in ipairs(uses) do text = text .. ';' .. use[status] end
+  return text
 end
 local function takeTokens(key, max, rate, amount)
   local counter, tokens, since = open('b/' .. key), max, instant

@@ -28,9 +28,13 @@ export const redisSettings = {
     .describe('Milliseconds within which a connection has to be established.'),
 }
 
+type Settings = z.output<z.ZodObject<typeof redisSettings>>
+
+export type RedisSettings = { readonly [K in keyof Settings]?: Settings[K] | undefined }
+
 /** Checks for `superRefine` that keys do not contradict each other. */
 export function checkRedisSettings(
-  { cluster, sentinel, nodes }: z.output<z.ZodObject<typeof redisSettings>>,
+  { cluster, sentinel, nodes }: Settings,
   context: z.core.$RefinementCtx,
 ): void {
   if (cluster && sentinel !== undefined) {

@@ -37,7 +37,7 @@ export class ApprovalHold implements Hold {
     const by = this.#by
     // From here on the store may have recorded the use, even if the change fails.
     this.#isUsed = true
-    const used = await repository.change(value.id, (now) =>
+    const used = await repository.change(value, (now) =>
       approvalStateOf(now, repository.now, null) === 'usable'
         ? { ...now, use: { by, key: refusal.key, at: repository.now } }
         : now,
@@ -63,7 +63,7 @@ export class ApprovalHold implements Hold {
   async #return(): Promise<boolean> {
     this.#isUsed = false
     let isOwn = false
-    await this.#options.repository.change(this.#options.value.id, (now) => {
+    await this.#options.repository.change(this.#options.value, (now) => {
       isOwn = now.use?.by === this.#by
       if (!isOwn) return now
       const { use: _, ...unused } = now

@@ -126,7 +126,7 @@ export class Enrolments implements EnrolmentService {
       throw new VoteError('DECIDED', 'It does not count already.')
     await events.revoked(value, reviewer)
     const { now } = repository
-    const revoked = await repository.change(id, (found) => {
+    const revoked = await repository.change({ id }, (found) => {
       if (found.enrolment === undefined || found.enrolment.revokedAt !== undefined) return found
       const ended = { ...found, enrolment: { ...found.enrolment, revokedAt: now } }
       // A pending registration is rejected, so that nobody can confirm it.

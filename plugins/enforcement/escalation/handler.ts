@@ -182,11 +182,11 @@ export class EscalationHandler {
   }
 
   /** Nobody needs to decide about a call that runs in an emergency: an approval would let it run once more. */
-  async #overrule({ id }: StoredEscalation): Promise<void> {
+  async #overrule(overruled: StoredEscalation): Promise<void> {
     const { repository, events } = this.#options
     const { now } = repository
     let isOwn = false
-    const value = await repository.change(id, (found) => {
+    const value = await repository.change(overruled, (found) => {
       isOwn = found.status === 'pending'
       return isOwn ? { ...decided(found, 'rejected', now), decidedBy: 'emergency' } : found
     })

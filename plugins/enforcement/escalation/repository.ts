@@ -60,6 +60,8 @@ export interface NewEscalation {
 
 export class EscalationRepository {
   #options: RepositoryOptions
+  /** Escalations that were read, by their values. */
+  #known = new WeakMap<object, VersionedEscalation>()
 
   constructor(options: RepositoryOptions) {
     this.#options = options
@@ -109,18 +111,23 @@ export class EscalationRepository {
   }
 
   /**
-   * Replaces the escalation by what `update` returns for it; repeated with the newer version if another change came
-   * first. Undefined if there is no escalation; unchanged if `update` returns its argument.
+   * Replaces the escalation by what `update` returns for it; repeated with the newer version if another change came first. One that was
+   * read before is read again only then, or if `update` returns its argument. Undefined if there is no escalation; unchanged if
+   * `update` returns its argument.
    */
   async change(
-    id: string,
+    seen: { readonly id: string },
     update: (value: StoredEscalation) => StoredEscalation,
   ): Promise<StoredEscalation | undefined> {
+    let known = this.#known.get(seen)
+    if (known !== undefined && advancedTo(known.value, this.now) !== known.value) known = undefined
     for (let tries = 0; tries < MAX_TRIES; tries++) {
-      const found = await this.find(id)
+      const found = known ?? (await this.find(seen.id))
       if (found === undefined) return undefined
       const value = update(found.value)
-      if (value === found.value || (await this.#replace(value, found))) return value
+      const isChanged = value !== found.value
+      if (isChanged ? await this.#replace(value, found) : known === undefined) return value
+      known = undefined
     }
     throw new Refusal('STORE_UNAVAILABLE', 'Too many concurrent changes of the escalation.')
   }
@@ -191,7 +198,9 @@ export class EscalationRepository {
     if (entry === undefined || entry.forgetAt <= this.now) return undefined
     const found = fromEntry(entry)
     const value = advancedTo(found.value, this.now)
-    return value === found.value ? found : this.#advance(found, value)
+    if (value !== found.value) return this.#advance(found, value)
+    this.#known.set(value, found)
+    return found
   }
 
   async #advance(

@@ -200,7 +200,7 @@ export class VotingService implements EscalationService {
     const { repository, events } = this.#options
     let before = seen
     try {
-      const value = await repository.change(seen.id, (now) => {
+      const value = await repository.change(seen, (now) => {
         before = now
         return withVote(now, vote)
       })
@@ -218,7 +218,7 @@ export class VotingService implements EscalationService {
     try {
       await (value.emergency === undefined ? events.decided(value) : events.reviewed(value))
     } catch (error) {
-      await repository.change(value.id, (now) => {
+      await repository.change(value, (now) => {
         if (value.emergency !== undefined) return { ...now, votes: before.votes, emergency: before.emergency }
         return now.decidedAt === value.decidedAt && !now.use ? before : now
       })

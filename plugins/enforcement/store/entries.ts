@@ -72,17 +72,26 @@ export class EscalationStore extends StoreLayer {
     { replaces, maxPending, maxInputBytes, now }: OpenConditions,
     input?: string,
   ): Promise<'opened' | 'raced' | 'full'> {
-    const bytes = input === undefined ? 0 : Buffer.byteLength(input)
-    const bound = { prefix: pendingPrefix(entry), maxEntries: maxPending, maxTotal: maxInputBytes }
+    const bytes = String(input === undefined ? 0 : Buffer.byteLength(input))
+    const prefix = pendingPrefix(entry)
+    const bound = { prefix, maxEntries: maxPending, maxTotal: maxInputBytes }
+    const owner = ownerOf(entry)
     let newest = replaces ?? null
     const { result } = await retried(async () => {
       const writes: Write[] = [
         { ...entryWrite(entry, now), expect: null },
         { ...reference(newestKey(entry.fingerprint), entry, now), expect: newest },
         ...indexesOf(entry).map((index) => reference(index, entry, now)),
-        ...(input === undefined ? [] : [{ ...owned(`input/${entry.id}`, entry, now), value: input }]),
-        ...(entry.isPending && entry.dueAt > now ? [pendingWrite(entry, bytes, now)] : []),
       ]
+      if (input !== undefined)
+        writes.push({ ...reference(`input/${entry.id}`, entry, now), owner, value: input })
+      if (entry.isPending && entry.dueAt > now)
+        writes.push({
+          key: prefix + entry.id,
+          value: bytes,
+          version: entry.id,
+          ttlMs: ttlOf(entry.dueAt, now),
+        })
       const options = entry.isPending ? { bound } : {}
       const { isDone, isFull, entries } = await this.store.commit(space, writes, options)
       if (isDone) return { result: 'opened' as const }
@@ -179,27 +188,21 @@ export class EscalationStore extends StoreLayer {
   }
 }
 
-function pendingPrefix({ principal }: EscalationEntry): string {
-  return `pending/${sha256Base64url(principal)}/`
+function pendingPrefix(entry: EscalationEntry): string {
+  return `pending/${ownerOf(entry)}/`
 }
 
-/** The bytes of the input, until the entry expires. */
-function pendingWrite(entry: EscalationEntry, bytes: number, now: number): Write {
-  const { id, dueAt } = entry
-  return { key: pendingPrefix(entry) + id, value: String(bytes), version: id, ttlMs: ttlOf(dueAt, now) }
+function ownerOf({ principal }: EscalationEntry): string {
+  return sha256Base64url(principal)
 }
 
 function entryWrite(entry: EscalationEntry, now: number): Write {
-  const { id, version } = entry
-  return { ...owned(`entry/${id}`, entry, now), value: JSON.stringify(entry), version: String(version) }
+  const value = JSON.stringify(entry)
+  const owner = ownerOf(entry)
+  return { ...reference(`entry/${entry.id}`, entry, now), owner, value, version: String(entry.version) }
 }
 
-/** Kept as long as the entry, for its principal. */
-function owned(key: string, { id, principal, forgetAt }: EscalationEntry, now: number): Write {
-  return { key, version: id, owner: sha256Base64url(principal), ttlMs: ttlOf(forgetAt, now) }
-}
-
-/** The key of the entry. */
+/** The key of the entry, which is kept as long as the entry. */
 function reference(key: string, { id, forgetAt }: EscalationEntry, now: number): Write {
   return { key, value: `entry/${id}`, version: id, ttlMs: ttlOf(forgetAt, now) }
 }

@@ -30,6 +30,25 @@ describe('an approval', () => {
     return { kind: 'completed', status: 200, headers: {}, body: new Uint8Array() }
   }
 
+  it('needs six operations of the store: to open it, to vote and to use it', async () => {
+    const store = new TestStore()
+    let operations = 0
+    const counted = new Proxy<KeyValueStore>(store, {
+      get(target, name) {
+        const member: unknown = Reflect.get(target, name)
+        if (typeof member !== 'function') return member
+        if (['get', 'commit', 'scan'].includes(String(name))) operations++
+        return member.bind(target)
+      },
+    })
+    await using asked = await startRig({ store: counted, clock: store.clock })
+    operations = 0
+    const opened = idOf(await asked.call())
+    await asked.service.vote(opened, reviewer('ann'), { vote: 'approve' })
+    expect(summaryOf(await asked.call())).to.deep.equal({ code: 'sent' })
+    expect(operations).to.equal(6)
+  })
+
   it('is not used by a call that an inner stage refuses', async () => {
     expect(summaryOf(await rig.through(rig.make(), notSent))).to.deep.equal({ code: 'RATE_LIMITED' })
     expect(await isUsed()).to.equal(false)
