@@ -48,7 +48,7 @@ export function mapIn(store: KeyValueStore, name: string, { ttlMs, maxEntries }:
     maxEntries,
   })
   const write = (key: string, value: string, expect?: string | null) => {
-    return { key: sha256Base64url(key), value, version: sha256Base64url(value), expect, ttlMs }
+    return { key: sha256Base64url(key), value, version: versionOf(value), expect, ttlMs }
   }
   const commit = (group: string, writes: readonly Write[]) => available(store.commit(spaceOf(group), writes))
   return {
@@ -64,13 +64,18 @@ export function mapIn(store: KeyValueStore, name: string, { ttlMs, maxEntries }:
       return (await commit(group, [write(key, value, null)])).entries[0]?.value
     },
     async replace(group, key, before, value) {
-      const expect = before === undefined ? null : sha256Base64url(before)
+      const expect = before === undefined ? null : versionOf(before)
       return (await commit(group, [write(key, value, expect)])).isDone
     },
     async delete(group, key) {
       await commit(group, [{ key: sha256Base64url(key), version: 'deleted' }])
     },
   }
+}
+
+/** 132 bits of the hash: a writer replaces the value that it knows. */
+function versionOf(value: string): string {
+  return sha256Base64url(value).slice(0, 22)
 }
 
 async function available<T>(operation: Promise<T>): Promise<T> {
