@@ -1,6 +1,6 @@
 // Wraps the operations of a store: with a deadline, and one error for every failure.
 import { Refusal } from '../call/errors.js'
-import { after, attempt } from '../call/maybe-promise.js'
+import { after, attempt, isPending } from '../call/maybe-promise.js'
 import { TimeoutError, withinLimit } from '../call/within-limit.js'
 import { messageOf } from '../json/message.js'
 import type { StoreLifecycle } from '../plugin/store-lifecycle.js'
@@ -98,8 +98,15 @@ export function guarded<T extends StoreLifecycle>(
     const undo: unknown = Reflect.get(options.undo ?? {}, key)
     if (typeof method !== 'function') continue
     Reflect.set(own, key, (...args: unknown[]): unknown => {
+      if (store.inProcess === true) {
+        try {
+          const result: unknown = Reflect.apply(method, store, args)
+          return isPending(result) ? result.then(succeeded).catch(refuse) : succeeded(result)
+        } catch (cause) {
+          return refuse(cause)
+        }
+      }
       const run = () => after(Reflect.apply(method, store, args), succeeded)
-      if (store.inProcess === true) return attempt(run, refuse)
       // A failed undo is counted and logged as a failure of the store.
       const undoLate = (late: unknown) =>
         void attempt(

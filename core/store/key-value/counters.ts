@@ -85,6 +85,8 @@ export class TableStore extends TableKeyValue implements Counters {
 
   take(space: Space, limits: readonly CounterLimit[], options: TakeOptions = {}) {
     checkLimits(space, limits, options)
+    // Not by `transact`, as this is a part of most calls.
+    if (!this.isShared) return this.#take(space, limits, options)
     return this.transact(() => this.#take(space, limits, options))
   }
 

@@ -63,15 +63,18 @@ const SEPARATOR = ' '
 /** Protected methods are to be called in one transaction. */
 export abstract class TableKeyValue implements KeyValueStore {
   protected readonly time: StoreTime
+  /** Other processes use the table too. */
+  protected readonly isShared: boolean
   #table: OrderedTable
   /** Of this process, by space. */
   #changes = new EventEmitter().setMaxListeners(0)
 
   constructor(table: OrderedTable, clock: Pick<Clock, 'now' | 'monotonic'>) {
     this.#table = table
+    this.isShared = table.transact !== undefined
     this.time = new StoreTime(table, clock)
     // The time of a store in memory begins here, that of a store on disk with its first write.
-    if (table.transact === undefined) this.time.keep(this.now())
+    if (!this.isShared) this.time.keep(this.now())
   }
 
   now(): number {
