@@ -27,6 +27,7 @@ import {
 } from './names.js'
 import type { CallHooks } from './server-calls.js'
 import { indexOf, type ListedEntry, type ListIndex, listKinds, readList } from './server-lists.js'
+import { lookMs } from './session.js'
 import { onUsableServers, type ServerResult } from './usable-servers.js'
 
 /** Members of `_meta` that name the server of an entry and the entry's own name there. */
@@ -96,6 +97,7 @@ async function listOf(
   hooks: CallHooks,
 ): Promise<ServerList> {
   const { session, scope, config } = request
+  await session.refresh(lookMs)
   if (await session.shared?.hasChanged(server)) session.lists.changed(server, listKinds)
   return session.lists.of({ server, kind, scope }, config.list_ttl_ms, async () => {
     const link = await linkTo(request, server, hooks)

@@ -1,7 +1,6 @@
 // Serves several servers as one MCP server, in sessions of its own or without sessions (2026-07-28). A client's requests go
 // to the servers as calls, which are judged and recorded as requests to /mcp/<server> are.
 import {
-  type Clock,
   type Ids,
   isRefusal,
   type Logger,
@@ -24,8 +23,6 @@ import { checkAcceptsEvents } from '../mcp/headers.js'
 import { invalidRequest, type Message } from '../mcp/message.js'
 import type { Implementation } from '../mcp/protocol.js'
 import { keepProtocolError, type RequestBody } from '../mcp/request.js'
-import { isLinkedSession, linkedSessionId } from '../mcp/session-binding.js'
-import type { SharedState } from '../mcp/shared-state.js'
 import { LISTEN_METHOD } from '../mcp/subject.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
 import { clientOfHandshake, clientOfMessage, readExchangeMessage } from './client-message.js'
@@ -33,14 +30,12 @@ import { type ClientRequest, clientCalls, endLink, linkTo, OwnHeaders } from './
 import { respondToNotification, respondToRequest } from './respond-to-request.js'
 import { type ServerCalls, ServerHealth, type ServerLink } from './server-calls.js'
 import { openSessionStream } from './server-stream.js'
-import { FederationSession } from './session.js'
-import { SharedSessions } from './shared-sessions.js'
+import { FederationSession, SessionEnded } from './session.js'
+import { type SharedSession, SharedSessions, type SharedSessionsOptions } from './shared-sessions.js'
 import { type Caller, identifyCaller, serverResultOf } from './usable-servers.js'
 
-export interface FederationOptions {
-  readonly clock: Clock
+export interface FederationOptions extends SharedSessionsOptions {
   readonly ids: Ids
-  readonly state: SharedState
   /** A logger with a rate limit, for lines that callers can cause. */
   readonly limitedLogger: Logger
   readonly maxBodyBytes: number
@@ -80,13 +75,15 @@ interface PolicyFacts {
   readonly health: ServerHealth
 }
 
+/** Time after which a gateway that serves a session looks at it again, and writes that it serves it, in milliseconds. */
+const touchMs = 60_000
 /** Sessions of one caller, so that it cannot evict those of others. */
 const maxSessionsPerCaller = 50
 const maxSessions = 2_000
 
 export class Federation {
   #options: FederationOptions
-  /** Sessions, owned by the callers of an endpoint. */
+  /** Sessions by the ids that clients have, owned by the callers of an endpoint. */
   #sessions: BoundedTable<FederationSession>
   #policies = new WeakMap<ActivePolicy, PolicyFacts>()
   #policyCount = 0
@@ -94,7 +91,7 @@ export class Federation {
 
   constructor(options: FederationOptions) {
     this.#options = options
-    this.#shared = new SharedSessions(options.state, options.clock)
+    this.#shared = new SharedSessions(options)
     this.#sessions = new BoundedTable({
       clock: options.clock,
       what: 'sessions of several servers',
@@ -122,6 +119,7 @@ export class Federation {
       await this.#serve(incoming, exchange)
     } catch (error) {
       if (!isRefusal(error) || client.isBegun) throw error
+      exchange.isForeignSession = error instanceof SessionEnded
       keepProtocolError(exchange, error)
       await calls.refuse(error, exchange, used)
     }
@@ -148,8 +146,7 @@ export class Federation {
     if (method === 'GET') checkAcceptsEvents(client.headers)
     const session = await this.#sessionOf(exchange, caller)
     if (method === 'DELETE') {
-      this.#sessions.delete(session.id)
-      session.lists.clear()
+      this.#forget(session)
       calls.mcp.running.endSession(session.id)
       await endSession(this.#request(session, caller, incoming))
       return client.whole({ status: 204, headers: {}, body: '' })
@@ -173,21 +170,21 @@ export class Federation {
     if (only !== undefined && refused !== undefined) {
       const found = await serverResultOf(only, linkTo(request, only))
       if (!('value' in found)) {
-        this.#sessions.delete(session.id)
+        this.#forget(session)
         return refused.write()
       }
     }
     const isBeginning = message.method === 'initialize'
-    if (isBeginning) client.setHeader(SESSION_ID_HEADER, session.id)
+    if (isBeginning) client.setHeader(SESSION_ID_HEADER, session.key)
     await session.use(() => respondToRequest(request, message, client, this.#options))
   }
 
   /** Ends the sessions at the servers after the client's session has ended; a server would keep them until they expire. */
   async #endAtServers(session: FederationSession): Promise<void> {
-    const { shared, isStateless, servers } = session
-    if (!isStateless && (await shared?.isElsewhere())) return
+    const { shared, servers } = session
+    if (await shared?.isElsewhere()) return
     const links = await session.allLinks()
-    await shared?.end(servers)
+    await shared?.forget(servers)
     for (const link of links) {
       if (link.sessionId === undefined) continue
       try {
@@ -207,18 +204,21 @@ export class Federation {
       return this.#sessions.use(id, caller.user) ?? this.#begin(id, caller, client)
     }
     if (message.type === 'request' && message.method === 'initialize') {
-      const id = linkedSessionId()
-      const session = this.#begin(id, caller, clientOfHandshake(message))
-      await session.shared?.save(session.settings)
-      return session
+      const client = clientOfHandshake(message)
+      const { id, shared } = await this.#shared.begin(memberKey(caller.user), client)
+      return this.#begin(id, caller, client, shared)
     }
     return this.#sessionOf(exchange, caller)
   }
 
-  #begin(id: string, { user }: Caller, client: ClientFacts): FederationSession {
-    const shared = this.#shared.of(memberKey(user), id)
-    const session = new FederationSession(id, user.owner, client, this.#options.clock, shared)
-    return this.#sessions.add(id, user, session)
+  #begin(key: string, { user }: Caller, client: ClientFacts, shared?: SharedSession): FederationSession {
+    const session = new FederationSession(key, user.owner, client, this.#options.clock, shared)
+    return this.#sessions.add(key, user, session)
+  }
+
+  #forget({ key, lists }: FederationSession): void {
+    this.#sessions.delete(key)
+    lists.clear()
   }
 
   async #sessionOf(exchange: McpExchange, caller: Caller): Promise<FederationSession> {
@@ -226,35 +226,27 @@ export class Federation {
     if (typeof id !== 'string') {
       throw invalidRequest('Mcp-Session-Id is missing; begin with initialize.')
     }
-    const session = (await this.#known(id, caller)) ?? (await this.#elsewhere(id, caller))
-    if (session !== undefined) return session
-    exchange.isForeignSession = true
-    throw new Refusal('TARGET_NOT_FOUND', 'There is no such session of this caller; begin a new one.')
-  }
-
-  /** The session if this gateway has it, and none has ended it. */
-  async #known(id: string, { user }: Caller): Promise<FederationSession | undefined> {
-    const session = this.#sessions.use(id, user)
-    const found = await session?.shared?.look()
-    if (found === 'ended') {
-      if (this.#sessions.get(id) === session) this.#sessions.delete(id)
-      session?.lists.clear()
-      return undefined
+    const session = this.#sessions.use(id, caller.user)
+    if (session === undefined) return this.#open(id, caller)
+    try {
+      const looking = session.refresh(touchMs)
+      if (looking !== undefined) await looking.then(() => session.save())
+    } catch (error) {
+      if (error instanceof SessionEnded) this.#forget(session)
+      throw error
     }
-    if (found !== undefined) session?.adopt(found)
-    await session?.shared?.touch(session.settings)
     return session
   }
 
-  /** The session if another gateway has it. */
-  async #elsewhere(id: string, caller: Caller): Promise<FederationSession | undefined> {
-    if (!isLinkedSession(id)) return undefined
-    const settings = await this.#shared.of(memberKey(caller.user), id)?.load()
-    if (settings === undefined) return undefined
+  /** Opens a session that this gateway does not have. Rejects with `Refusal`. */
+  async #open(id: string, caller: Caller): Promise<FederationSession> {
+    const opened = await this.#shared.open(memberKey(caller.user), id)
+    if (opened === undefined) throw new SessionEnded()
+    const { client, settings, shared } = opened
     // Another request may have come meanwhile.
-    const session = this.#sessions.use(id, caller.user) ?? this.#begin(id, caller, settings.client)
-    session.adopt(settings)
-    await session.shared?.save(settings)
+    const session = this.#sessions.use(id, caller.user) ?? this.#begin(id, caller, client, shared)
+    if (settings !== undefined) session.adopt(settings)
+    if (shared.isShared) await session.save()
     return session
   }
 

@@ -168,7 +168,7 @@ async function setLevel(request: ClientRequest, { level = null }: JsonObject): P
   if (!levels.includes(level)) throw invalidParams(`level: expected one of ${levels.join(', ')}.`)
   const params = { level }
   request.session.logLevel = params
-  await request.session.shared?.save(request.session.settings)
+  await request.session.save()
   const run = async (server: string, hooks: CallHooks): Promise<void> => {
     const link = await linkTo(request, server, hooks)
     if (capabilityOf(link, 'logging') === undefined) return
@@ -242,7 +242,7 @@ export async function respondToNotification(
       writeOutcome(client, call, outcome, encoding.encode),
     )
   }
-  const isElsewhere = running === undefined && isCancellation(message) && session.shared !== undefined
+  const isElsewhere = running === undefined && isCancellation(message) && session.shared?.isShared === true
   const isForAll = message.type === 'notification' && forAll.has(message.method)
   // It is not known to which server another gateway has sent the request; the others ignore the cancellation.
   const all = isForAll || isElsewhere ? links : []

@@ -46,8 +46,7 @@ const byUri: RequestRouter = async (request, message) => {
   const uri = textOf(message.params, 'uri')
   const source = await sourceOfUri(request, uri)
   const { session } = request
-  if (message.method === 'resources/subscribe' && session.subscribed.add(source, uri))
-    await session.shared?.save(session.settings)
+  if (message.method === 'resources/subscribe' && session.subscribed.add(source, uri)) await session.save()
   const routed = routedTo(source, message, { uri: source.name })
   if (!isInterface(uri)) return routed
   return { ...routed, shown: (response) => withUri(response, source.name, uri) }

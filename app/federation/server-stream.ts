@@ -10,17 +10,22 @@ import type { ClientExchange } from '../http/client-exchange.js'
 import { eventStreamHeaders } from '../http/event-stream-rules.js'
 import { LAST_EVENT_ID_HEADER } from '../http/header-names.js'
 import { EVENT_STREAM_TYPE } from '../http/media-type.js'
-import { allChanges, isOfSubscription, withSubscription } from '../mcp/change-notifications.js'
+import {
+  allChanges,
+  isOfSubscription,
+  RESOURCE_UPDATED,
+  withSubscription,
+} from '../mcp/change-notifications.js'
 import { sessionHeaders } from '../mcp/handshake.js'
 import { replaceMessage, shownEvent } from '../mcp/servers.js'
 import { LISTEN_METHOD } from '../mcp/subject.js'
 import { serverEventId, withClientEventId } from './client-message.js'
 import { type ClientRequest, ownMessage, ownServerRequest, translationOf } from './client-request.js'
 import type { ServerLink, ServerRequest } from './server-calls.js'
-import type { FederationSession } from './session.js'
+import { type FederationSession, lookMs, SessionEnded } from './session.js'
 
 /** Translates a server's event for the client; undefined if the client does not get it. */
-export type ShowEvent = (event: Uint8Array) => Uint8Array | undefined
+export type ShowEvent = (event: Uint8Array) => MaybePromise<Uint8Array | undefined>
 
 export interface ServerStreamOptions {
   readonly request: ClientRequest
@@ -81,13 +86,13 @@ async function passOn(
   try {
     for await (const { bytes } of outcome.body) {
       if (!stream.isOpen) break
-      const shown = show(bytes)
+      const shown = await show(bytes)
       if (shown !== undefined) await stream.write(shown)
     }
     return 'ended'
   } catch (error) {
     if (!isRefusal(error)) throw error
-    return call.abortState.aborted ? 'stopped' : 'ended'
+    return call.abortState.aborted || error instanceof SessionEnded ? 'stopped' : 'ended'
   } finally {
     stopListening()
   }
@@ -146,12 +151,14 @@ export async function openSessionStream(
 }
 
 function eventTranslator(link: ServerLink, session: FederationSession): ShowEvent {
-  return (event) => {
+  return async (event) => {
     const { message } = shownEvent(event)
     if (message === undefined) return withClientEventId(link.server, event)
     const isListening = link.isStateless
     if (isListening && isOfSubscription(message)) return undefined
     const ofSession = isListening ? withSubscription(message, undefined) : message
+    // The client may have subscribed at another gateway.
+    if (message['method'] === RESOURCE_UPDATED) await session.refresh(lookMs)
     const shown = session.subscribed.shown(link.server, ofSession)
     return withClientEventId(link.server, shown === message ? event : replaceMessage(event, shown))
   }

@@ -1,7 +1,7 @@
 // The state that the gateway keeps for one client of several servers: its links, lists, requests and subscriptions.
 import { randomBytes } from 'node:crypto'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import type { Call, Clock } from '@svc/core'
+import { type Call, type Clock, Refusal } from '@svc/core'
 import { isJsonObject, type JsonObject } from '@svc/core/json'
 import { BoundedMap } from '@svc/core/store'
 import { listChanges, PendingChanges, RESOURCE_UPDATED } from '../mcp/change-notifications.js'
@@ -9,6 +9,7 @@ import { declaredModes, type ElicitationModes } from '../mcp/exchange.js'
 import { askableCapabilities, type ClientFacts, ServerSessions } from '../mcp/handshake.js'
 import { isStateless, MAX_URI } from '../mcp/protocol.js'
 import type { Fields } from '../mcp/rpc-response.js'
+import { unlessDown } from '../mcp/shared-state.js'
 import type { EntrySource } from './names.js'
 import { ParkedCalls } from './parked-calls.js'
 import type { ServerLink } from './server-calls.js'
@@ -25,7 +26,20 @@ interface UsableServers {
   readonly rules: Call | undefined
 }
 
+/** Time for which what other gateways have changed may be unknown to lists, streams and new links, in milliseconds. */
+export const lookMs = 1_000
+
+/** The client has ended the session at this or another gateway. */
+export class SessionEnded extends Refusal {
+  constructor() {
+    super('TARGET_NOT_FOUND', 'There is no such session of this caller; begin a new one.')
+  }
+}
+
 export class FederationSession {
+  /** The id that the client has; of a client without sessions, a hash of its caller and description. */
+  readonly key: string
+  /** Names the session in this and other gateways. */
   readonly id: string
   readonly client: ClientFacts
   /** Whether the client is of a revision without sessions. */
@@ -36,7 +50,7 @@ export class FederationSession {
   readonly modes: ElicitationModes
   readonly links: ServerSessions<ServerLink>
   readonly lists: ListCache
-  /** Undefined if the gateways share no store. */
+  /** The state that gateways share; undefined for a client without sessions, which has one with each gateway. */
   readonly shared: SharedSession | undefined
   /** The servers of the last request. */
   servers: readonly string[] = []
@@ -57,9 +71,9 @@ export class FederationSession {
   #uses = 0
   #onUnused: (() => void) | undefined
 
-  /** `shared` is what other gateways know of the session. */
-  constructor(id: string, tenant: string, client: ClientFacts, clock: Clock, shared?: SharedSession) {
-    this.id = id
+  constructor(key: string, tenant: string, client: ClientFacts, clock: Clock, shared?: SharedSession) {
+    this.key = key
+    this.id = shared?.name ?? key
     this.client = client
     this.shared = shared
     this.isStateless = isStateless(client.revision)
@@ -70,14 +84,31 @@ export class FederationSession {
     this.lists = new ListCache(clock, tenant)
   }
 
-  get settings(): SessionSettings {
+  /** Writes the settings for the other gateways, and that this one used the session last. */
+  async save(): Promise<void> {
     const { client, logLevel, subscribed } = this
-    return { client, ...(logLevel === undefined ? {} : { logLevel }), subscribed: subscribed.all() }
+    await this.shared?.save({ client, logLevel, subscribed: subscribed.all() })
   }
 
   adopt({ logLevel, subscribed }: SessionSettings): void {
     this.logLevel = logLevel
     this.subscribed.replace(subscribed)
+  }
+
+  /**
+   * Reads what other gateways have changed, unless it was read `withinMs` ago: then it returns undefined. Throws or rejects with
+   * `SessionEnded`.
+   */
+  refresh(withinMs: number): Promise<void> | undefined {
+    const { shared } = this
+    if (shared?.isEnded === true) throw new SessionEnded()
+    return shared?.isDue(withinMs) === true ? this.#refresh(shared) : undefined
+  }
+
+  async #refresh(shared: SharedSession): Promise<void> {
+    const settings = await unlessDown(shared.load())
+    if (shared.isEnded) throw new SessionEnded()
+    if (settings !== undefined) this.adopt(settings)
   }
 
   /** The links that this or another gateway has opened, without those that are being opened. */
@@ -94,7 +125,7 @@ export class FederationSession {
   }
 
   async #linksElsewhere(): Promise<ServerLink[]> {
-    return (await this.#sharedLinks?.links(this.servers)) ?? []
+    return (await this.shared?.links(this.servers)) ?? []
   }
 
   #adopt(links: readonly ServerLink[]): Promise<unknown> {
@@ -104,22 +135,18 @@ export class FederationSession {
   }
 
   /** The link that another gateway has opened, else that of `open`; `end` gets one that is not used. */
-  openLink(
+  async openLink(
     server: string,
     open: () => Promise<ServerLink>,
     end: (link: ServerLink) => Promise<void>,
   ): Promise<ServerLink> {
-    return this.#sharedLinks?.link(server, open, end) ?? open()
+    await this.refresh(lookMs)
+    return this.shared?.link(server, open, end) ?? open()
   }
 
   async dropLink(link: ServerLink): Promise<void> {
     await this.links.drop(link.server, link)
-    await this.#sharedLinks?.drop(link)
-  }
-
-  /** Clients without sessions have no state in those of servers, so each gateway has its own. */
-  get #sharedLinks(): SharedSession | undefined {
-    return this.isStateless ? undefined : this.shared
+    await this.shared?.drop(link)
   }
 
   /** Runs a request or a stream of the client. Resolves or rejects as `run` does. */

@@ -1,28 +1,35 @@
-// The state of clients' sessions with several servers that the gateways of one deployment share, so that any of them serves a
-// session: the client's description of itself and its settings, the sessions with servers, and that lists have changed.
+// Clients' sessions with one or more servers, which any gateway of a deployment serves: the id of a session seals what does not
+// change, and the store that the gateways share has what does: the client's settings, its sessions with servers, changed lists.
 import { randomBytes } from 'node:crypto'
-import type { Clock } from '@svc/core'
+import type { Clock, MaybePromise } from '@svc/core'
 import { type JsonObject, sha256Hex } from '@svc/core/json'
 import type { SharedMap } from '@svc/core/store'
 import { z } from 'zod'
-import { unusedSessionMs } from '../budget/bounded-table.js'
 import type { ClientFacts } from '../mcp/handshake.js'
+import {
+  isSealedSession,
+  type SessionBinding,
+  sealedPrefix,
+  type TextSealer,
+} from '../mcp/session-binding.js'
 import { type SharedState, unlessDown } from '../mcp/shared-state.js'
 import type { ServerLink } from './server-calls.js'
 
 /** Sessions of one caller, servers of one session. */
 const maxEntries = 1_000
-/** Shortest time between two looks at a session that this gateway has, in milliseconds. */
-const lookMs = 1_000
-/** Shortest time between two writes of a session that has not changed, in milliseconds. */
-const writeMs = 60_000
+/** Time for which an id is valid, in milliseconds: clients use one for weeks, and many do not begin a new session after 404. */
+const lifetimeMs = 2_592_000_000
+/** Characters of a client's description in an id; servers and proxies limit headers. */
+const maxSealed = 2_048
 
 const members = z.record(z.string(), z.json())
+const clientSchema = z.object({ revision: z.string(), capabilities: z.json(), clientInfo: z.json() })
 
 const settingsSchema = z.object({
-  client: z.object({ revision: z.string(), capabilities: z.json(), clientInfo: z.json() }),
+  client: clientSchema.optional(),
   logLevel: members.optional(),
   subscribed: z.array(z.tuple([z.string(), z.string()])),
+  isEnded: z.boolean().optional(),
   /** The gateway that wrote it. */
   writer: z.string(),
 })
@@ -37,13 +44,30 @@ const linkSchema = z.object({
   instructions: z.string().optional(),
 })
 
-/** How the client describes itself, and what it sets in the session. */
+/** What a client sets in its session, and how it describes itself. */
 export interface SessionSettings {
-  readonly client: ClientFacts
+  readonly client?: ClientFacts | undefined
   /** The params of the client's last `logging/setLevel`. */
   readonly logLevel?: JsonObject | undefined
   /** By the server and its own URI, the client's URI of a resource. */
   readonly subscribed: readonly (readonly [source: string, listed: string])[]
+}
+
+/** A session that another gateway has begun, or this one before. */
+interface OpenedSession {
+  readonly client: ClientFacts
+  readonly settings: SessionSettings | undefined
+  readonly shared: SharedSession
+}
+
+/** What an id seals. */
+interface SealedSession {
+  /** Names the session in the store. */
+  readonly name: string
+  /** Milliseconds since the epoch. */
+  readonly until: number
+  /** Undefined if it is too long; the store has it then. */
+  readonly client?: ClientFacts
 }
 
 /** The maps of all sessions. */
@@ -51,6 +75,8 @@ interface SharedMaps {
   readonly clock: Clock
   /** This gateway. */
   readonly writer: string
+  /** Whether other gateways have them too. */
+  readonly isShared: boolean
   /** By caller. */
   readonly settings: SharedMap
   /** By session. */
@@ -59,13 +85,20 @@ interface SharedMaps {
   readonly changes: SharedMap
 }
 
-export class SharedSessions {
-  #state: SharedState
-  #maps: SharedMaps
+export interface SharedSessionsOptions {
+  readonly state: SharedState
+  readonly clock: Clock
+  readonly sessions: () => MaybePromise<SessionBinding>
+}
 
-  constructor(state: SharedState, clock: Clock) {
-    const bounds = { ttlMs: unusedSessionMs, maxEntries }
-    this.#state = state
+export class SharedSessions {
+  #options: SharedSessionsOptions
+  #maps: Omit<SharedMaps, 'isShared'>
+
+  constructor(options: SharedSessionsOptions) {
+    const { state, clock } = options
+    const bounds = { ttlMs: lifetimeMs, maxEntries }
+    this.#options = options
     this.#maps = {
       clock,
       writer: randomBytes(6).toString('base64url'),
@@ -75,68 +108,112 @@ export class SharedSessions {
     }
   }
 
-  /** Undefined without a store. */
-  of(owner: string, id: string): SharedSession | undefined {
-    return this.#state.isShared ? new SharedSession(sha256Hex(owner), id, this.#maps) : undefined
+  /** A new session of `owner`, and its id, which nobody else can use. Rejects with `Refusal` (`STORE_UNAVAILABLE`). */
+  async begin(
+    owner: string,
+    client: ClientFacts,
+  ): Promise<{ readonly id: string; readonly shared: SharedSession }> {
+    const name = randomBytes(12).toString('base64url')
+    const isLong = JSON.stringify(client).length > maxSealed
+    const until = this.#maps.clock.now() + lifetimeMs
+    const sealed: SealedSession = { name, until, ...(isLong ? {} : { client }) }
+    const text = (await this.#sealer()).seal(JSON.stringify(sealed), scopeOf(owner))
+    const shared = this.#of(owner, name)
+    if (isLong) await shared.save({ client, subscribed: [] })
+    return { id: `${sealedPrefix}${text}`, shared }
   }
+
+  /**
+   * The session of an id; undefined if it is not one of the owner's, has expired or was ended. Rejects with `Refusal`
+   * (`STORE_UNAVAILABLE`).
+   */
+  async open(owner: string, id: string): Promise<OpenedSession | undefined> {
+    if (!isSealedSession(id)) return undefined
+    const text = (await this.#sealer()).open(id.slice(sealedPrefix.length), scopeOf(owner))
+    if (text === undefined) return undefined
+    // A gateway has written it, because it could be opened.
+    const sealed = JSON.parse(text) as SealedSession
+    if (sealed.until <= this.#maps.clock.now()) return undefined
+    const shared = this.#of(owner, sealed.name)
+    const settings = await shared.load()
+    const client = sealed.client ?? settings?.client
+    return shared.isEnded || client === undefined ? undefined : { client, settings, shared }
+  }
+
+  #of(owner: string, name: string): SharedSession {
+    const maps = { ...this.#maps, isShared: this.#options.state.isShared }
+    return new SharedSession(sha256Hex(owner), name, maps)
+  }
+
+  async #sealer(): Promise<TextSealer> {
+    return (await this.#options.sessions()).sealer('mcp session ids')
+  }
+}
+
+function scopeOf(owner: string): Buffer {
+  return Buffer.from(owner)
 }
 
 /** While the store is down, each gateway continues with the state that it has. */
 export class SharedSession {
-  #parts: SharedMaps & { readonly owner: string; readonly id: string }
-  #lookedAt = Number.NEGATIVE_INFINITY
-  #writtenAt = Number.NEGATIVE_INFINITY
-  /** Whether the store has had the session. */
-  #isStored = false
+  /** Names the session in the gateways. */
+  readonly name: string
+  readonly isShared: boolean
+  #isEnded = false
+  #maps: SharedMaps
+  #owner: string
+  #lookedAt: number
   /** By server, the last change that this gateway has seen. */
   #seen = new Map<string, string>()
 
-  constructor(owner: string, id: string, maps: SharedMaps) {
-    this.#parts = { ...maps, owner, id }
+  constructor(owner: string, name: string, maps: SharedMaps) {
+    this.name = name
+    this.isShared = maps.isShared
+    this.#maps = maps
+    this.#owner = owner
+    this.#lookedAt = maps.clock.monotonic()
   }
 
-  /** The settings; undefined if the session is unknown. Rejects with `Refusal` (`STORE_UNAVAILABLE`). */
+  /** Whether the client has ended the session, as far as this gateway knows. */
+  get isEnded(): boolean {
+    return this.#isEnded
+  }
+
+  /** The settings; undefined if none were written. Rejects with `Refusal` (`STORE_UNAVAILABLE`). */
   async load(): Promise<SessionSettings | undefined> {
-    const { owner, id, settings, clock } = this.#parts
-    const [text] = await settings.get(owner, [id])
-    this.#lookedAt = clock.monotonic()
-    if (text === undefined) return undefined
-    this.#isStored = true
-    return settingsSchema.parse(JSON.parse(text))
+    this.#lookedAt = this.#maps.clock.monotonic()
+    const settings = await this.#read()
+    if (settings?.isEnded === true) this.#isEnded = true
+    return settings
   }
 
-  /** The settings if they may have changed; `ended` if another gateway has ended the session. */
-  async look(): Promise<SessionSettings | 'ended' | undefined> {
-    if (!this.#isStored || this.#parts.clock.monotonic() - this.#lookedAt < lookMs) return undefined
-    return unlessDown(this.load().then((settings) => settings ?? 'ended'))
+  /** Whether `load` was last called more than `withinMs` ago, and may tell something new. */
+  isDue(withinMs: number): boolean {
+    return this.isShared && this.#maps.clock.monotonic() - this.#lookedAt > withinMs
   }
 
   /** Writes the settings, and that this gateway used the session last. */
   async save(settings: SessionSettings): Promise<void> {
-    const { owner, id, writer, clock } = this.#parts
-    this.#writtenAt = clock.monotonic()
-    const text = JSON.stringify({ ...settings, writer })
-    const written = this.#parts.settings.set(owner, [[id, text]]).then(() => true)
-    this.#isStored = (await unlessDown(written)) ?? this.#isStored
-  }
-
-  /** Keeps the session from expiring while it is used. */
-  async touch(settings: SessionSettings): Promise<void> {
-    const isDue = this.#parts.clock.monotonic() - this.#writtenAt > writeMs
-    if (isDue || !this.#isStored) await this.save(settings)
+    const text = JSON.stringify({ ...settings, writer: this.#maps.writer })
+    await unlessDown(this.#maps.settings.set(this.#owner, [[this.name, text]]))
   }
 
   /** Whether another gateway has used or ended the session since this one did, or may have. */
   async isElsewhere(): Promise<boolean> {
-    const { owner, id, settings, writer } = this.#parts
-    const found = await unlessDown(settings.get(owner, [id]))
-    const text = found?.[0]
-    return text === undefined || settingsSchema.parse(JSON.parse(text)).writer !== writer
+    const found = await unlessDown(this.#read().then((settings) => ({ settings })))
+    if (found === undefined) return true
+    const { settings } = found
+    return settings !== undefined && (settings.isEnded === true || settings.writer !== this.#maps.writer)
+  }
+
+  async #read(): Promise<z.infer<typeof settingsSchema> | undefined> {
+    const [text] = await this.#maps.settings.get(this.#owner, [this.name])
+    return text === undefined ? undefined : settingsSchema.parse(JSON.parse(text))
   }
 
   /** The links of the session; empty while the store is down. */
   async links(servers: readonly string[]): Promise<ServerLink[]> {
-    const found = await unlessDown(this.#parts.links.get(this.#parts.id, servers))
+    const found = await unlessDown(this.#maps.links.get(this.name, servers))
     return (found ?? []).flatMap((text) => (text === undefined ? [] : [linkOf(text)]))
   }
 
@@ -150,8 +227,7 @@ export class SharedSession {
     if (known !== undefined) return known
     const opened = await open()
     if (opened.sessionId === undefined) return opened
-    const { id, links } = this.#parts
-    const first = await unlessDown(links.add(id, server, JSON.stringify(opened)))
+    const first = await unlessDown(this.#maps.links.add(this.name, server, JSON.stringify(opened)))
     if (first === undefined) return opened
     await end(opened)
     return linkOf(first)
@@ -159,29 +235,40 @@ export class SharedSession {
 
   /** Removes a link whose session the server has ended. */
   async drop({ server, sessionId }: ServerLink): Promise<void> {
+    // The client may have ended its session at another gateway.
+    this.#lookedAt = Number.NEGATIVE_INFINITY
     const [known] = await this.links([server])
-    if (known?.sessionId === sessionId) await unlessDown(this.#parts.links.delete(this.#parts.id, server))
+    if (known?.sessionId === sessionId) await this.forget([server])
+  }
+
+  /** Removes the links with these servers. */
+  async forget(servers: readonly string[]): Promise<void> {
+    for (const server of servers) await unlessDown(this.#maps.links.delete(this.name, server))
   }
 
   /** Tells the other gateways that lists of a server have changed. */
   async changed(server: string): Promise<void> {
+    if (!this.isShared) return
     const change = randomBytes(6).toString('base64url')
     this.#seen.set(server, change)
-    await unlessDown(this.#parts.changes.set(this.#parts.id, [[server, change]]))
+    await unlessDown(this.#maps.changes.set(this.name, [[server, change]]))
   }
 
   /** Whether another gateway has reported changed lists of a server since the last check. */
   async hasChanged(server: string): Promise<boolean> {
-    const [change] = (await unlessDown(this.#parts.changes.get(this.#parts.id, [server]))) ?? []
+    if (!this.isShared) return false
+    const [change] = (await unlessDown(this.#maps.changes.get(this.name, [server]))) ?? []
     if (change === undefined || change === this.#seen.get(server)) return false
     this.#seen.set(server, change)
     return true
   }
 
+  /** Ends the session for all gateways, until its id expires. */
   async end(servers: readonly string[]): Promise<void> {
-    const { owner, id, settings, links } = this.#parts
-    await unlessDown(settings.delete(owner, id))
-    for (const server of servers) await unlessDown(links.delete(id, server))
+    this.#isEnded = true
+    const ended = JSON.stringify({ subscribed: [], isEnded: true, writer: this.#maps.writer })
+    await unlessDown(this.#maps.settings.set(this.#owner, [[this.name, ended]]))
+    await this.forget(servers)
   }
 }
 

@@ -142,9 +142,9 @@ export class McpProxy {
     return this.#parts.servers.isHandshakeAlone?.(upstream) === true
   }
 
-  /** The state that the gateways of one deployment share. */
-  get state(): SharedState {
-    return this.#parts.state
+  /** The state that the gateways of one deployment share, and their key. */
+  get shared(): Pick<McpProxyOptions, 'state' | 'sessions'> {
+    return this.#parts
   }
 
   /** Ends a client's session at a server; its id is the one that the client got. Rejects as the dispatcher does. */

@@ -47,16 +47,12 @@ export function ownSessionId(modes: string): string {
   return boundSessionId(`${ownTag}${modes}`, randomUUID())
 }
 
-/** 24 random bytes; the other ids have a dot. */
-const linkedId = /^[A-Za-z0-9_-]{32}$/
+/** Begins the id of a session whose sessions with servers the gateway keeps; the other ids have a dot. */
+export const sealedPrefix = 'svc-'
+const sealedId = /^svc-[A-Za-z0-9_-]+$/
 
-/** The id of a session of a client whose sessions with servers the gateway keeps. */
-export function linkedSessionId(): string {
-  return randomBytes(24).toString('base64url')
-}
-
-export function isLinkedSession(id: unknown): boolean {
-  return typeof id === 'string' && linkedId.test(id)
+export function isSealedSession(id: unknown): boolean {
+  return typeof id === 'string' && sealedId.test(id)
 }
 
 interface SessionOfRequest {
@@ -133,9 +129,14 @@ export class SessionBinding {
     return derived
   }
 
+  /** Seals and opens the texts of one purpose. */
+  sealer(purpose: string): TextSealer {
+    return new TextSealer(this.deriveKey(purpose))
+  }
+
   /** Seals and opens the states of one purpose. */
   states<State extends object>(purpose: string, clock: Clock): RequestStates<State> {
-    return new RequestStates(this.deriveKey(purpose), clock)
+    return new RequestStates(this.sealer(purpose), clock)
   }
 
   /** Whether `tag` came with this id in a response to the same caller. */
@@ -184,12 +185,49 @@ function principalOf(call: Call): string {
 
 const anonymous = { tenant: '', authenticated: false }
 
-// Seals a `requestState` (2026-07-28): the client gets ciphertext that only the same caller can send back, to the same server,
-// in the same request, at any gateway of the deployment.
-
 const algorithm = 'aes-256-gcm'
 const nonceBytes = 12
 const tagBytes = 16
+
+/** Seals texts that clients keep for the gateways: nobody else can read or make one, or use it in another scope. */
+export class TextSealer {
+  #key: Buffer
+
+  /** `key` has 32 bytes, the same at all gateways that serve one client. */
+  constructor(key: Buffer) {
+    this.#key = key
+  }
+
+  /** Returns base64url. */
+  seal(text: string, scope: Buffer): string {
+    const nonce = randomBytes(nonceBytes)
+    const cipher = createCipheriv(algorithm, this.#key, nonce).setAAD(scope)
+    const parts = [nonce, cipher.update(text), cipher.final(), cipher.getAuthTag()]
+    return Buffer.concat(parts).toString('base64url')
+  }
+
+  /** Undefined for everything but a text that was sealed for this scope. */
+  open(sealed: string, scope: Buffer): string | undefined {
+    const bytes = Buffer.from(sealed, 'base64url')
+    // The decoder skips what is not base64url.
+    if (bytes.length <= nonceBytes + tagBytes || bytes.toString('base64url') !== sealed) return undefined
+    const decipher = createDecipheriv(algorithm, this.#key, bytes.subarray(0, nonceBytes))
+      .setAAD(scope)
+      .setAuthTag(bytes.subarray(-tagBytes))
+    try {
+      return (
+        decipher.update(bytes.subarray(nonceBytes, -tagBytes), undefined, 'utf8') + decipher.final('utf8')
+      )
+    } catch {
+      // The only error is that of a tag that does not fit.
+      return undefined
+    }
+  }
+}
+
+// Seals a `requestState` (2026-07-28): the client gets ciphertext that only the same caller can send back, to the same server,
+// in the same request, at any gateway of the deployment.
+
 /** Time that a client has to send a state back, in milliseconds; a person may have to respond first. */
 export const stateTtlMs = 3_600_000
 
@@ -200,41 +238,23 @@ const ofRound: ReadonlySet<string> = new Set(['requestState', 'inputResponses', 
 
 /** `State` survives JSON. */
 export class RequestStates<State extends object> {
-  #key: Buffer
+  #sealer: TextSealer
   #clock: Clock
 
-  /** `key` has 32 bytes, the same at all gateways that serve one client. */
-  constructor(key: Buffer, clock: Clock) {
-    this.#key = key
+  constructor(sealer: TextSealer, clock: Clock) {
+    this.#sealer = sealer
     this.#clock = clock
   }
 
   seal(call: Call, request: StatefulRequest, state: State): string {
-    const nonce = randomBytes(nonceBytes)
-    const cipher = createCipheriv(algorithm, this.#key, nonce).setAAD(boundTo(call, request))
     const text = JSON.stringify({ state, until: this.#clock.now() + stateTtlMs })
-    return Buffer.concat([nonce, cipher.update(text), cipher.final(), cipher.getAuthTag()]).toString(
-      'base64url',
-    )
+    return this.#sealer.seal(text, boundTo(call, request))
   }
 
   /** Undefined for everything but a state that was sealed for this caller and request, and has not expired. */
   open(call: Call, request: StatefulRequest, sealed: unknown): State | undefined {
-    if (typeof sealed !== 'string') return undefined
-    const bytes = Buffer.from(sealed, 'base64url')
-    // The decoder skips what is not base64url.
-    if (bytes.length <= nonceBytes + tagBytes || bytes.toString('base64url') !== sealed) return undefined
-    const decipher = createDecipheriv(algorithm, this.#key, bytes.subarray(0, nonceBytes))
-      .setAAD(boundTo(call, request))
-      .setAuthTag(bytes.subarray(-tagBytes))
-    let text: string
-    try {
-      text =
-        decipher.update(bytes.subarray(nonceBytes, -tagBytes), undefined, 'utf8') + decipher.final('utf8')
-    } catch {
-      // The only error is that of a tag that does not fit.
-      return undefined
-    }
+    const text = typeof sealed === 'string' ? this.#sealer.open(sealed, boundTo(call, request)) : undefined
+    if (text === undefined) return undefined
     // A gateway has written it, because the tag fits.
     const { until, state } = JSON.parse(text) as { readonly until: number; readonly state: State }
     return this.#clock.now() < until ? state : undefined

@@ -12,7 +12,7 @@ import { idForm, requestPath } from '../http/request-errors.js'
 import { type BufferedResponse, writeRefusal, writeWhole } from '../http/response.js'
 import { isEraRefused } from '../mcp/message-outcome.js'
 import { gatewayImplementation, isStateless } from '../mcp/protocol.js'
-import { isLinkedSession } from '../mcp/session-binding.js'
+import { isSealedSession } from '../mcp/session-binding.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
 import { CallHandler, type CallHandlerOptions } from './call-handler.js'
 import {
@@ -102,7 +102,7 @@ export class Router {
     const used = name === undefined ? policy.allServers : policy.group(name)
     if (used !== undefined) return this.#federate(exchange, { method, used, policy })
     const server = name ?? ''
-    if (isLinkedSession(exchange.headers[SESSION_ID_HEADER]) || this.#isOfOtherEra(exchange, server, policy))
+    if (isSealedSession(exchange.headers[SESSION_ID_HEADER]) || this.#isOfOtherEra(exchange, server, policy))
       return this.#federate(exchange, { method, policy, ...onlyServer(server) })
     const endpoint = this.#endpoints.mcp(exchange, { server, method }, policy)
     return this.#handleHeld(exchange, endpoint, policy)
@@ -174,12 +174,14 @@ export class Router {
 
   /** Loads it with the first request to several servers: loading takes time, and most gateways get none. */
   #loadFederation(): Promise<Federation> {
+    const { state, sessions } = this.#options.mcp.shared
     this.#federation ??= import('../federation/federation.js').then(
       (loaded) =>
         new loaded.Federation({
           ...this.#options,
           serverInfo: gatewayImplementation,
-          state: this.#options.mcp.state,
+          state,
+          sessions,
           endServerSession: (link) => this.#endServerSession(link),
         }),
     )

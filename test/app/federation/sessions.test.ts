@@ -86,6 +86,47 @@ describe('sessions at /mcp', () => {
     expect([...notes.sessions.keys()]).to.not.include('notes-1')
   })
 
+  it('survive a restart of the gateway, and end when the client ends them', async () => {
+    const settings = {
+      targets: { notes: notes.url },
+      server: { sessionKeyRef: 'env:SESSION_KEY' },
+      env: { SESSION_KEY: 'k'.repeat(32) },
+    }
+    gateway = await startTestGateway(settings)
+    const { headers } = await post(initialize)
+    const session = { 'mcp-session-id': headers.get('mcp-session-id') ?? '' }
+    await gateway[Symbol.asyncDispose]()
+    gateway = await startTestGateway(settings)
+    expect((await post(list, session)).text).to.include('notes__read')
+    await fetch(`${gateway.url}/mcp`, { method: 'DELETE', headers: session })
+    expect((await post(list, session)).status).to.equal(404)
+  })
+
+  it('are not those of ids that were changed, or of another endpoint', async () => {
+    gateway = await startTestGateway({
+      targets: { notes: notes.url },
+      federation: { groups: { some: ['notes'] } },
+    })
+    const { headers } = await post(initialize)
+    const id = headers.get('mcp-session-id') ?? ''
+    const at = id.length >> 1
+    const flipped = `${id.slice(0, at)}${id[at] === 'A' ? 'B' : 'A'}${id.slice(at + 1)}`
+    for (const given of [flipped, `${id}A`, id.slice(0, -1), id.toUpperCase(), 'svc-', id.slice(4)])
+      expect((await post(list, { 'mcp-session-id': given })).status, given).to.equal(404)
+    const elsewhere = await postMcp(`${gateway.url}/mcp/some`, list, { 'mcp-session-id': id })
+    expect(elsewhere.status).to.equal(404)
+    expect((await post(list, { 'mcp-session-id': id })).status).to.equal(200)
+  })
+
+  it('have ids of a length that proxies accept, however long a client describes itself', async () => {
+    gateway = await startTestGateway({ targets: { notes: notes.url } })
+    const clientInfo = { name: 'raw', version: '1', icons: [{ src: `data:,${'a'.repeat(20_000)}` }] }
+    const { headers } = await post({ ...initialize, params: { ...initialize.params, clientInfo } })
+    const session = { 'mcp-session-id': headers.get('mcp-session-id') ?? '' }
+    expect(session['mcp-session-id'].length).to.be.below(3_500)
+    expect((await post(list, session)).text).to.include('notes__read')
+  })
+
   it('survive the end of a session at a server', async () => {
     gateway = await startTestGateway({ targets: { notes: notes.url } })
     const client = await connect1(`${gateway.url}/mcp`)

@@ -172,7 +172,7 @@ describe('a session at /mcp of two gateways with one store', function () {
     await until(async () => (await post(first, { id: ++id, method: 'tools/list' }, session)).status === 404)
   })
 
-  it('ends at the server if the gateway that used it last evicts it', async () => {
+  it('ends at the server if the gateway that used it last evicts it, and goes on in another one', async () => {
     const [moved, left] = [await begin(), await begin()]
     for (const session of [moved, left]) await ask(first, session, 'tools/list')
     await ask(second, moved, 'tools/list')
@@ -180,7 +180,17 @@ describe('a session at /mcp of two gateways with one store', function () {
     await until(() => !notes.sessions.has('notes-2'))
     expect([...notes.sessions.keys()]).to.include('notes-1')
     expect(await ask(second, moved, 'tools/list')).to.include('notes__read')
-    expect((await post(second, { id: ++id, method: 'tools/list' }, left)).status).to.equal(404)
+    const begun = notes.sessions.size
+    expect(await ask(second, left, 'tools/list')).to.include('notes__read')
+    expect(notes.sessions.size).to.equal(begun + 1)
+  })
+
+  it('has its level of logs at a gateway that has not seen it set', async () => {
+    const session = await begin()
+    await ask(first, session, 'logging/setLevel', { level: 'error' })
+    notes.forgetSessions()
+    await ask(second, session, 'tools/call', { name: 'notes__read', arguments: {} })
+    expect(notes.methods.filter((method) => method === 'logging/setLevel')).to.have.length(2)
   })
 
   it('goes on where it is known while the store is down, and is not taken for ended elsewhere', async () => {

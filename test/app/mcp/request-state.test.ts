@@ -1,13 +1,13 @@
 import { randomBytes } from 'node:crypto'
 import type { Call } from '@svc/core'
 import { expect } from 'chai'
-import { RequestStates } from 'svc-sdk/internal/mcp/session-binding'
+import { RequestStates, TextSealer } from 'svc-sdk/internal/mcp/session-binding'
 import { FakeClock } from 'svc-sdk/testing'
 import { makeCall } from '../../support/call.js'
 
 const key = randomBytes(32)
 const clock = new FakeClock()
-const states = new RequestStates(key, clock)
+const states = new RequestStates(new TextSealer(key), clock)
 const request = {
   method: 'tools/call',
   params: { name: 'ask', arguments: { a: 1 }, _meta: { progressToken: 1 } },
@@ -20,7 +20,7 @@ describe('a sealed requestState', () => {
 
   it('opens for the same caller and request at every gateway with the key, whatever the round adds', () => {
     const round = { ...request.params, requestState: sealed, inputResponses: {}, _meta: { progressToken: 2 } }
-    const other = new RequestStates(key, clock)
+    const other = new RequestStates(new TextSealer(key), clock)
     expect(other.open(ada(), { ...request, params: round }, sealed)).to.deep.equal(state)
     expect(
       other.open(ada(), request, states.seal(ada(), request, { own: undefined, asked: {} })),
@@ -40,7 +40,8 @@ describe('a sealed requestState', () => {
       states.open(ada(), { ...request, params: { ...params, name: 'other' } }, sealed),
     'with other arguments': () =>
       states.open(ada(), { ...request, params: { ...params, arguments: { a: 2 } } }, sealed),
-    'under another key': () => new RequestStates(randomBytes(32), clock).open(ada(), request, sealed),
+    'under another key': () =>
+      new RequestStates(new TextSealer(randomBytes(32)), clock).open(ada(), request, sealed),
     'that is not text': () => states.open(ada(), request, { sealed }),
     'that is empty': () => states.open(ada(), request, ''),
     "that is the server's own": () => states.open(ada(), request, 'of the server'),
@@ -50,7 +51,7 @@ describe('a sealed requestState', () => {
     'after an hour': () => {
       const later = new FakeClock()
       later.advance(3_600_001)
-      return new RequestStates(key, later).open(ada(), request, sealed)
+      return new RequestStates(new TextSealer(key), later).open(ada(), request, sealed)
     },
   }
   for (const [name, open] of Object.entries(rows)) {
