@@ -12,7 +12,7 @@ import { requestFor, responseFrom } from '../mcp/revision-translation.js'
 import { responseWithoutClient } from '../mcp/rpc-error.js'
 import type { FederationConfig } from '../policy/federation-config.js'
 import { withClientIds } from './client-message.js'
-import { askedIn, hasInputRounds } from './input-rounds.js'
+import { askedIn } from './input-rounds.js'
 import {
   type CallHooks,
   openLink,
@@ -104,8 +104,9 @@ export function serverRequest(
   const { session } = request
   const { client, isStateless } = session
   const { method } = message
+  const isSameEra = link.isStateless === isStateless
   // A client of older revisions has headers of params only as leftovers.
-  const hasParamHeaders = link.isStateless && isStateless
+  const hasParamHeaders = isSameEra && isStateless
   return {
     server: link.server,
     method: 'POST',
@@ -114,7 +115,7 @@ export function serverRequest(
       ...withoutHeaders(request.headers, exchangeHeaders, hasParamHeaders),
       ...sessionHeaders(link),
     },
-    message: requestFor(link, isStateless, message, () => metaOfClient(client)),
+    message: isSameEra ? message : requestFor(link, isStateless, message, () => metaOfClient(client)),
     translation: translationOf(request, link, typeof method === 'string' ? method : undefined),
   }
 }
@@ -151,12 +152,12 @@ export function translationOf(
 ): Translation {
   const { session } = request
   const { client, lists, shared, isStateless: isClientStateless } = session
-  const keepsAsked = hasInputRounds(session)
+  const isSameEra = link.isStateless === isClientStateless
   return {
     revision: client.revision,
     isClientStateless,
     response: (response) =>
-      keepsAsked && askedIn(response) !== undefined
+      isSameEra || (session.hasInputRounds && askedIn(response) !== undefined)
         ? response
         : responseFrom(link, isClientStateless, response, method),
     async message(message) {

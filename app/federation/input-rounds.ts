@@ -45,11 +45,6 @@ export interface InputRounds {
   repeat(params: JsonObject, use: (round: RoundOutcome) => Promise<void>): Promise<void>
 }
 
-/** Whether the client can be asked for what a server asks in its results; a process has them in sessions too. */
-export function hasInputRounds({ isStateless, isAskable }: FederationSession): boolean {
-  return isAskable && !isStateless
-}
-
 /** The outcome that the client gets: a result that asks for input is replaced by requests to the client, and a later result. */
 export function withInputRounds(outcome: Completed, rounds: InputRounds): Completed {
   const { body, headers } = outcome

@@ -17,13 +17,12 @@ import { withUri } from './apps.js'
 import { sourceOfName, sourceOfUri } from './catalog.js'
 import { withClientEventId } from './client-message.js'
 import { type ClientRequest, serverRequest, type TranslatedRequest, withLink } from './client-request.js'
-import { hasInputRounds, type InputRounds, withInputRounds } from './input-rounds.js'
+import { type InputRounds, withInputRounds } from './input-rounds.js'
 import { type EntrySource, isInterface } from './names.js'
-import type { ParkedCall } from './parked-calls.js'
+import { type ParkedCall, ParkedCalls } from './parked-calls.js'
 import {
   cancelOnLeave,
-  isLaterRound,
-  isShared,
+  paramsOf,
   parkableCall,
   resumeParked,
   withOwnId,
@@ -110,7 +109,8 @@ export async function forwardRouted(
   client: ClientExchange,
 ): Promise<void> {
   const { server, message } = routed
-  if (isLaterRound(message)) return resumeParked(request, server, message, client)
+  if (request.session.isStateless && ParkedCalls.isState(paramsOf(message)['requestState']))
+    return resumeParked(request, server, message, client)
   let attempts = 0
   const send = async (link: ServerLink): Promise<{ status: number; isSessionLost: boolean }> => {
     const mayReopen = ++attempts === 1 && link.sessionId !== undefined
@@ -144,7 +144,8 @@ class RoutedCall {
     this.#routed = routed
     this.#link = link
     this.#client = client
-    if (!isShared(request, link)) return
+    // Clients of one identity without sessions share one, and begin with the same ids.
+    if (!request.session.isStateless || link.isStateless) return
     this.#ownId = request.session.nextOwnId()
     this.#stopCancelling = cancelOnLeave(request, link, this.#ownId, client)
   }
@@ -194,7 +195,7 @@ class RoutedCall {
       }
     }
     const rest =
-      outcome.kind === 'completed' && hasInputRounds(this.#request.session)
+      outcome.kind === 'completed' && this.#request.session.hasInputRounds
         ? this.#shown(withInputRounds(outcome, this.#roundsOf(call)))
         : shown
     await writeAttempt(client, call, rest, encoding)
@@ -254,17 +255,15 @@ class RoutedCall {
 }
 
 function hasLostSession(outcome: Outcome): boolean {
-  if (outcome.kind !== 'completed' || isStream(outcome.body)) return false
+  if (outcome.kind !== 'completed' || outcome.error === undefined || isStream(outcome.body)) return false
   return isSessionLost(outcome.status, shownMessage(outcome.body)?.message)
 }
 
 /** The request to the server, whose response is in the words of the client. */
-function requestOf(
-  request: ClientRequest,
-  link: ServerLink,
-  { message, shown = (response) => response }: Routed,
-): TranslatedRequest {
-  const { translation, ...sent } = serverRequest(request, link, message)
+function requestOf(request: ClientRequest, link: ServerLink, { message, shown }: Routed): TranslatedRequest {
+  const routed = serverRequest(request, link, message)
+  if (shown === undefined) return routed
+  const { translation, ...sent } = routed
   const response = (given: Fields): Fields => shown(translation.response(given))
   return { ...sent, translation: { ...translation, response } }
 }

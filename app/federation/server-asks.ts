@@ -17,7 +17,7 @@ import {
   type TranslatedRequest,
 } from './client-request.js'
 import { mayBeAsked } from './input-rounds.js'
-import { type ClientWords, ParkedCall, ParkedCalls } from './parked-calls.js'
+import { type ClientWords, ParkedCall } from './parked-calls.js'
 import { replyTo, type ServerLink } from './server-calls.js'
 
 /** A call with the id `ownId` at its server. */
@@ -148,21 +148,12 @@ function keyOf(server: string, message: JsonObject): string {
   return canonicalize([server, message['method'] ?? null, params])
 }
 
-function paramsOf({ params }: JsonObject): JsonObject {
+export function paramsOf({ params }: JsonObject): JsonObject {
   return isJsonObject(params) ? params : {}
-}
-
-/** Whether the message is a later round of a call that waits in this process. */
-export function isLaterRound(message: JsonObject): boolean {
-  return ParkedCalls.isState(paramsOf(message)['requestState'])
 }
 
 // Requests of clients without sessions (2026-07-28) in a session of a server. Clients of one identity share it and begin
 // with the same ids, so a request has an id of the gateway's own there, which is also its token for progress.
-
-export function isShared({ session }: ClientRequest, link: ServerLink): boolean {
-  return session.isStateless && !link.isStateless
-}
 
 /** The request with the gateway's own id; what the server sends for it has the client's. */
 export function withOwnId(request: TranslatedRequest, id: string): TranslatedRequest {

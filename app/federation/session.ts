@@ -47,6 +47,8 @@ export class FederationSession {
   /** The capabilities of the client that servers may use. */
   readonly askable: JsonObject
   readonly isAskable: boolean
+  /** Whether the client can be asked for what a server asks in its results; a process has them in sessions too. */
+  readonly hasInputRounds: boolean
   readonly modes: ElicitationModes
   readonly links: ServerSessions<ServerLink>
   readonly lists: ListCache
@@ -79,6 +81,7 @@ export class FederationSession {
     this.isStateless = isStateless(client.revision)
     this.askable = askableCapabilities(client.capabilities)
     this.isAskable = Object.keys(this.askable).length > 0
+    this.hasInputRounds = this.isAskable && !this.isStateless
     this.modes = declaredModes(client.capabilities, client.revision)
     this.links = new ServerSessions(clock)
     this.lists = new ListCache(clock, tenant)

@@ -1,17 +1,18 @@
 // Checks that the caller may use the session, the tasks and the subscribed resources that its message names, and its
 // responses to what servers ask.
-import { type Call, type CallRequest, type Denied, denied } from '@svc/core'
+import { type Call, type CallRequest, type Denied, denied, serverRequestRules } from '@svc/core'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
 import { lastEventIdOf, type McpExchange } from './exchange.js'
 import { invalidParams } from './message.js'
 import { checkedReference } from './references.js'
 import { keepProtocolError } from './request.js'
 import type { LearningCaches } from './response-filter.js'
-import { type BoundTask, isOwnSession, serverSessionId } from './session-binding.js'
+import { type BoundTask, isOwnSession, type SessionBinding, serverSessionId } from './session-binding.js'
 import { LISTEN_METHOD, resourceSubscriptions } from './subject.js'
 
 export class AccessChecks {
   #caches: LearningCaches
+  #sessions: SessionBinding | undefined
 
   constructor(caches: LearningCaches) {
     this.#caches = caches
@@ -29,7 +30,7 @@ export class AccessChecks {
       const ofSubscription = await this.#subscription(call, exchange)
       if (ofSubscription !== undefined) return ofSubscription
     }
-    await this.#caches.requests.judgeReplies(call, exchange)
+    if (call.get(serverRequestRules) !== undefined) await this.#caches.requests.judgeReplies(call, exchange)
     return undefined
   }
 
@@ -42,8 +43,8 @@ export class AccessChecks {
       // Nothing binds an event id to its caller: it could name the stream of another.
       return denied('BAD_REQUEST', 'Last-Event-ID resumes a stream of a session; send its Mcp-Session-Id.')
     }
-    const sessions = await this.#caches.sessions()
-    if (sessions.isBound(call, String(headers[SESSION_ID_HEADER]), sessionTag)) return undefined
+    this.#sessions ??= await this.#caches.sessions()
+    if (this.#sessions.isBound(call, String(headers[SESSION_ID_HEADER]), sessionTag)) return undefined
     exchange.isForeignSession = true
     return denied('TARGET_NOT_FOUND', 'There is no such session of this caller; begin a new one.')
   }

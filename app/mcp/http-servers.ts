@@ -37,20 +37,22 @@ const ACCEPT = `${JSON_TYPE}, ${EVENT_STREAM_TYPE}`
 export class HttpServers implements McpServers {
   #dispatcher: UpstreamDispatcher
   #unfinishedMs: number
-  #cookies: ServerCookies
+  #clock: Pick<Clock, 'now'>
+  /** Most servers set none. */
+  #cookies: ServerCookies | undefined
 
   /** An event may hold room for `unfinishedMs` until it is complete. */
   constructor(dispatcher: UpstreamDispatcher, unfinishedMs: number, clock: Pick<Clock, 'now'>) {
     this.#dispatcher = dispatcher
     this.#unfinishedMs = unfinishedMs
-    this.#cookies = new ServerCookies(clock)
+    this.#clock = clock
   }
 
   async send(target: URL, request: McpRequest, onSent: () => void): Promise<McpResponse> {
     const { message, text, method, responseTimeoutMs, eventsMayPause, signal, call } = request
     const path = `${target.pathname}${target.search}`
     const headers = completed(request)
-    const cookie = this.#cookies.of(target, request)
+    const cookie = this.#cookies?.of(target, request)
     if (cookie !== undefined) headers['cookie'] = cookie
     const body = text ?? (message && JSON.stringify(message))
     const sending = { method, path, headers, body, responseTimeoutMs, eventsMayPause, signal, call }
@@ -64,8 +66,12 @@ export class HttpServers implements McpServers {
       response = await this.#dispatcher.send(target, again, onSent).catch(failedAgain)
     }
     const { 'set-cookie': set } = response.headers
-    if (set !== undefined) this.#cookies.keep(target, request, set)
-    return responseOf(decodedResponse(response), target, request, this.#unfinishedMs)
+    if (set !== undefined) {
+      this.#cookies ??= new ServerCookies(this.#clock)
+      this.#cookies.keep(target, request, set)
+    }
+    const decoded = response.headers['content-encoding'] === undefined ? response : decodedResponse(response)
+    return responseOf(decoded, target, request, this.#unfinishedMs)
   }
 }
 

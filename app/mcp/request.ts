@@ -146,8 +146,8 @@ async function readBody(
   if (message.type !== 'response') call[refineTarget]({ mcpMethod: message.method })
   continueTrace(call, message)
   checkRequestHead(exchange, message)
-  const opened =
-    split.message.type === 'request' ? await rounds.opened(call, split.message, exchange.elicited) : undefined
+  const isRound = split.message.type === 'request' && split.message.params['requestState'] !== undefined
+  const opened = isRound ? await rounds.opened(call, split.message, exchange.elicited) : undefined
   if (opened !== undefined) {
     exchange.message = opened.message
     exchange.elicited = opened.elicited

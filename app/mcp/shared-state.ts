@@ -30,7 +30,8 @@ export class SharedState {
 
   /** Whether other gateways have the same state. */
   get isShared(): boolean {
-    return this.#opened() !== 'none'
+    this.#store ??= this.#offered()?.() ?? 'none'
+    return this.#store !== 'none'
   }
 
   /** Undefined without a store. Rejects with `Refusal` (`STORE_UNAVAILABLE`) while the store is down. */

@@ -54,11 +54,11 @@ const expectedFailures: ReadonlySet<ErrorCode> = new Set([
 ])
 
 /** Writes the response of a call. */
-type Respond = (
+type Respond<E extends CallEndpoint> = (
   call: CallControl,
   outcome: Outcome,
+  endpoint: E,
   exchange: ClientExchange,
-  endpoint: CallEndpoint,
 ) => MaybePromise<void>
 
 export class CallHandler {
@@ -72,14 +72,14 @@ export class CallHandler {
   readonly write = (
     call: CallControl,
     outcome: Outcome,
-    exchange: ClientExchange,
     endpoint: CallEndpoint,
+    exchange: ClientExchange,
     isBodySkipped = false,
   ): MaybePromise<void> => {
     const { http } = exchange
     const isUnread = http?.complete === false
     if (isUnread && !isBodySkipped)
-      return skipBody(http).then(() => this.write(call, outcome, exchange, endpoint, true))
+      return skipBody(http).then(() => this.write(call, outcome, endpoint, exchange, true))
     // A body that nobody reads, or an open connection during a drain, must not keep the connection in use.
     const closes = isUnread || this.#options.policies.isDraining
     if (closes && !exchange.isBegun) exchange.setHeader('connection', 'close')
@@ -89,24 +89,24 @@ export class CallHandler {
   }
 
   /** Runs a call and writes its response; the stages do not stop before `respond` has resolved. */
-  run(
+  run<E extends CallEndpoint>(
     exchange: ClientExchange,
-    endpoint: CallEndpoint,
+    endpoint: E,
     policy: ActivePolicy,
-    respond: Respond = this.write,
+    respond: Respond<E> = this.write,
   ): Promise<void> {
     return policy.serve(new HandledCall(this.#options, exchange, endpoint, policy, respond))
   }
 }
 
 /** A request while it is handled as a call. Releases what the call has taken at its end. */
-class HandledCall implements ServedCall {
+class HandledCall<E extends CallEndpoint> implements ServedCall {
   readonly call: CallControl
   #options: CallHandlerOptions
   #exchange: ClientExchange
-  #endpoint: CallEndpoint
+  #endpoint: E
   #policy: ActivePolicy
-  #respond: Respond
+  #respond: Respond<E>
   #stopListening: () => void
   #refusal: Refusal | undefined
   #tenant = ''
@@ -117,9 +117,9 @@ class HandledCall implements ServedCall {
   constructor(
     options: CallHandlerOptions,
     exchange: ClientExchange,
-    endpoint: CallEndpoint,
+    endpoint: E,
     policy: ActivePolicy,
-    respond: Respond,
+    respond: Respond<E>,
   ) {
     this.#options = options
     this.#exchange = exchange
@@ -214,7 +214,7 @@ class HandledCall implements ServedCall {
   respond(outcome: Outcome): MaybePromise<void> {
     this.#stopListening()
     if (outcome.kind === 'failed') this.#logFailure(outcome)
-    return this.#respond(this.call, outcome, this.#exchange, this.#endpoint)
+    return this.#respond(this.call, outcome, this.#endpoint, this.#exchange)
   }
 
   ended(): void {

@@ -35,7 +35,6 @@ import { splitSessionId } from '../mcp/session-binding.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
 import type { UpstreamDispatcher } from '../upstream/dispatcher.js'
 import { upstreamTarget } from '../upstream/send.js'
-import { callTargetOf, unknownTarget } from './invoke.js'
 
 /** A request as a call: what its head says, and how to read, send and refuse it. */
 export interface CallEndpoint {
@@ -249,3 +248,16 @@ export function refusedPath({ headers }: IncomingMessage, refusal: Refusal): Cal
 function refusedEndpoint(refusal: Refusal): Pick<CallEndpoint, 'read' | 'dispatch'> {
   return { read: () => Promise.reject(refusal), dispatch: () => Promise.reject(refusal) }
 }
+
+export interface ToolName {
+  readonly server: string
+  readonly tool: string
+  readonly version: string
+}
+
+/** Immutable, as calls share it. */
+export function callTargetOf({ server, tool, version }: ToolName): CallTarget {
+  return Object.freeze({ server, serverVersion: version, tool, toolVersion: version, mcpMethod: null })
+}
+
+export const unknownTarget = callTargetOf({ server: 'unknown', tool: 'unknown', version: UNVERSIONED })

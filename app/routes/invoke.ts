@@ -25,6 +25,7 @@ import type { ActivePolicy } from '../policy/active-policy.js'
 import type { UpstreamDispatcher } from '../upstream/dispatcher.js'
 import { dispatchInvoke } from '../upstream/invoke.js'
 import { upstreamTarget } from '../upstream/send.js'
+import { callTargetOf, type ToolName, unknownTarget } from './endpoints.js'
 
 /** A tool as the invoke protocol names it, with what all calls of it share. */
 export interface NamedTool extends ToolName {
@@ -33,12 +34,6 @@ export interface NamedTool extends ToolName {
   readonly segment: string
   /** Set by the first request that is sent under its own version. */
   references: ToolReferences | undefined
-}
-
-interface ToolName {
-  readonly server: string
-  readonly tool: string
-  readonly version: string
 }
 
 interface ToolEndpointOptions {
@@ -198,10 +193,3 @@ function referencesOf(name: ToolName): ToolReferences {
     throw badName(error)
   }
 }
-
-/** Immutable, as calls share it. */
-export function callTargetOf({ server, tool, version }: ToolName): CallTarget {
-  return Object.freeze({ server, serverVersion: version, tool, toolVersion: version, mcpMethod: null })
-}
-
-export const unknownTarget = callTargetOf({ server: 'unknown', tool: 'unknown', version: UNVERSIONED })

@@ -118,9 +118,7 @@ export class Router {
         // A call that waited for a person is repeated under the policy in force.
         const current = request.elicited === undefined ? policy : this.#options.policies.current
         const endpoint = this.#endpoints.server(request, current)
-        return this.#calls.run(exchange, endpoint, current, (call, outcome) =>
-          response(call, outcome, endpoint),
-        )
+        return this.#calls.run(exchange, endpoint, current, response)
       },
       refuse: (refusal, refused, resource) => {
         const endpoint = this.#endpoints.refused(refused, refusal, resource)
@@ -148,14 +146,13 @@ export class Router {
       (elicited, respond) => {
         const current = elicited === undefined ? policy : policies.current
         const endpoint = elicited === undefined ? first : first.again(elicited, current)
-        return this.#calls.run(exchange, endpoint, current, (call, outcome) =>
-          respond(call, outcome, endpoint),
-        )
+        return this.#calls.run(exchange, endpoint, current, respond)
       },
       (call, outcome, endpoint) => {
-        const write = (): MaybePromise<void> => this.#calls.write(call, outcome, exchange, endpoint)
-        if (!isEraRefused(call, outcome)) return write()
-        refused = write
+        const mayBeRefused = outcome.kind === 'completed' && outcome.error !== undefined
+        if (!mayBeRefused || !isEraRefused(call, outcome))
+          return this.#calls.write(call, outcome, endpoint, exchange)
+        refused = () => this.#calls.write(call, outcome, endpoint, exchange)
       },
       (call) => mcp.askedClient(call, exchange),
     )

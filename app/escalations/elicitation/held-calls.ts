@@ -89,22 +89,25 @@ export class HeldCalls {
   }
 
   /** Runs the call of a client by `send`, and repeats it, until `respond` has written a response. */
-  serve<E extends Encoding>(
+  async serve<E extends Encoding>(
     client: ClientExchange,
     send: (elicited: ElicitationResponse | undefined, respond: WriteOutcome<E>) => Promise<void>,
     respond: WriteOutcome<E>,
     clientOf: (call: CallControl) => AskedClient,
   ): Promise<void> {
-    const run: Run = async (elicited) => {
-      let waiting: Attempt | undefined
-      await send(elicited, (call, outcome, encoding) => {
-        if (!this.asks(call, outcome)) return respond(call, outcome, encoding)
-        const write = (): MaybePromise<void> => respond(call, outcome, encoding)
-        waiting = { ...attemptOf(client, call, outcome, encoding), write }
-      })
-      return waiting
+    const attempts: Attempt[] = []
+    const take: WriteOutcome<E> = (call, outcome, encoding) => {
+      if (outcome.kind !== 'denied' || !this.asks(call, outcome)) return respond(call, outcome, encoding)
+      const write = (): MaybePromise<void> => respond(call, outcome, encoding)
+      attempts.push({ ...attemptOf(client, call, outcome, encoding), write })
     }
-    return this.run(run, clientOf)
+    await send(undefined, take)
+    const first = attempts.pop()
+    if (first === undefined) return
+    await this.#hold(clientOf(first.call), first, async (elicited) => {
+      await send(elicited, take)
+      return attempts.pop()
+    })
   }
 
   /** Runs the call, and repeats it with what the person at the client replies, until there is a response. */
