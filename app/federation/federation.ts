@@ -13,6 +13,7 @@ import {
 import { canonicalize, messageOf, sha256Hex } from '@svc/core/json'
 import { BoundedTable, unusedSessionMs } from '../budget/bounded-table.js'
 import { memberKey } from '../budget/budget.js'
+import { largeBodyBytes } from '../http/body.js'
 import { roomForBody } from '../http/body-room.js'
 import { traceOf } from '../http/call-headers.js'
 import type { ClientExchange } from '../http/client-exchange.js'
@@ -130,7 +131,8 @@ export class Federation {
     const caller = await policy.hold(() => identifyCaller(client.headers, used, policy))
     if (method === 'POST') {
       const { maxBodyBytes } = this.#options
-      const release = await roomForBody(client, caller.user, maxBodyBytes)
+      const isSmall = largeBodyBytes(client.http, maxBodyBytes) === 0
+      const release = isSmall ? undefined : await roomForBody(client, caller.user, maxBodyBytes)
       try {
         const body = incoming.refused?.body ?? (await client.body(maxBodyBytes))
         const message = readExchangeMessage(exchange, body)
@@ -228,6 +230,12 @@ export class Federation {
     }
     const session = this.#sessions.use(id, caller.user)
     if (session === undefined) return this.#open(id, caller)
+    if (session.shared?.isShared === true) await this.#touch(session)
+    return session
+  }
+
+  /** Learns whether the client has ended its session at another gateway. Rejects with `SessionEnded`. */
+  async #touch(session: FederationSession): Promise<void> {
     try {
       const looking = session.refresh(touchMs)
       if (looking !== undefined) await looking.then(() => session.save())
@@ -235,7 +243,6 @@ export class Federation {
       if (error instanceof SessionEnded) this.#forget(session)
       throw error
     }
-    return session
   }
 
   /** Opens a session that this gateway does not have. Rejects with `Refusal`. */

@@ -1,5 +1,5 @@
 // Routes a request to one server: replaces the client's names by the server's own, and passes the response on.
-import { isStream, type Outcome, type ResponseChunk, type ResponseStream } from '@svc/core'
+import { type Completed, isStream, type Outcome, type ResponseChunk, type ResponseStream } from '@svc/core'
 import { isJsonObject, type JsonObject } from '@svc/core/json'
 import type { CallControl } from '@svc/core/pipeline'
 import { type WriteOutcome, writeAttempt } from '../escalations/elicitation/held-calls.js'
@@ -162,7 +162,8 @@ class RoutedCall {
           )
     try {
       await this.#runHeld(sending, async (call, outcome, encoding) => {
-        this.#isSessionLost = mayReopen && hasLostSession(outcome)
+        const isError = outcome.kind === 'completed' && outcome.error !== undefined
+        this.#isSessionLost = mayReopen && isError && hasLostSession(outcome)
         if (!this.#isSessionLost) await this.#respond(call, outcome, encoding)
       })
     } finally {
@@ -254,9 +255,8 @@ class RoutedCall {
   }
 }
 
-function hasLostSession(outcome: Outcome): boolean {
-  if (outcome.kind !== 'completed' || outcome.error === undefined || isStream(outcome.body)) return false
-  return isSessionLost(outcome.status, shownMessage(outcome.body)?.message)
+function hasLostSession({ status, body }: Completed): boolean {
+  return !isStream(body) && isSessionLost(status, shownMessage(body)?.message)
 }
 
 /** The request to the server, whose response is in the words of the client. */

@@ -159,7 +159,8 @@ export class SharedSession {
   /** Names the session in the gateways. */
   readonly name: string
   readonly isShared: boolean
-  #isEnded = false
+  /** Whether the client has ended the session, as far as this gateway knows. */
+  isEnded = false
   #maps: SharedMaps
   #owner: string
   #lookedAt: number
@@ -174,16 +175,11 @@ export class SharedSession {
     this.#lookedAt = maps.clock.monotonic()
   }
 
-  /** Whether the client has ended the session, as far as this gateway knows. */
-  get isEnded(): boolean {
-    return this.#isEnded
-  }
-
   /** The settings; undefined if none were written. Rejects with `Refusal` (`STORE_UNAVAILABLE`). */
   async load(): Promise<SessionSettings | undefined> {
     this.#lookedAt = this.#maps.clock.monotonic()
     const settings = await this.#read()
-    if (settings?.isEnded === true) this.#isEnded = true
+    if (settings?.isEnded === true) this.isEnded = true
     return settings
   }
 
@@ -265,7 +261,7 @@ export class SharedSession {
 
   /** Ends the session for all gateways, until its id expires. */
   async end(servers: readonly string[]): Promise<void> {
-    this.#isEnded = true
+    this.isEnded = true
     const ended = JSON.stringify({ subscribed: [], isEnded: true, writer: this.#maps.writer })
     await unlessDown(this.#maps.settings.set(this.#owner, [[this.name, ended]]))
     await this.forget(servers)

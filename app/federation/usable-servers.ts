@@ -228,7 +228,7 @@ export async function identifyCaller(
   used: RequestedResource,
   policy: ActivePolicy,
 ): Promise<Caller> {
-  policy.origins.check(headers)
+  if (headers.origin !== undefined) policy.origins.check(headers)
   const identify = resolveOptional(policy.container, services.identify)
   let allowed: ReadonlySet<string> | undefined
   const identity = await identify?.(headers, async (servers) => {

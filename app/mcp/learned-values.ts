@@ -29,6 +29,7 @@ export class LearnedValues {
   #known = new Map<string, BoundedMap<string, LearnedValue>>()
   #reads: CachedReads<void>
   #absentMs: number
+  #isShared: boolean | undefined
 
   /** `name` is that of the map which the gateways share. A fact that it lacks is asked for again after `absentMs`. */
   constructor(state: SharedState, name: string, bounds: MapBounds, clock: Clock, absentMs = 0) {
@@ -56,7 +57,8 @@ export class LearnedValues {
    * (`STORE_UNAVAILABLE`).
    */
   refresh(group: string, name: string): Promise<void> | undefined {
-    if (!this.#state.isShared) return undefined
+    this.#isShared ??= this.#state.isShared
+    if (!this.#isShared) return undefined
     const learned = this.#known.get(group)?.get(name)
     if (learned !== undefined && this.#clock.monotonic() < learned.readAt + freshMs) return undefined
     const read = () => this.#read(group, name)
@@ -105,7 +107,8 @@ export interface ListSource {
 }
 
 export class AnnotationCache implements ToolAnnotations {
-  #isUsed = false
+  /** Whether the policy lets annotations decide. */
+  isUsed = false
   /** `true`, `false` or `none`, by the address of the server and the reference of the tool. */
   #learned: LearnedValues
   #addressOf: (server: string) => string | undefined
@@ -137,7 +140,7 @@ export class AnnotationCache implements ToolAnnotations {
   }
 
   among(targets: Readonly<Record<string, string>>): (reference: string) => boolean | undefined {
-    this.#isUsed = true
+    this.isUsed = true
     const addresses = this.#addressesOf(targets)
     return (reference) => {
       const server = reference.slice(scheme.length, reference.indexOf('/', scheme.length))
@@ -152,25 +155,21 @@ export class AnnotationCache implements ToolAnnotations {
    * Rejects with `Refusal` (`STORE_UNAVAILABLE`) if this gateway knows nothing of the tool.
    */
   refresh({ href }: URL, reference: string): Promise<void> | undefined {
-    const refreshing = this.#isUsed ? this.#learned.refresh(href, reference) : undefined
+    const refreshing = this.isUsed ? this.#learned.refresh(href, reference) : undefined
     return refreshing?.catch((error: unknown) => {
       if (this.#learned.get(href, reference) === undefined) throw error
     })
   }
 
   /** Learns the names of all tools of a list, or of its page after `cursor`. */
-  async learnNames(
-    { upstream }: Pick<ListSource, 'upstream'>,
-    result: Fields,
-    cursor: unknown,
-  ): Promise<void> {
+  async learnNames({ upstream }: { upstream: URL }, result: Fields, cursor: unknown): Promise<void> {
     await this.#names?.learn(upstream.href, result, cursor)
   }
 
   /** Learns from the result of a `tools/list`, or from one page: the latest annotation of each tool counts. */
   async learn({ server, upstream, version }: ListSource, result: unknown): Promise<void> {
     const tools: unknown = isJsonObject(result) ? result['tools'] : undefined
-    if (!this.#isUsed || !Array.isArray(tools)) return
+    if (!this.isUsed || !Array.isArray(tools)) return
     const facts = [...annotationsIn(tools)].flatMap(([name, changes]): [string, string][] => {
       const reference = listedReference(server, 'tool', name, version)
       return reference === undefined ? [] : [[reference, String(changes ?? 'none')]]

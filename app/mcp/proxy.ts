@@ -128,7 +128,9 @@ export class McpProxy {
   async read(call: CallControl, exchange: McpExchange, body: RequestBody | null): Promise<CallRequest> {
     const request = await readRequest(call, exchange, body, this.#rules)
     if (exchange.message?.type === 'response') this.#tellServerIfDenied(call, exchange, exchange.message)
-    if (request.kind === 'tool') await this.#parts.annotations.refresh(exchange.upstream(), request.reference)
+    const { annotations } = this.#parts
+    if (request.kind === 'tool' && annotations.isUsed)
+      await annotations.refresh(exchange.upstream(), request.reference)
     return request
   }
 

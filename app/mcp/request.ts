@@ -138,7 +138,8 @@ async function readBody(
   const value = jsonOf(body, exchange)
   exchange.id = exchange.clientId ?? idOf(value)
   const message = readMessage(value)
-  const split = splitTaskIds(message)
+  const mayNameTasks = message.type === 'response' || 'taskId' in message.params || '_meta' in message.params
+  const split = mayNameTasks ? splitTaskIds(message) : { message, tasks: [] }
   exchange.message = split.message
   if (split.message.whole === value && 'text' in body) exchange.text = body.text
   exchange.tasks = split.tasks
@@ -146,14 +147,15 @@ async function readBody(
   if (message.type !== 'response') call[refineTarget]({ mcpMethod: message.method })
   continueTrace(call, message)
   checkRequestHead(exchange, message)
-  const isRound = split.message.type === 'request' && split.message.params['requestState'] !== undefined
-  const opened = isRound ? await rounds.opened(call, split.message, exchange.elicited) : undefined
+  const { message: own } = split
+  const isRound = own.type === 'request' && own.params['requestState'] !== undefined
+  const opened = isRound ? await rounds.opened(call, own, exchange.elicited) : undefined
   if (opened !== undefined) {
     exchange.message = opened.message
     exchange.elicited = opened.elicited
     delete exchange.text
   }
-  return messageSubject(opened?.message ?? split.message, {
+  return messageSubject(opened?.message ?? own, {
     passParams,
     isStateless: isStatelessExchange(exchange),
   })

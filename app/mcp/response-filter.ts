@@ -75,7 +75,8 @@ export class ResponseFilter {
     const { method } = this.#request
     const shown =
       'nextCursor' in asking ? await requests.withCursor(this.#call, this.#exchange, method, asking) : asking
-    return namesTasks(message) ? this.#withTasks(shown) : shown
+    const mayNameTasks = 'task' in result || 'tasks' in result || 'taskId' in result || '_meta' in result
+    return mayNameTasks && namesTasks(message) ? this.#withTasks(shown) : shown
   }
 
   /** A server's request or notification; undefined if it is not for this caller. */

@@ -43,6 +43,7 @@ export class RunningCalls {
   /** By the key of a request, which a caller without a session may use again. */
   #running = new Map<string, Set<RunningRequest>>()
   #timer: NodeJS.Timeout | undefined
+  #isShared: boolean | undefined
 
   /** After a cancellation, a server may still respond for `graceMs` milliseconds. */
   constructor(state: SharedState, clock: Clock, graceMs: number) {
@@ -114,7 +115,8 @@ export class RunningCalls {
   #add(name: string, running: RunningRequest): () => void {
     const named = this.#running.get(name) ?? new Set()
     this.#running.set(name, named.add(running))
-    if (this.#state.isShared) this.#poll()
+    this.#isShared ??= this.#state.isShared
+    if (this.#isShared) this.#poll()
     return () => {
       named.delete(running)
       if (named.size === 0 && this.#running.get(name) === named) this.#running.delete(name)
@@ -124,7 +126,7 @@ export class RunningCalls {
   /** To be awaited before a call is sent: looks up whether another gateway got a cancellation since the last poll. */
   beforeSend(call: Call, exchange: McpExchange): MaybePromise<void> {
     const { message } = exchange
-    if (message?.type !== 'request' || !this.#state.isShared) return
+    if (message?.type !== 'request' || this.#isShared !== true) return
     const name = nameIn(scopeOf(call, exchange), clientIdOf(exchange, message))
     const named = this.#running.get(name) ?? []
     // A call that began just now cannot have been cancelled yet.

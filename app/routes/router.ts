@@ -171,17 +171,16 @@ export class Router {
 
   /** Loads it with the first request to several servers: loading takes time, and most gateways get none. */
   #loadFederation(): Promise<Federation> {
-    const { state, sessions } = this.#options.mcp.shared
-    this.#federation ??= import('../federation/federation.js').then(
-      (loaded) =>
-        new loaded.Federation({
-          ...this.#options,
-          serverInfo: gatewayImplementation,
-          state,
-          sessions,
-          endServerSession: (link) => this.#endServerSession(link),
-        }),
-    )
+    this.#federation ??= import('../federation/federation.js').then((loaded) => {
+      const { state, sessions } = this.#options.mcp.shared
+      return new loaded.Federation({
+        ...this.#options,
+        serverInfo: gatewayImplementation,
+        state,
+        sessions,
+        endServerSession: (link) => this.#endServerSession(link),
+      })
+    })
     return this.#federation
   }
 
