@@ -114,7 +114,6 @@ export class Federation {
       isHandshakeOnly: this.#options.isHandshakeOnly,
       server: '',
       upstream: noUpstream,
-      sessionTag: undefined,
     })
     try {
       await this.#serve(incoming, exchange)

@@ -10,6 +10,7 @@ import {
   isSealedSession,
   type SessionBinding,
   sealedPrefix,
+  sessionLifetimeMs,
   type TextSealer,
 } from '../mcp/session-binding.js'
 import { type SharedState, unlessDown } from '../mcp/shared-state.js'
@@ -17,8 +18,6 @@ import type { ServerLink } from './server-calls.js'
 
 /** Sessions of one caller, servers of one session. */
 const maxEntries = 1_000
-/** Time for which an id is valid, in milliseconds: clients use one for weeks, and many do not begin a new session after 404. */
-const lifetimeMs = 2_592_000_000
 /** Characters of a client's description in an id; servers and proxies limit headers. */
 const maxSealed = 2_048
 
@@ -97,7 +96,7 @@ export class SharedSessions {
 
   constructor(options: SharedSessionsOptions) {
     const { state, clock } = options
-    const bounds = { ttlMs: lifetimeMs, maxEntries }
+    const bounds = { ttlMs: sessionLifetimeMs, maxEntries }
     this.#options = options
     this.#maps = {
       clock,
@@ -115,7 +114,7 @@ export class SharedSessions {
   ): Promise<{ readonly id: string; readonly shared: SharedSession }> {
     const name = randomBytes(12).toString('base64url')
     const isLong = JSON.stringify(client).length > maxSealed
-    const until = this.#maps.clock.now() + lifetimeMs
+    const until = this.#maps.clock.now() + sessionLifetimeMs
     const sealed: SealedSession = { name, until, ...(isLong ? {} : { client }) }
     const text = (await this.#sealer()).seal(JSON.stringify(sealed), scopeOf(owner))
     const shared = this.#of(owner, name)

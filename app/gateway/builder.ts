@@ -295,15 +295,16 @@ export class GatewayBuilder {
    */
   async sessions(host: HostConfig, state: SharedState): Promise<SessionBinding> {
     const { sessionKeyRef: ref } = host.server
+    const clock = resolve(this.#bindings, tokens.Clock)
     const shared = ref === undefined ? await state.secret('mcp-sessions') : undefined
-    if (shared !== undefined) return new SessionBinding(shared)
+    if (shared !== undefined) return new SessionBinding(shared, clock)
     const key = { fileName: 'mcp-sessions.key', ref, owner: 'server.sessionKeyRef' }
     try {
-      return new SessionBinding(await loadOrCreateKey(key, this.#place(host)))
+      return new SessionBinding(await loadOrCreateKey(key, this.#place(host)), clock)
     } catch (err) {
       if (ref !== undefined) throw err
       this.logger.warn({ err }, 'the key of MCP sessions cannot be kept: they end with this process')
-      return new SessionBinding(randomBytes(32).toString('base64'))
+      return new SessionBinding(randomBytes(32).toString('base64'), clock)
     }
   }
 

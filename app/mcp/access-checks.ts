@@ -1,18 +1,16 @@
 // Checks that the caller may use the session, the tasks and the subscribed resources that its message names, and its
 // responses to what servers ask.
 import { type Call, type CallRequest, type Denied, denied, serverRequestRules } from '@svc/core'
-import { SESSION_ID_HEADER } from '../http/header-names.js'
 import { lastEventIdOf, type McpExchange } from './exchange.js'
 import { invalidParams } from './message.js'
 import { checkedReference } from './references.js'
 import { keepProtocolError } from './request.js'
 import type { LearningCaches } from './response-filter.js'
-import { type BoundTask, isOwnSession, type SessionBinding, serverSessionId } from './session-binding.js'
+import { type BoundTask, isOfCaller, serverSessionId } from './session-binding.js'
 import { LISTEN_METHOD, resourceSubscriptions } from './subject.js'
 
 export class AccessChecks {
   #caches: LearningCaches
-  #sessions: SessionBinding | undefined
 
   constructor(caches: LearningCaches) {
     this.#caches = caches
@@ -20,7 +18,7 @@ export class AccessChecks {
 
   /** Undefined if the message may be sent. Rejects with `Refusal`, or if the session key cannot be read. */
   async refusalOf(call: Call, exchange: McpExchange, request: CallRequest): Promise<Denied | undefined> {
-    const refused = await this.ofSession(call, exchange)
+    const refused = this.ofSession(call, exchange)
     if (refused !== undefined) return refused
     for (const task of exchange.tasks) {
       const ofTask = await this.#task(call, exchange, task)
@@ -35,18 +33,16 @@ export class AccessChecks {
   }
 
   /** Undefined if the session is one of the caller's, or if there is none. */
-  async ofSession(call: Call, exchange: McpExchange): Promise<Denied | undefined> {
-    const { headers, sessionTag } = exchange
-    if (sessionTag === undefined || isOwnSession(exchange)) {
-      const isResumed = exchange.method === 'GET' && lastEventIdOf(exchange) !== undefined
-      if (!isResumed || serverSessionId(exchange) !== undefined) return undefined
-      // Nothing binds an event id to its caller: it could name the stream of another.
-      return denied('BAD_REQUEST', 'Last-Event-ID resumes a stream of a session; send its Mcp-Session-Id.')
+  ofSession(call: Call, exchange: McpExchange): Denied | undefined {
+    const { session } = exchange
+    if (session !== undefined && !isOfCaller(call, session)) {
+      exchange.isForeignSession = true
+      return denied('TARGET_NOT_FOUND', 'There is no such session of this caller; begin a new one.')
     }
-    this.#sessions ??= await this.#caches.sessions()
-    if (this.#sessions.isBound(call, String(headers[SESSION_ID_HEADER]), sessionTag)) return undefined
-    exchange.isForeignSession = true
-    return denied('TARGET_NOT_FOUND', 'There is no such session of this caller; begin a new one.')
+    const isResumed = exchange.method === 'GET' && lastEventIdOf(exchange) !== undefined
+    if (!isResumed || serverSessionId(exchange) !== undefined) return undefined
+    // Nothing binds an event id to its caller: it could name the stream of another.
+    return denied('BAD_REQUEST', 'Last-Event-ID resumes a stream of a session; send its Mcp-Session-Id.')
   }
 
   /** A message may name only tasks of its caller whose tools the caller may use. */

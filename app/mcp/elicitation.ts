@@ -1,7 +1,7 @@
 // The questions to the person at the client about a call that was not sent, and the requests by which a client asks them.
 
 import { randomBytes } from 'node:crypto'
-import type { Call, Clock, MaybePromise, Outcome } from '@svc/core'
+import type { Call, MaybePromise, Outcome } from '@svc/core'
 import { isJsonObject, type JsonObject, type JsonValue, visibleInLine } from '@svc/core/json'
 import type { SharedMap } from '@svc/core/store'
 import type { ClientExchange } from '../http/client-exchange.js'
@@ -140,15 +140,13 @@ interface RoundState {
 
 export class GatewayRounds {
   #state: SharedState
-  #clock: Clock
   #sessions: () => MaybePromise<SessionBinding>
   #taken: SharedMap
   readonly #process = randomBytes(8).toString('hex')
 
   /** `sessions` has the key from which that of states is derived. */
-  constructor(state: SharedState, clock: Clock, sessions: () => MaybePromise<SessionBinding>) {
+  constructor(state: SharedState, sessions: () => MaybePromise<SessionBinding>) {
     this.#state = state
-    this.#clock = clock
     this.#sessions = sessions
     this.#taken = state.map('mcp-confirmations', { ttlMs: stateTtlMs, maxEntries: 10_000 })
   }
@@ -174,9 +172,7 @@ export class GatewayRounds {
       nonce: randomBytes(16).toString('base64url'),
       round,
     }
-    const sealed = (await this.#sessions())
-      .states<RoundState>(PURPOSE, this.#clock)
-      .seal(call, message, state)
+    const sealed = (await this.#sessions()).states<RoundState>(PURPOSE).seal(call, message, state)
     const asked = { method: 'elicitation/create', params: elicitationParams(elicitation, true) }
     return {
       resultType: 'input_required',
@@ -201,9 +197,7 @@ export class GatewayRounds {
   }
 
   async #opened(call: Call, message: RpcRequest, sealed: string, given: ElicitationResponse | undefined) {
-    const state = (await this.#sessions())
-      .states<RoundState>(PURPOSE, this.#clock)
-      .open(call, message, sealed)
+    const state = (await this.#sessions()).states<RoundState>(PURPOSE).open(call, message, sealed)
     const { requestState: _, inputResponses = {}, ...others } = message.params
     if (state === undefined) throw invalidParams('requestState: not one of this request.')
     if (!isJsonObject(inputResponses) || Object.keys(inputResponses).some((key) => key !== KEY)) {

@@ -19,7 +19,7 @@ import { metaOf, revisionIn } from './meta.js'
 import { isStateless, META_CLIENT_CAPABILITIES, type ProtocolError, type RequestId } from './protocol.js'
 import type { Fields } from './rpc-response.js'
 import type { InputReceivers } from './servers.js'
-import { type BoundTask, boundSessionId, clientTaskId } from './session-binding.js'
+import { type BoundTask, clientTaskId, type SessionOfRequest } from './session-binding.js'
 
 interface ResponseFacts {
   /** The id of the response, if it is on the stream of another request. */
@@ -70,14 +70,13 @@ export interface ExchangeHead {
   readonly clientSession?: string | undefined
   /** The client's id of the request, if the message has another for the server. */
   readonly clientId?: RequestId | undefined
-  /** The tag that came with the id of a session; `headers` have the id as the server gave it. */
-  readonly sessionTag: string | undefined
 }
 
 export interface McpExchange extends ExchangeHead {
   /** Those that have a meaning for the message, once it is known. */
   headers: IncomingHttpHeaders
-  sessionTag: string | undefined
+  /** Set once the id of the session is opened; `headers` then have the server's own. */
+  session?: SessionOfRequest | undefined
   /** The client's id of the request, if the server gets it by another: an id belongs to one hop. */
   clientId?: RequestId | undefined
   /** The response of the person at the client. */
@@ -123,21 +122,19 @@ function formsOf(exchange: McpExchange): ClientForms {
 const revisionForm = /^\d{4}-\d{2}-\d{2}$/
 
 function factsOf(exchange: McpExchange): McpFacts {
-  const { headers, message, sessionTag, tasks, learned, translation } = exchange
+  const { headers, message, session, tasks, learned, translation } = exchange
   const revision = learned.revision ?? translation?.revision ?? revisionOf(exchange)
   const [task] = tasks
   return {
     revision: revision !== undefined && revisionForm.test(revision) ? revision : undefined,
-    sessionId: learned.sessionId ?? clientSessionId(sessionTag, String(headers[SESSION_ID_HEADER])),
+    sessionId: learned.sessionId ?? session?.token ?? textIn(headers[SESSION_ID_HEADER]),
     taskId: learned.taskId ?? (task === undefined ? undefined : clientTaskId(task)),
     rpcId: learned.rpcId ?? (message?.type === 'request' ? exchange.id : undefined),
   }
 }
 
-/** An empty tag means that the client sent the server's own id. */
-function clientSessionId(tag: string | undefined, id: string): string | undefined {
-  if (tag === undefined) return undefined
-  return tag === '' ? id : boundSessionId(tag, id)
+function textIn(header: IncomingHttpHeaders[string]): string | undefined {
+  return typeof header === 'string' ? header : undefined
 }
 
 const mayBeEmpty = [
@@ -171,7 +168,7 @@ export function openExchange(head: ExchangeHead): McpExchange {
     connection: head.connection,
     clientSession: head.clientSession,
     clientId: head.clientId,
-    sessionTag: head.sessionTag,
+    session: undefined,
     learned: {},
     tasks: [],
     message: undefined,
@@ -215,7 +212,7 @@ export function revisionOf({ headers, message }: McpExchange): string | undefine
 
 /** How the person at the client can be asked during the request. */
 export function modesOf(exchange: McpExchange): ElicitationModes {
-  const { message, modes, sessionTag = '' } = exchange
+  const { message, modes, session } = exchange
   if (message?.type !== 'request') return noModes
   if (modes !== undefined) return modes
   const revision = revisionOf(exchange) ?? ''
@@ -224,7 +221,7 @@ export function modesOf(exchange: McpExchange): ElicitationModes {
   }
   // The gateway sends the request on the stream of the call.
   if (!takesEvents(exchange)) return noModes
-  const [, tag = ''] = sessionTag.split('~')
+  const { modes: tag = '' } = session?.sealed ?? {}
   return since(revision, { form: tag.includes('f'), url: tag.includes('u') })
 }
 

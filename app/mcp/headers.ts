@@ -80,7 +80,7 @@ export function dropLeftovers(exchange: McpExchange, message?: Message): void {
   const hasNoSession = stateless || isInitialize
   // The body of `initialize` says which revision the client wants.
   const hasNoVersion = isHandshake && (isInitialize || isOfProbe)
-  if (hasNoSession) exchange.sessionTag = undefined
+  if (hasNoSession) exchange.session = undefined
   for (const name in headers) {
     const isLeftover =
       name === SESSION_ID_HEADER

@@ -46,13 +46,7 @@ import { RunningCalls } from './running-calls.js'
 import { ServerRequests } from './server-requests.js'
 import { ServerVersions, versionProbe } from './server-versions.js'
 import type { McpRequest, McpServers } from './servers.js'
-import {
-  boundSessionId,
-  isOwnSession,
-  ownSessionId,
-  type SessionBinding,
-  splitSessionId,
-} from './session-binding.js'
+import { isOwnSession, type SessionBinding } from './session-binding.js'
 import type { SharedState } from './shared-state.js'
 import { LISTEN_METHOD } from './subject.js'
 import { KnownTasks } from './tasks.js'
@@ -87,6 +81,7 @@ export class McpProxy {
   #responses: ResponseOptions
   #rules: RequestRules
   #tools: McpToolClient
+  #sessions: SessionBinding | undefined
   readonly running: RunningCalls
   /** The gateway's requests to clients on streams. */
   readonly requests: ClientRequests
@@ -107,20 +102,21 @@ export class McpProxy {
       annotations,
       tasks: new KnownTasks(state),
       sessions,
-      requests: new ServerRequests(this.#own, state, clock, sessions),
+      requests: new ServerRequests(this.#own, state, sessions),
     }
     this.#access = new AccessChecks(caches)
     const resumableCalls = new ResumableCalls(state, clock)
     this.#responses = { resumableCalls, caches, clock, ids, maxResponseBytes, denials }
     this.#tools = new McpToolClient(this.#own, caches.requests, clock)
     this.requests = new ClientRequests(state)
-    this.rounds = new GatewayRounds(state, clock, sessions)
+    this.rounds = new GatewayRounds(state, sessions)
     this.#rules = {
       versions: this.#versions,
       passParams: parts.passParams,
       interfaces: caches.interfaces,
       rounds: this.rounds,
       running: this.running,
+      openSession: this.#openSession,
     }
   }
 
@@ -151,8 +147,9 @@ export class McpProxy {
 
   /** Ends a client's session at a server; its id is the one that the client got. Rejects as the dispatcher does. */
   async endSession(upstream: URL, credential: Credential | undefined, session: ServerSession): Promise<void> {
-    const { headers } = splitSessionId({ [SESSION_ID_HEADER]: session.sessionId })
-    const sessionId = String(headers[SESSION_ID_HEADER])
+    const sealed = (await this.#parts.sessions()).open(String(session.sessionId)).sealed
+    if (sealed === undefined) return
+    const { id: sessionId } = sealed
     const signal = AbortSignal.timeout(this.#own.timeoutMs)
     await endSession(createSend(this.#own, upstream, credential, { signal }), { ...session, sessionId })
   }
@@ -210,7 +207,7 @@ export class McpProxy {
     if (isForGateway(message) || exchange.connection !== undefined) return
     call.afterSettle(async ({ outcome, sent }) => {
       if (outcome.kind === 'completed' || sent !== 'no') return
-      if ((await this.#access.ofSession(call, exchange)) !== undefined) return
+      if (this.#access.ofSession(call, exchange) !== undefined) return
       // The message of the denial may have what the server is not to get.
       const reason = (outcome.kind === 'denied' ? outcome.denial?.reason : undefined) ?? outcome.code
       const text = `The gateway refuses the response of the client: ${reason}`
@@ -250,6 +247,15 @@ export class McpProxy {
     return readMessageOutcome(exchange, outcome, call, this.#parts.denials)
   }
 
+  /** Replaces the client's session id by the server's. Rejects if the key cannot be read. */
+  readonly #openSession = async (exchange: McpExchange): Promise<void> => {
+    const { headers } = exchange
+    this.#sessions ??= await this.#parts.sessions()
+    exchange.session = this.#sessions.open(String(headers[SESSION_ID_HEADER]))
+    const { id } = exchange.session.sealed ?? {}
+    if (id !== undefined) exchange.headers = { ...headers, [SESSION_ID_HEADER]: id }
+  }
+
   /** Replaces the server's session id by the client's. */
   async #toClient(call: Call, exchange: McpExchange, outcome: Outcome): Promise<Outcome> {
     if (outcome.kind !== 'completed') return outcome
@@ -257,25 +263,24 @@ export class McpProxy {
     const id = outcome.headers[SESSION_ID_HEADER]
     const { message } = exchange
     const isHandshake = message?.type === 'request' && message.method === 'initialize'
-    const own = isHandshake ? ownIdIn(exchange, outcome) : undefined
-    const shown = typeof id === 'string' ? await this.#boundId(call, exchange, id) : own
-    if (shown === undefined) return outcome
+    const isBegun = typeof id === 'string' || (isHandshake && beginsOwnSession(exchange, outcome))
+    if (!isBegun) return outcome
+    const shown = await this.#boundId(call, exchange, typeof id === 'string' ? id : undefined)
     exchange.learned.sessionId = shown
     return { ...outcome, headers: { ...outcome.headers, [SESSION_ID_HEADER]: shown } }
   }
 
-  #boundId(call: Call, exchange: McpExchange, id: string): MaybePromise<string> {
-    const { sessionTag, headers } = exchange
-    // The tag of the request was checked for the same caller and id.
-    if (sessionTag !== undefined && id === headers[SESSION_ID_HEADER]) return boundSessionId(sessionTag, id)
+  #boundId(call: Call, exchange: McpExchange, id: string | undefined): MaybePromise<string> {
+    const { session } = exchange
+    // It was checked that the session of the request is the caller's.
+    if (session !== undefined && id === session.sealed?.id) return session.token
     return after(this.#parts.sessions(), (sessions) => sessions.bind(call, id, modesIn(exchange)))
   }
 }
 
-/** The id of a session of the gateway's own, which begins if its server gives none and the client can be asked. */
-function ownIdIn(exchange: McpExchange, { status }: Completed): string | undefined {
-  const modes = exchange.modes === undefined && status === 200 ? modesIn(exchange) : ''
-  return modes === '' ? undefined : ownSessionId(modes)
+/** Whether a session of the gateway's own begins: its server gives none, and the client can be asked. */
+function beginsOwnSession(exchange: McpExchange, { status }: Completed): boolean {
+  return exchange.modes === undefined && status === 200 && modesIn(exchange) !== ''
 }
 
 /** The request as the server gets it. */

@@ -5,6 +5,7 @@ import { formatReference } from '@svc/core/match'
 import { type CallControl, refineTarget } from '@svc/core/pipeline'
 import { idempotencyKeyOf, isIdempotencyKey, keyExpected } from '../http/call-headers.js'
 import type { ParsedBody } from '../http/client-exchange.js'
+import { SESSION_ID_HEADER } from '../http/header-names.js'
 import type { GatewayRounds } from './elicitation.js'
 import { isStatelessExchange, type McpExchange } from './exchange.js'
 import { checkContentType, checkRequestHead, dropLeftovers } from './headers.js'
@@ -27,6 +28,8 @@ export interface RequestRules {
   /** The interfaces of tools, which callers that may use the tools may read. */
   readonly interfaces: UiResources
   readonly rounds: Pick<GatewayRounds, 'opened'>
+  /** Opens the id of the client's session. Rejects if the key cannot be read. */
+  openSession(exchange: McpExchange): Promise<void>
   /** Knows the message from when it is read. */
   readonly running: Pick<RunningCalls, 'begin'>
 }
@@ -73,8 +76,10 @@ async function requestOf(
   subject: MessageSubject,
   call: CallControl,
   exchange: McpExchange,
-  { versions, interfaces, running, bytes }: RequestRules & { readonly bytes: number },
+  { versions, interfaces, running, openSession, bytes }: RequestRules & { readonly bytes: number },
 ): Promise<CallRequest> {
+  // Only what is left of the headers has a meaning for the message.
+  if (exchange.headers[SESSION_ID_HEADER] !== undefined) await openSession(exchange)
   const { server, message } = exchange
   const { kind, method, name, args, params } = subject
   call[refineTarget]({ tool: name, mcpMethod: method })

@@ -3,7 +3,6 @@
 import {
   type AskedRequest,
   type Call,
-  type Clock,
   credential,
   isRefusedAsk,
   type MaybePromise,
@@ -59,20 +58,13 @@ export function asksClients(method: unknown): boolean {
 
 export class ServerRequests {
   #own: OwnRequestOptions
-  #clock: Clock
   #sessions: () => MaybePromise<SessionBinding>
   /** The requests to clients, by caller and session. */
   #asked: SharedMap
 
   /** `sessions` has the key from which that of states is derived. */
-  constructor(
-    own: OwnRequestOptions,
-    state: SharedState,
-    clock: Clock,
-    sessions: () => MaybePromise<SessionBinding>,
-  ) {
+  constructor(own: OwnRequestOptions, state: SharedState, sessions: () => MaybePromise<SessionBinding>) {
     this.#own = own
-    this.#clock = clock
     this.#sessions = sessions
     this.#asked = state.map('mcp-server-requests', bounds)
   }
@@ -218,7 +210,7 @@ export class ServerRequests {
   }
 
   async #states<State extends object>(purpose: string): Promise<RequestStates<State>> {
-    return (await this.#sessions()).states(purpose, this.#clock)
+    return (await this.#sessions()).states(purpose)
   }
 
   /** Responds to the server in the session of the exchange: without it the server would wait, and so would the call. */

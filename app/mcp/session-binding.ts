@@ -1,6 +1,6 @@
-// Binds MCP sessions to the caller that began them. The client's session id is a tag and the server's own id. The tag is an
-// HMAC of the id and the caller, so that another caller cannot use the session id (MCP, Security Best Practices, "Session
-// Hijacking").
+// Binds MCP sessions and tasks to the caller that began them. The client's id of a session seals the server's own id, the caller
+// and what the client has declared, so that another caller cannot use it (MCP, Security Best Practices, "Session Hijacking"),
+// and any gateway with the key knows the session.
 import {
   createCipheriv,
   createDecipheriv,
@@ -19,32 +19,32 @@ import { callerKey } from '../upstream/send.js'
 import type { RpcRequest } from './message.js'
 import { MAX_NAME } from './protocol.js'
 
-/** A tag of 128 bits in base64url, what the client declared of elicitation, a dot, the server's id. */
-const boundId = /^([A-Za-z0-9_-]{22}(?:~[fu]{1,2})?)\.(.+)$/s
 const tagLength = 22
-/** The tag of a session that is the gateway's own, because its server has none: it carries what the client declared, and nothing else. */
-const ownTag = 'svc~'
-const ownId = /^(svc~[fu]{1,2})\.([0-9a-f-]{36})$/
+/** Begins the id of a session with one server. */
+const boundPrefix = 'svc.'
+/** Time for which an id is valid, in milliseconds: clients use one for weeks, and many do not begin a new session after 404. */
+export const sessionLifetimeMs = 2_592_000_000
 
-/**
- * The headers with the server's own session id in place of the client's, and the tag of the client's id. The tag is empty if
- * the id had none, and undefined if the request has no session.
- */
-export function splitSessionId(headers: IncomingHttpHeaders): SessionOfRequest {
-  const given = headers[SESSION_ID_HEADER]
-  if (given === undefined) return { headers, sessionTag: undefined }
-  const [, sessionTag, id] = (typeof given === 'string' && (ownId.exec(given) ?? boundId.exec(given))) || []
-  if (sessionTag === undefined || id === undefined) return { headers, sessionTag: '' }
-  return { headers: { ...headers, [SESSION_ID_HEADER]: id }, sessionTag }
+/** What the id of a client's session with one server seals. */
+interface SealedSession {
+  readonly server: string
+  readonly principal: string
+  /** The server's own id; of a server without sessions, one of the gateway's. */
+  readonly id: string
+  /** Whether the server has no sessions: then the id only says what the client has declared. */
+  readonly isOwn: boolean
+  /** The modes of elicitation that the client has declared. */
+  readonly modes: string
+  /** Milliseconds since the epoch. */
+  readonly until: number
 }
 
-/**
- * The id of a session for a client that can be asked about its calls (`modes`), at a server without sessions. Any gateway takes
- * it and keeps nothing for it. It is bound to nobody: what is kept of calls is kept by caller, and the id says only what the
- * client may declare anyway.
- */
-export function ownSessionId(modes: string): string {
-  return boundSessionId(`${ownTag}${modes}`, randomUUID())
+/** The session of a request. */
+export interface SessionOfRequest {
+  /** The id that the client has. */
+  readonly token: string
+  /** Undefined for an id that no gateway with the key has sealed, or that has expired. */
+  readonly sealed: SealedSession | undefined
 }
 
 /** Begins the id of a session whose sessions with servers the gateway keeps; the other ids have a dot. */
@@ -55,23 +55,21 @@ export function isSealedSession(id: unknown): boolean {
   return typeof id === 'string' && sealedId.test(id)
 }
 
-interface SessionOfRequest {
-  readonly headers: IncomingHttpHeaders
-  readonly sessionTag: string | undefined
-}
-
-export function isOwnSession({ sessionTag }: Pick<SessionOfRequest, 'sessionTag'>): boolean {
-  return sessionTag?.startsWith(ownTag) === true
+export function isOwnSession({ session }: { readonly session?: SessionOfRequest | undefined }): boolean {
+  return session?.sealed?.isOwn === true
 }
 
 /** The id by which the server knows the session of a request; undefined without one. */
-export function serverSessionId(request: SessionOfRequest): IncomingHttpHeaders[string] {
+export function serverSessionId(request: {
+  readonly headers: IncomingHttpHeaders
+  readonly session?: SessionOfRequest | undefined
+}): IncomingHttpHeaders[string] {
   return isOwnSession(request) ? undefined : request.headers[SESSION_ID_HEADER]
 }
 
-/** The client's id of a session. */
-export function boundSessionId(tag: string, id: string): string {
-  return `${tag}.${id}`
+/** Whether the session is one of the caller's with the server of the call. */
+export function isOfCaller(call: Call, { sealed }: SessionOfRequest): boolean {
+  return sealed?.server === call.target.server && sealed.principal === principalOf(call)
 }
 
 /** A task of a tool call, with the tag that came with its id. */
@@ -102,24 +100,21 @@ function decoded(name: string): string {
   return Buffer.from(name, 'base64url').toString()
 }
 
-/** The values from which a tag was computed. */
-interface BoundSession {
-  readonly server: string
-  readonly principal: string
-  readonly id: string
-}
-
-/** Sessions whose tags are remembered, because each of their requests has one. */
+/** Sessions that are remembered, because each of their requests has the id. */
 const MAX_REMEMBERED = 10_000
 
 export class SessionBinding {
   #key: string
   #derived = new Map<string, Buffer>()
-  #remembered = new BoundedMap<string, BoundSession>(MAX_REMEMBERED)
+  #remembered = new BoundedMap<string, SealedSession>(MAX_REMEMBERED)
+  #clock: Pick<Clock, 'now'>
+  #ids: TextSealer
 
   /** `key` is at least 32 random characters, the same in all gateways that serve one session. */
-  constructor(key: string) {
+  constructor(key: string, clock: Pick<Clock, 'now'>) {
     this.#key = key
+    this.#clock = clock
+    this.#ids = this.sealer('mcp session ids')
   }
 
   /** A key of 32 bytes for another purpose, the same at all gateways that have this key. */
@@ -135,24 +130,38 @@ export class SessionBinding {
   }
 
   /** Seals and opens the states of one purpose. */
-  states<State extends object>(purpose: string, clock: Clock): RequestStates<State> {
-    return new RequestStates(this.sealer(purpose), clock)
+  states<State extends object>(purpose: string): RequestStates<State> {
+    return new RequestStates(this.sealer(purpose), this.#clock)
   }
 
-  /** Whether `tag` came with this id in a response to the same caller. */
-  isBound(call: Call, id: string, tag: string): boolean {
-    const { server } = call.target
-    const principal = principalOf(call)
-    const bound = this.#remembered.get(tag)
-    if (bound?.server === server && bound.principal === principal && bound.id === id) return true
-    if (!isEqual(tag, this.#sessionTag(call, id, tag.slice(tagLength + 1)))) return false
-    if (id.length <= MAX_NAME) this.#remembered.set(tag, { server, principal, id })
-    return true
+  /** The session of the id that a client sends. */
+  open(token: string): SessionOfRequest {
+    const known = this.#remembered.get(token)
+    if (known !== undefined) return { token, sealed: known.until > this.#clock.now() ? known : undefined }
+    const sealed = token.startsWith(boundPrefix) ? this.#opened(token) : undefined
+    if (sealed !== undefined && token.length <= MAX_NAME) this.#remembered.set(token, sealed)
+    return { token, sealed }
   }
 
-  /** The client's id of the session; `modes` are kept in it. */
-  bind(call: Call, id: string, modes = ''): string {
-    return boundSessionId(this.#sessionTag(call, id, modes), id)
+  #opened(token: string): SealedSession | undefined {
+    const text = this.#ids.open(token.slice(boundPrefix.length), Buffer.from(boundPrefix))
+    if (text === undefined) return undefined
+    // A gateway has written it, because it could be opened.
+    const sealed = JSON.parse(text) as SealedSession
+    return sealed.until > this.#clock.now() ? sealed : undefined
+  }
+
+  /** The client's id of a session with the server of the call, whose id is `id`; undefined if the server has no sessions. */
+  bind(call: Call, id: string | undefined, modes: string): string {
+    const sealed: SealedSession = {
+      server: call.target.server,
+      principal: principalOf(call),
+      id: id ?? randomUUID(),
+      isOwn: id === undefined,
+      modes,
+      until: this.#clock.now() + sessionLifetimeMs,
+    }
+    return `${boundPrefix}${this.#ids.seal(JSON.stringify(sealed), Buffer.from(boundPrefix))}`
   }
 
   bindTask(call: Call, tool: string, id: string): BoundTask {
@@ -161,10 +170,6 @@ export class SessionBinding {
 
   isBoundTask(call: Call, { tag, server, tool, id }: BoundTask): boolean {
     return server === call.target.server && isEqual(tag, this.#tagOf(call, 'task', tool, id))
-  }
-
-  #sessionTag(call: Call, id: string, modes: string): string {
-    return modes === '' ? this.#tagOf(call, id) : `${this.#tagOf(call, id, modes)}~${modes}`
   }
 
   #tagOf(call: Call, ...parts: readonly string[]): string {
@@ -239,9 +244,9 @@ const ofRound: ReadonlySet<string> = new Set(['requestState', 'inputResponses', 
 /** `State` survives JSON. */
 export class RequestStates<State extends object> {
   #sealer: TextSealer
-  #clock: Clock
+  #clock: Pick<Clock, 'now'>
 
-  constructor(sealer: TextSealer, clock: Clock) {
+  constructor(sealer: TextSealer, clock: Pick<Clock, 'now'>) {
     this.#sealer = sealer
     this.#clock = clock
   }

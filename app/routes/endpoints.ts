@@ -31,7 +31,6 @@ import type { MessageOutcome } from '../mcp/message-outcome.js'
 import type { McpProxy } from '../mcp/proxy.js'
 import type { RequestBody } from '../mcp/request.js'
 import { UNVERSIONED } from '../mcp/server-versions.js'
-import { splitSessionId } from '../mcp/session-binding.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
 import type { UpstreamDispatcher } from '../upstream/dispatcher.js'
 import { upstreamTarget } from '../upstream/send.js'
@@ -126,7 +125,7 @@ class ServerEndpoint implements RepeatableEndpoint {
       modes,
       elicited,
     } = request
-    const { headers, sessionTag } = splitSessionId(request.headers)
+    const { headers } = request
     this.headers = headers
     this.target = callTargetOf({ server, tool: method, version: UNVERSIONED })
     this.isStream = method === 'GET'
@@ -135,7 +134,6 @@ class ServerEndpoint implements RepeatableEndpoint {
     this.#body = body
     this.#exchange = openExchange({
       headers,
-      sessionTag,
       clientId,
       clientSession,
       method,

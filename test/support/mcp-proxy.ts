@@ -64,6 +64,7 @@ export class TestProxy implements AsyncDisposable {
   readonly lateCalls: LateCall[] = []
   failsLateRecords = false
   readonly events: GatewayEvent[] = []
+  #sessions: SessionBinding
   #dispatcher = new UndiciDispatcher({
     connectTimeoutMs: 2_000,
     headersTimeoutMs: 5_000,
@@ -88,6 +89,7 @@ export class TestProxy implements AsyncDisposable {
     const { maxBytes = 100_000, probeTimeoutMs = 5_000, passParams = [] } = over
     const clock = { now: Date.now, monotonic: () => performance.now() }
     const state = mcpState(clock)
+    this.#sessions = new SessionBinding('a key of the test that is long enough', clock)
     this.proxy = new McpProxy({
       servers: new HttpServers(this.#dispatcher, 60_000, clock),
       clock,
@@ -100,7 +102,7 @@ export class TestProxy implements AsyncDisposable {
       probeTimeoutMs,
       passParams,
       denials: 'error',
-      sessions: async () => new SessionBinding('a key of the test that is long enough'),
+      sessions: () => this.#sessions,
     })
   }
 
@@ -123,7 +125,6 @@ export class TestProxy implements AsyncDisposable {
       message: undefined,
       id: undefined,
       protocolError: undefined,
-      sessionTag: undefined,
       isForeignSession: false,
       learned: {},
       service: (service) => this.#services.find(([token]) => token === service)?.[1] as never,
@@ -150,6 +151,9 @@ export class TestProxy implements AsyncDisposable {
     call.set(mcpExchange, exchange)
     for (const rule of rules) call.addReferenceRule(rule)
     prepare?.(call)
+    const { 'mcp-session-id': session, ...others } = exchange.headers
+    if (typeof session === 'string')
+      exchange.headers = { ...others, 'mcp-session-id': this.#sessions.bind(control, session, '') }
     const settlements: Settlement[] = []
     call.onSettle((settlement) => {
       settlements.push(settlement)

@@ -197,7 +197,6 @@ export class GovernedConnection implements Interceptor {
       connection: this.#id,
       modes: this.#modes,
       elicited,
-      sessionTag: undefined,
     })
     const { agent, refusal } = agentOf(headers)
     const call = new CallControl({

@@ -2,7 +2,15 @@
 // and the state of calls that wait belong to the pipeline, and not to a server.
 import { randomBytes } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
-import { type Abortable, abortable, type CallRequest, type Completed, callRequest } from '@svc/core'
+import {
+  type Abortable,
+  abortable,
+  type CallRequest,
+  type Completed,
+  callRequest,
+  resolve,
+  tokens,
+} from '@svc/core'
 import { canonicalize, isJsonObject, type JsonValue, sha256Hex } from '@svc/core/json'
 import { ReferenceInputError } from '@svc/core/match'
 import { type CallControl, refineTarget } from '@svc/core/pipeline'
@@ -41,7 +49,8 @@ export function serverPipeline(pipeline: InProcessPipeline, recordsOnly: boolean
   const { state, annotations, builder } = pipeline
   const { server } = builder.host
   const deliveries = new Deliveries()
-  const sessions = new SessionBinding(randomBytes(32).toString('base64'))
+  const clock = resolve(builder.bindings, tokens.Clock)
+  const sessions = new SessionBinding(randomBytes(32).toString('base64'), clock)
   const memory = { state, annotations, sessions: () => sessions }
   const proxy = createMcpProxy(builder.bindings, server, deliveries, memory)
   const maxHoldMs = recordsOnly ? 0 : server.mcp.elicit_ms

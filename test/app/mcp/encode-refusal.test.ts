@@ -18,7 +18,6 @@ function exchange(over: Partial<McpExchange> = {}): McpExchange {
     message: undefined,
     id: 7,
     protocolError: undefined,
-    sessionTag: undefined,
     isForeignSession: false,
     learned: {},
     ...over,

@@ -110,10 +110,18 @@ describe('MCP sessions', function () {
 
   it("cannot be used at another server, guessed, or named by the server's own id", async () => {
     const { client, session } = await begun()
-    const own = session.slice(23)
+    const params = {
+      protocolVersion: '2025-11-25',
+      capabilities: {},
+      clientInfo: { name: 'c', version: '1' },
+    }
+    const direct = await postMcp(server.url, { jsonrpc: '2.0', id: 1, method: 'initialize', params })
+    await direct.text()
+    const own = direct.headers.get('mcp-session-id') ?? ''
     expect(own).to.match(/^[0-9a-f-]{36}$/)
-    const other = `${session.startsWith('A') ? 'B' : 'A'}${session.slice(1)}`
-    for (const id of [own, other, `.${own}`, session.slice(0, 23), `${session}x`, 'x']) {
+    const at = session.length >> 1
+    const other = `${session.slice(0, at)}${session[at] === 'A' ? 'B' : 'A'}${session.slice(at + 1)}`
+    for (const id of [own, other, `svc.${own}`, session.slice(0, 23), `${session}x`, session.slice(4), 'x']) {
       expect((await post(id, await ada())).status, id).to.equal(404)
     }
     expect((await post(session, await ada(), gateway, 'other')).status).to.equal(404)

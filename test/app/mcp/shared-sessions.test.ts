@@ -72,7 +72,7 @@ describe('MCP sessions of two gateways', () => {
     await until(async () => {
       const begun = await post(gateway, initialize)
       await begun.text()
-      return /^[A-Za-z0-9_-]{22}\.s1$/.test(String(begun.headers.get('mcp-session-id')))
+      return /^svc\.[A-Za-z0-9_-]+$/.test(String(begun.headers.get('mcp-session-id')))
     })
   })
 })

@@ -52,9 +52,7 @@ describe('MCP streams that are open at the same time', function () {
     const begin = async (): Promise<readonly [IncomingMessage, EventSender]> => {
       const session = await client.begin()
       const stream = await client.open(session)
-      // The server's id of a session, after a tag.
-      const [, id = ''] = session.split('.')
-      return [stream, new EventSender(upstreams.get(id))]
+      return [stream, new EventSender([...upstreams.values()].at(-1))]
     }
     const [slow, ofSlow] = await begin()
     const [quick, ofQuick] = await begin()

@@ -35,7 +35,6 @@ function callOf(user: string, bytes = 100): HeldCall {
     headers,
     server: 'billing',
     upstream: () => new URL('http://server.invalid'),
-    sessionTag: undefined,
     modes: { form: true, url: true },
   })
   const whole = { jsonrpc: '2.0', id, method: 'tools/call', params: {} }
