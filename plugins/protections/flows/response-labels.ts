@@ -2,7 +2,7 @@
 import type { Call, CallRequest, Clock, Finding, Meter } from '@svc/core'
 import type { ResponseRewriter } from '@svc/core/response'
 import { detectorsIn } from '../text/detectors.js'
-import { OVERLAP } from '../text/texts.js'
+import { OVERLAP } from '../text/text-stream.js'
 import type { Labels } from './labels.js'
 import type { DetectedLabel } from './rules.js'
 

@@ -1,6 +1,6 @@
 // Commands in arguments that are written so that a reader or a filter does not recognize them.
 import { matchesOf, type Span } from '@svc/core/pii'
-import { letterOf } from './letters.js'
+import { letterOf, SKIPPED } from './letters.js'
 
 /** Programs that attacks run; what a shell would run after reading the text is compared with these. */
 const PROGRAMS = new Set(
@@ -14,35 +14,46 @@ const PROGRAM_WORD = /(?<![\w./-])(?:\/?(?:usr\/)?(?:local\/)?s?bin\/)?([\w-]+)/
 /** Signs that a shell reads away, or that stand for other text. Texts without one are as they look. */
 const SIGNS = /[\\'"`$^{?*]|[\u00aa-\u058f\u1d00-\u1d7f\u2100-\u214f\u24b6-\u24e9\ud835\uff01-\uff5e]/
 
+/** Findings of one text; further ones tell nothing more. */
+const MAX_SPANS = 100
+
 /**
  * Text that names a program or a file of the system only after a shell has read it: quotes or backslashes within a word,
  * `$IFS`, escapes, braces, variables, encoded commands, full-width letters, patterns in place of letters.
  */
 export function obfuscatedCommands(text: string): Span[] {
-  const spans: Span[] = []
-  for (let start = 0; start <= text.length; ) {
-    const next = text.indexOf('\n', start)
-    const end = next < 0 ? text.length : next
-    const span = inLine(text.slice(start, end))
-    if (span !== undefined) spans.push({ start: start + span.start, end: start + span.end })
+  if (!SIGNS.test(text) && !/base64|xxd|-e(?:nc|c)/i.test(text)) return []
+  const piped = pipedToShell(text, DECODER)
+  const spans = [...(piped === undefined ? [] : [piped]), ...firstOfEach(text, HANDED_TO_SHELL)]
+  const assigned = new Set<string>()
+  const plain = asShellReads(text, assigned)
+  if (plain === undefined) return [...spans, { start: 0, end: text.length }]
+  if (plain === text) return spans
+  // A shell reads each line as one.
+  for (let [start, at] = [0, 0]; start <= text.length && spans.length < MAX_SPANS; ) {
+    const [end, plainEnd] = [lineEnd(text, start), lineEnd(plain, at)]
+    const line = text.slice(start, end)
+    if (plainEnd - at !== line.length || !plain.startsWith(line, at)) {
+      // Backslashes separate the parts of such paths.
+      const isPath = /^[a-z]:\\|^\\\\/i.test(line)
+      if (!isPath && reveals(line, plain.slice(at, plainEnd), assigned)) spans.push({ start, end })
+    }
     start = end + 1
+    at = plainEnd + 1
   }
   return spans
 }
 
-function inLine(line: string): Span | undefined {
-  if (!SIGNS.test(line) && !/base64|xxd|-e(?:nc|c)/i.test(line)) return undefined
-  const piped = pipedToShell(line, DECODER)
-  if (piped !== undefined) return piped
-  for (const pattern of HANDED_TO_SHELL) {
-    const match = pattern.exec(line)
-    if (match !== null) return { start: match.index, end: match.index + match[0].length }
-  }
-  // Backslashes separate the parts of such paths.
-  if (/^[a-z]:\\|^\\\\/i.test(line)) return undefined
-  const plain = asShellReads(line)
-  const isFound = plain === undefined || (plain !== line && reveals(line, plain))
-  return isFound ? { start: 0, end: line.length } : undefined
+function lineEnd(text: string, from: number): number {
+  const end = text.indexOf('\n', from)
+  return end < 0 ? text.length : end
+}
+
+function firstOfEach(text: string, patterns: readonly RegExp[]): Span[] {
+  return patterns.flatMap((pattern) => {
+    const match = pattern.exec(text)
+    return match === null ? [] : [{ start: match.index, end: match.index + match[0].length }]
+  })
 }
 
 const LIST_OF_PROGRAM = new RegExp(
@@ -78,13 +89,16 @@ function pipedToShell(text: string, source: RegExp): Span | undefined {
   return undefined
 }
 
-/** Programs and files that the text as a shell reads it has, and the text as it is written has not. */
-function reveals(written: string, plain: string): boolean {
+/**
+ * Programs and files that a line as a shell reads it has, and the line as it is written has not. A value that is assigned as it
+ * is, such as `PYTHON=python3`, is visible there.
+ */
+function reveals(written: string, plain: string, assigned: ReadonlySet<string>): boolean {
   const lower = written.toLowerCase()
   const visible = new Set<string>()
   for (const { 1: word = '' } of matchesOf(plain, PROGRAM_WORD)) {
     const program = word.toLowerCase()
-    if (!PROGRAMS.has(program) || visible.has(program)) continue
+    if (!PROGRAMS.has(program) || visible.has(program) || assigned.has(program)) continue
     if (!hasWord(lower, program)) return true
     visible.add(program)
   }
@@ -104,11 +118,11 @@ function isSmallLetter(unit: number): boolean {
   return unit >= 0x61 && unit <= 0x7a
 }
 
-/** About what a POSIX shell makes of a line before it runs it; nothing is run. Undefined for one that grows too much. */
-function asShellReads(text: string): string | undefined {
+/** About what a POSIX shell makes of lines before it runs them; nothing is run. Undefined for text that grows too much. */
+function asShellReads(text: string, assigned: Set<string>): string | undefined {
   let plain: string | undefined = /[^\0-\x7f]/.test(text) ? inLatin(text.normalize('NFKC')) : text
   if (plain.includes('$')) {
-    plain = plain.replace(/\$'((?:[^'\\]|\\.){0,400})'/g, (_quoted, inner: string) => fromEscapes(inner))
+    plain = plain.replace(/\$'((?:[^'\\\n]|\\.){0,400})'/g, (_quoted, inner: string) => fromEscapes(inner))
     plain = plain.replace(/\$\{?IFS\}?(?:\$\d)?/g, ' ')
   }
   if (/[$`]/.test(plain)) {
@@ -118,10 +132,10 @@ function asShellReads(text: string): string | undefined {
     )
     plain = plain.replace(/\$[@*]|\$\{?\d\}?/g, '')
     plain = plain.replace(
-      /(?:\$\(|`)\s{0,4}(?:echo|printf)\s{1,4}(?:-[neE]{1,3}\s{1,4})?(["']?)([^`()"'\n]{0,200})\1\s{0,4}[)`]/g,
+      /(?:\$\(|`)[ \t]{0,4}(?:echo|printf)[ \t]{1,4}(?:-[neE]{1,3}[ \t]{1,4})?(["']?)([^`()"'\n]{0,200})\1[ \t]{0,4}[)`]/g,
       (_run, _quote, words: string) => fromEscapes(words),
     )
-    plain = withVariables(plain)
+    plain = withVariables(plain, assigned)
     if (plain === undefined) return undefined
   }
   if (plain.includes('{'))
@@ -141,10 +155,38 @@ function asShellReads(text: string): string | undefined {
 
 /** Words in which letters of other scripts look like Latin ones; not those of two letters, which other languages have. */
 function inLatin(text: string): string {
-  return text.replace(/[\w\u00aa-\u1dff]{3,}/g, (word) => {
-    const latin = Array.from(word, (letter) => String.fromCharCode(letterOf(letter.charCodeAt(0)))).join('')
-    return /^[a-z\d]+$/.test(latin) ? latin : word
-  })
+  let latin = ''
+  let copied = 0
+  for (let at = 0; at < text.length; at++) {
+    if (text.charCodeAt(at) < 0x80) continue
+    let start = at
+    while (start > copied && isOfWord(text.charCodeAt(start - 1))) start--
+    let end = at
+    while (end < text.length && isOfWord(text.charCodeAt(end))) end++
+    const word = end - start < 3 ? undefined : latinWord(text, start, end)
+    if (word !== undefined) {
+      latin += text.slice(copied, start) + word
+      copied = end
+    }
+    at = Math.max(at, end)
+  }
+  return latin + text.slice(copied)
+}
+
+function isOfWord(unit: number): boolean {
+  if (unit >= 0x80) return unit >= 0xaa && unit <= 0x1dff
+  return letterOf(unit) > SKIPPED || unit === 0x5f
+}
+
+/** Undefined for a word with other letters. */
+function latinWord(text: string, start: number, end: number): string | undefined {
+  let word = ''
+  for (let at = start; at < end; at++) {
+    const letter = letterOf(text.charCodeAt(at))
+    if (letter <= SKIPPED || letter > 0x7f) return undefined
+    word += String.fromCharCode(letter)
+  }
+  return word
 }
 
 function fromEscapes(text: string): string {
@@ -153,20 +195,23 @@ function fromEscapes(text: string): string {
     (_escape, x?: string, u?: string, octal?: string) =>
       String.fromCharCode(
         octal === undefined ? Number.parseInt(x ?? u ?? '', 16) : Number.parseInt(octal, 8),
-      ),
+      ).replace(/[\r\n]/, ' '),
   )
 }
 
 const ASSIGNED = /(?<![\w$])([A-Za-z_]\w{0,31})=["']?([\w./-]{1,64})["']?(?=[;&\s]|$)/g
-/** A line with short names of long values grows; hardly one that a person writes grows more. */
-const MAX_GROWTH = 4
+/** Text with short names of long values grows; hardly one that a person writes grows more. */
+const MAX_GROWTH = 2
 
-/** Undefined for a text that grows too much. */
-function withVariables(text: string): string | undefined {
+/** Undefined for a text that grows too much. `assigned` gets the values. */
+function withVariables(text: string, assigned: Set<string>): string | undefined {
   const values = new Map<string, string>()
   if (text.includes('='))
     for (const { 1: name = '', 2: value = '' } of matchesOf(text, ASSIGNED))
-      if (values.size < 64) values.set(name, value)
+      if (values.size < 64) {
+        values.set(name, value)
+        assigned.add(value.toLowerCase())
+      }
   if (values.size === 0) return text
   let left = text.length * MAX_GROWTH + 1024
   const plain = text.replace(/\$\{?([A-Za-z_]\w{0,31})\}?/g, (whole, name: string) => {
@@ -209,19 +254,22 @@ function isFitting(path: string, pattern: string): boolean {
 
 /** Commands that say what a machine is and who uses it. */
 const SURVEYING =
-  /^(?:\/?(?:usr\/)?s?bin\/)?(whoami|id|uname|hostname|ifconfig|ip (?:a|addr|route)|netstat|ps(?: aux)?|env|printenv|lsb_release|arp|sudo -l|cat \/(?:etc|proc)\/[\w/]{1,32})(?=$|\s+-)/
-const COMMAND_END = /[;\n]|&&|\|\|?/
-const MAX_COMMANDS = 64
+  /(?<=(?:^|[;&|\n])\s{0,8})(?:\/?(?:usr\/)?s?bin\/)?(whoami|id|uname|hostname|ifconfig|ip (?:a|addr|route)|netstat|ps(?: aux)?|env|printenv|lsb_release|arp|sudo -l|cat \/(?:etc|proc)\/[\w/]{1,32})(?=\s{0,8}(?:$|[;&|\n])|\s{1,8}-)/g
+
+/** Characters over which such commands are a burst. */
+const BURST = 400
 
 /** At least three different commands that only look around: what an attack runs first, and a person seldom in one text. */
 export function surveys(text: string): Span[] {
   if (!/[;&|\n]/.test(text)) return []
-  const found = new Set<string>()
-  for (const command of text.split(COMMAND_END, MAX_COMMANDS)) {
-    const [, name] = SURVEYING.exec(command.trim()) ?? []
-    if (name !== undefined) found.add(name)
+  const places = new Map<string, number>()
+  for (const { index: end, 0: match, 1: name = '' } of matchesOf(text, SURVEYING)) {
+    for (const [other, start] of places)
+      if (end - start > BURST || text.slice(start, end).includes('\0')) places.delete(other)
+    places.set(name, end)
+    if (places.size > 2) return [{ start: Math.min(...places.values()), end: end + match.length }]
   }
-  return found.size < 3 ? [] : [{ start: 0, end: text.length }]
+  return []
 }
 
 const DOWNLOAD = /\b(?:curl|wget|fetch)\s[^;&\n]{1,400}$/i
@@ -236,9 +284,6 @@ export function pipedDownloads(text: string): Span[] {
   // None is shorter than `nc -e /bin/`.
   if (text.length < 11) return []
   const download = pipedToShell(text, DOWNLOAD)
-  const others = PIPED.flatMap((pattern) => {
-    const match = pattern.exec(text)
-    return match === null ? [] : [{ start: match.index, end: match.index + match[0].length }]
-  })
+  const others = firstOfEach(text, PIPED)
   return download === undefined ? others : [download, ...others]
 }

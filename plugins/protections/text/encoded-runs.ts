@@ -98,7 +98,7 @@ export function base64Runs(text: string): DecodedRun[] {
     const joined = nextLine(text, end) < 0 ? endOfGroups(text, start, end) : endOfLines(text, end)
     if (lettersIn(text, start, joined) < MIN_BASE64) continue
     end = at = joined
-    const inner = fromBase64(text.slice(start, end))
+    const inner = fromBase64(text, start, end)
     if (inner !== undefined) runs.push({ text: inner, start, end })
   }
   return runs
@@ -122,7 +122,7 @@ function endOfGroups(text: string, start: number, from: number): number {
   while (isGroup(size) && text.charCodeAt(end) === 0x20) {
     const groupEnd = endOfRun(text, end + 1)
     const length = groupEnd - end - 1
-    if (length === 0 || length > size || nextLine(text, groupEnd) >= 0) break
+    if (length === 0 || length > size || endOfLines(text, groupEnd) > groupEnd) break
     end = groupEnd
     if (length < size) break
   }
@@ -179,7 +179,7 @@ export function hexRuns(text: string): DecodedRun[] {
     }
     if (bytes < 8) continue
     at = Math.max(at, end - 1)
-    const inner = fromHex(text.slice(start, end))
+    const inner = fromHex(text, start, end)
     if (inner !== undefined) runs.push({ text: inner, start, end })
   }
   return runs
@@ -198,35 +198,89 @@ function afterByte(text: string, from: number): number {
   return at
 }
 
-function fromBase64(run: string): string | undefined {
-  const letters = run.replace(/\s+/g, '')
+/** The bytes of one run. */
+let bytes = Buffer.alloc(32 * 1024)
+
+function fromBase64(text: string, start: number, end: number): string | undefined {
+  let letters = 0
+  let hasCapital = false
+  let hasSmall = false
+  for (let at = start; at < end; at++) {
+    const unit = text.charCodeAt(at)
+    if (unit > 0x20) letters++
+    if (unit >= 0x41 && unit <= 0x5a) hasCapital = true
+    else if (unit >= 0x61) hasSmall = true
+  }
   // Words and paths have no digits, capitals and small letters at once; what is encoded has two of them in 16 characters.
-  if (letters.length < 16 || !/[A-Z]/.test(letters) || !/[a-z]/.test(letters)) return undefined
-  return readableAt([0, 1, 2, 3], (from) => Buffer.from(letters.slice(from), 'base64'))
+  if (letters < MIN_BASE64 || !hasCapital || !hasSmall) return undefined
+  return readableAt(text.slice(start, end), 'base64', 4)
 }
 
-function fromHex(run: string): string | undefined {
-  const digits = run.replace(/0x|[ ,:;-]/gi, '')
-  return readableAt([0, 1], (from) => Buffer.from(digits.slice(from), 'hex'))
+function fromHex(text: string, start: number, end: number): string | undefined {
+  return readableAt(text.slice(start, end).replace(/0x|[ ,:;-]+/gi, ''), 'hex', 2)
 }
 
-/** Control characters other than white space and escape, and the replacement for bytes that are not UTF-8. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: escape is the one that text may have.
-const UNREADABLE = /(?:[^\P{Cc}\t\n\v\f\r\x1b]|\ufffd)+/u
 /** Shorter text among bytes that are none is there by chance. */
 const MIN_READABLE = 12
 
 /**
  * Encoded text can stand behind other characters of the alphabet, such as those of a path: returns the whole as text, else the
- * parts of it that are text, read from each of the given places. Undefined if there are none. UTF-16 is read as its low bytes.
+ * parts of it that are text, read from each of the first places. Undefined if there are none. UTF-16 is read as its low bytes.
  */
-function readableAt(places: readonly number[], decode: (from: number) => Buffer): string | undefined {
-  const parts: string[] = []
-  for (const from of places) {
-    const text = decode(from).toString().replaceAll('\0', '')
-    const readable = text.split(UNREADABLE)
-    if (readable.length === 1) return text === '' ? undefined : text
-    parts.push(...readable.filter((part) => part.length >= MIN_READABLE))
+function readableAt(run: string, encoding: 'base64' | 'hex', places: number): string | undefined {
+  if (run.length > bytes.length) bytes = Buffer.alloc(run.length)
+  let parts = ''
+  for (let from = 0; from < places; from++) {
+    const length = withoutZeros(bytes.write(from === 0 ? run : run.slice(from), encoding))
+    let start = 0
+    for (let at = 0; at <= length; ) {
+      const next = at < length ? afterCharacter(at, length) : -1
+      if (next >= 0) {
+        at = next
+        continue
+      }
+      if (start === 0 && at === length) return length === 0 ? undefined : bytes.toString('utf8', 0, length)
+      if (at - start >= MIN_READABLE) {
+        const part = bytes.toString('utf8', start, at)
+        if (part.length >= MIN_READABLE) parts += parts === '' ? part : `\n${part}`
+      }
+      start = ++at
+    }
   }
-  return parts.length === 0 ? undefined : parts.join('\n')
+  return parts === '' ? undefined : parts
+}
+
+function withoutZeros(length: number): number {
+  let count = 0
+  for (let at = 0; at < length; at++) {
+    const byte = bytes[at] ?? 0
+    if (byte !== 0) bytes[count++] = byte
+  }
+  return count
+}
+
+/** Where the character of UTF-8 at a place ends; -1 for a control character other than white space and escape, and other bytes. */
+function afterCharacter(at: number, length: number): number {
+  const byte = bytes[at] ?? 0
+  if (byte < 0x80)
+    return byte < 0x20
+      ? (byte >= 9 && byte <= 13) || byte === 0x1b
+        ? at + 1
+        : -1
+      : byte === 0x7f
+        ? -1
+        : at + 1
+  const size =
+    byte >= 0xc2 && byte < 0xe0 ? 2 : byte >= 0xe0 && byte < 0xf0 ? 3 : byte >= 0xf0 && byte < 0xf5 ? 4 : 0
+  if (size === 0 || at + size > length) return -1
+  for (let more = at + 1; more < at + size; more++) if (((bytes[more] ?? 0) & 0xc0) !== 0x80) return -1
+  const second = bytes[at + 1] ?? 0
+  // Forms that are too long, halves of pairs, characters beyond Unicode, and control characters.
+  const isWrong =
+    (byte === 0xe0 && second < 0xa0) ||
+    (byte === 0xed && second >= 0xa0) ||
+    (byte === 0xf0 && second < 0x90) ||
+    (byte === 0xf4 && second >= 0x90) ||
+    (byte === 0xc2 && second < 0xa0)
+  return isWrong ? -1 : at + size
 }

@@ -16,11 +16,22 @@ const hiddenTags: Find = (text) =>
     : []
 
 const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff]/
-const OVERRIDES = /[\u202d\u202e]+/g
+const OVERRIDES = /[\u202d\u202e]/
 const DIRECTIONS = /[\u202a-\u202e\u2066-\u2069]+/g
 
-/** Characters that change the order in which text is shown. In text with Arabic or Hebrew letters most are needed. */
-const hiddenBidi: Find = (text) => spansOf(text, RIGHT_TO_LEFT.test(text) ? OVERRIDES : DIRECTIONS)
+/** Characters that change the order in which text is shown. In a line with Arabic or Hebrew letters most are needed. */
+const hiddenBidi: Find = (text) => {
+  let end = -1
+  let isRightToLeft = false
+  return spansOf(text, DIRECTIONS).filter((span) => {
+    if (span.start > end) {
+      const next = text.indexOf('\n', span.start)
+      end = next < 0 ? text.length : next
+      isRightToLeft = RIGHT_TO_LEFT.test(text.slice(text.lastIndexOf('\n', span.start) + 1, end))
+    }
+    return !isRightToLeft || OVERRIDES.test(text.slice(span.start, span.end))
+  })
+}
 
 /** One within a word, or eight in a row, which can spell a message; a joiner is needed in emoji and some scripts. */
 const ZERO_WIDTH =

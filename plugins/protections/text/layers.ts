@@ -16,11 +16,6 @@ export interface Layer extends DecodedRun {
   readonly encoding: 'base64' | 'hex' | 'percent' | 'escapes' | 'spaced' | 'look-alikes' | 'marks'
 }
 
-/** Characters that can have another form, or are not shown. */
-const OTHERS = /[^\0-\x7f]+/g
-/** Escapes of URLs, of strings in programs, and of HTML. */
-const ESCAPES =
-  /%[0-9A-Fa-f]{2}|\\(?:x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|u\{[0-9A-Fa-f]{1,6}\}|[0-3][0-7]{2})|&(?:#\d{1,7}|#x[0-9A-Fa-f]{1,6}|lt|gt|amp|quot|apos|nbsp);/g
 /**
  * Tags and sequences of a terminal within a word, and comments: a page or a terminal does not show them. What stands before
  * is looked at behind the first character, which few texts have.
@@ -35,8 +30,9 @@ const SPACED = /(?<![A-Za-z0-9])(?:[A-Za-z0-9][ ._*-]{1,3}){5,}[A-Za-z0-9](?![A-
 
 /** Encodings within encodings are followed this far. */
 const MAX_DEPTH = 4
-/** Decoded text in all, in UTF-16 code units, as a multiple of the given text. Each encoding shortens what it decodes. */
-const MAX_GROWTH = 6
+/** Decoded text in all, in UTF-16 code units: base64 in base64, four times, is twice as long in all as what is given. */
+const MAX_GROWTH = 2
+const MIN_DECODED = 4096
 
 export interface DecodedText {
   readonly parts: readonly Layer[]
@@ -44,14 +40,14 @@ export interface DecodedText {
   readonly isComplete: boolean
 }
 
-/** The decoded parts of a text, and theirs, with at most six times its length in all. */
+/** The decoded parts of a text, and theirs, with at most twice its length in all, or 4,096 characters. */
 export function decodedParts(text: string): DecodedText {
   if (text.length < MIN_RUN && !/[%\\&]/.test(text)) return { parts: [], isComplete: true }
   const parts = decoded(text)
   if (parts.length === 0) return { parts, isComplete: true }
   // Two encodings can be decoded in two orders.
   const known = new Set([text])
-  let left = Math.max(text.length, 1024) * MAX_GROWTH
+  let left = Math.max(text.length * MAX_GROWTH, MIN_DECODED)
   const layers: Layer[] = []
   let outer: readonly Layer[] = parts
   for (let depth = 1; outer.length > 0; depth++) {
@@ -94,47 +90,161 @@ const MIN_LOOK_ALIKE = 12
 /** Characters beside an escape that are decoded with it, when no white space ends the word before. */
 const MAX_WORD = 512
 
-/** Decodes the words that have escapes; words beside each other as one text. */
+/** Decodes the words that have escapes, once; words beside each other as one text. */
 function withoutEscapes(text: string, layers: Layer[]): void {
-  let start = 0
-  let end = -1
-  for (const { index, 0: escaped } of matchesOf(text, ESCAPES)) {
-    if (index < end) continue
-    const from = wordStart(text, index, end)
-    if (end >= 0 && from - end > 2) {
-      layers.push(unescaped(text, start, end))
-      start = from
-    } else if (end < 0) start = from
-    end = wordEnd(text, index + escaped.length)
+  const one = new Escape(text)
+  let plain = ''
+  let [start, copied, end] = [0, 0, -1]
+  let encoding: Layer['encoding'] = 'escapes'
+  const addWords = (): void => {
+    if (end >= 0) layers.push({ encoding, text: plain + text.slice(copied, end), start, end })
   }
-  if (end >= 0) layers.push(unescaped(text, start, end))
+  for (let at = 0; at < text.length; at++) {
+    if (!one.readAt(at)) continue
+    if (at >= end) {
+      const from = wordStart(text, at, end)
+      if (end < 0 || from - end > 2) {
+        addWords()
+        plain = ''
+        start = copied = from
+        encoding = 'escapes'
+      }
+      end = wordEnd(text, one.end)
+    } else end = Math.max(end, one.end)
+    if (text.charCodeAt(at) === PERCENT) encoding = 'percent'
+    plain += text.slice(copied, at) + one.plain
+    copied = one.end
+    at = copied - 1
+  }
+  addWords()
 }
 
-function unescaped(text: string, start: number, end: number): Layer {
-  const run = text.slice(start, end)
-  const decoded = run.includes('%') ? fromPercent(run) : run
-  let plain = decoded.includes('\\') ? fromBackslashes(decoded) : decoded
-  if (plain.includes('&')) plain = fromEntities(plain)
-  return { encoding: decoded === run ? 'escapes' : 'percent', text: plain, start, end }
+const PERCENT = 0x25
+const AMPERSAND = 0x26
+const BACKSLASH = 0x5c
+const SEMICOLON = 0x3b
+
+/** Reads escapes of URLs, of strings in programs, and of HTML. */
+class Escape {
+  /** What the escape that was read stands for, and where it ends. */
+  plain = ''
+  end = 0
+  readonly #text: string
+
+  constructor(text: string) {
+    this.#text = text
+  }
+
+  /** Whether an escape begins there; a run of escapes of a URL is one, as a character can have several bytes. */
+  readAt(at: number): boolean {
+    switch (this.#text.charCodeAt(at)) {
+      case PERCENT:
+        return this.#percents(at)
+      case BACKSLASH:
+        return this.#backslash(at)
+      case AMPERSAND:
+        return this.#entity(at)
+      default:
+        return false
+    }
+  }
+
+  #percents(start: number): boolean {
+    let plain = ''
+    let isAscii = true
+    let at = start
+    while (this.#text.charCodeAt(at) === PERCENT) {
+      const byte = this.#number(at + 1, 16, 2, 2)
+      if (byte < 0) break
+      if (byte > 0x7f) isAscii = false
+      plain += String.fromCharCode(byte)
+      at = this.end
+    }
+    this.end = at
+    this.plain = isAscii ? plain : Buffer.from(plain, 'latin1').toString()
+    return at > start
+  }
+
+  #backslash(at: number): boolean {
+    const kind = this.#text.charAt(at + 1)
+    if (kind === 'x') return this.#take(this.#number(at + 2, 16, 2, 2))
+    if (kind === 'u' && this.#text.charAt(at + 2) === '{')
+      return this.#take(this.#number(at + 3, 16, 1, 6), '}')
+    if (kind === 'u') return this.#take(this.#number(at + 2, 16, 4, 4))
+    return kind >= '0' && kind <= '3' && this.#take(this.#number(at + 1, 8, 3, 3))
+  }
+
+  #entity(at: number): boolean {
+    const kind = this.#text.charAt(at + 1)
+    if (kind === '#' && (this.#text.charCodeAt(at + 2) | 0x20) === 0x78)
+      return this.#take(this.#number(at + 3, 16, 1, 6), ';')
+    if (kind === '#') return this.#take(this.#number(at + 2, 10, 1, 7), ';')
+    for (const [name, character] of ENTITIES) {
+      const end = at + 1 + name.length
+      if (this.#text.charCodeAt(end) !== SEMICOLON || !this.#text.startsWith(name, at + 1)) continue
+      this.plain = character
+      this.end = end + 1
+      return true
+    }
+    return false
+  }
+
+  #take(code: number, close = ''): boolean {
+    if (code < 0 || !this.#text.startsWith(close, this.end)) return false
+    this.plain = code <= 0x10ffff ? String.fromCodePoint(code) : ''
+    this.end += close.length
+    return true
+  }
+
+  /** -1 for fewer digits than `least`. */
+  #number(from: number, radix: number, least: number, most: number): number {
+    let value = 0
+    let at = from
+    for (; at < from + most; at++) {
+      const digit = digitOf(this.#text.charCodeAt(at))
+      if (digit >= radix) break
+      value = value * radix + digit
+    }
+    this.end = at
+    return at - from < least ? -1 : value
+  }
+}
+
+const ENTITIES = [
+  ['lt', '<'],
+  ['gt', '>'],
+  ['amp', '&'],
+  ['quot', '"'],
+  ['apos', "'"],
+  ['nbsp', ' '],
+] as const
+
+/** 16 or more for a character that is not a digit. */
+function digitOf(unit: number): number {
+  if (unit >= 0x30 && unit <= 0x39) return unit - 0x30
+  const letter = (unit | 0x20) - 0x57
+  return letter >= 10 ? letter : 16
 }
 
 /** What stands beside marks, without them. */
 function withoutMarks(text: string, layers: Layer[]): void {
-  let start = 0
-  let end = -1
-  const layer = (): Layer => ({
-    encoding: 'marks',
-    text: text.slice(start, end).replace(MARKS, ''),
-    start,
-    end,
-  })
+  let plain = ''
+  let [start, copied, end] = [0, 0, -1]
+  const addText = (): void => {
+    if (end >= 0) layers.push({ encoding: 'marks', text: plain + text.slice(copied, end), start, end })
+  }
   for (const { index, 0: mark } of matchesOf(text, MARKS)) {
     const from = Math.max(0, index - BESIDE_MARK)
-    if (end >= 0 && from > end) layers.push(layer())
-    if (end < 0 || from > end) start = from
-    end = Math.min(text.length, index + mark.length + BESIDE_MARK)
+    if (end < 0 || from > end) {
+      addText()
+      plain = ''
+      start = copied = from
+    }
+    plain += text.slice(copied, index)
+    copied = index + mark.length
+    end = Math.min(text.length, copied + BESIDE_MARK)
   }
-  if (end >= 0) layers.push(layer())
+  addText()
 }
 
 function wordStart(text: string, index: number, min: number): number {
@@ -153,70 +263,65 @@ function wordEnd(text: string, index: number): number {
 
 /** The words that are ASCII when characters have their plain form, and none are hidden. */
 function withoutLookAlikes(text: string, layers: Layer[]): void {
-  let min = 0
-  for (const { index, 0: others } of matchesOf(text, OTHERS)) {
-    if (index < min) continue
-    const start = wordStart(text, index, min)
-    const end = wordEnd(text, index + others.length)
-    min = end
-    if (end - start < MIN_LOOK_ALIKE) continue
-    const plain = text
-      .slice(start, end)
-      .normalize('NFKD')
-      .replace(/[\p{M}\p{Default_Ignorable_Code_Point}]/gu, '')
-    if (/^[\0-\x7f]*$/.test(plain)) layers.push({ encoding: 'look-alikes', text: plain, start, end })
+  let end = 0
+  for (let at = 0; at < text.length; at++) {
+    if (text.charCodeAt(at) < 0x80) continue
+    const start = wordStart(text, at, end)
+    end = wordEnd(text, at + 1)
+    at = end - 1
+    const plain = end - start < MIN_LOOK_ALIKE ? undefined : plainWord(text, start, end)
+    if (plain !== undefined) layers.push({ encoding: 'look-alikes', text: plain, start, end })
   }
+}
+
+/** Undefined for a word that is not ASCII in its plain form. */
+function plainWord(text: string, start: number, end: number): string | undefined {
+  let plain = ''
+  let copied = start
+  for (let at = start; at < end; at++) {
+    if (text.charCodeAt(at) < 0x80) continue
+    const code = text.codePointAt(at) ?? 0
+    const form = plainForm(code)
+    if (form === undefined) return undefined
+    plain += text.slice(copied, at) + form
+    if (code > 0xffff) at++
+    copied = at + 1
+  }
+  return plain + text.slice(copied, end)
+}
+
+const MAX_FORMS = 8192
+const plainForms = new Map<number, string | undefined>()
+
+/** The ASCII that a character stands for; empty for one that is not shown, undefined for others. */
+function plainForm(code: number): string | undefined {
+  const known = plainForms.get(code)
+  if (known !== undefined || plainForms.has(code)) return known
+  const plain = String.fromCodePoint(code)
+    .normalize('NFKD')
+    .replace(/[\p{M}\p{Default_Ignorable_Code_Point}]/gu, '')
+  const form = /^[\0-\x7f]*$/.test(plain) ? plain : undefined
+  if (plainForms.size >= MAX_FORMS) plainForms.clear()
+  plainForms.set(code, form)
+  return form
 }
 
 /** Letters without what stands between them; two spaces or more separate words. */
 function withoutSpaces(text: string, layers: Layer[]): void {
   for (const { 0: run, index: start } of matchesOf(text, SPACED)) {
-    const plain = run.replace(/([A-Za-z0-9])([ ._*-]{1,3})/g, (_pair, letter: string, between: string) =>
-      between.length > 1 ? `${letter} ` : letter,
-    )
+    let plain = ''
+    for (let at = 0; at < run.length; ) {
+      plain += run.charAt(at)
+      const letter = at
+      do at++
+      while (at < run.length && digitOrLetter(run.charCodeAt(at)) === false)
+      if (at - letter > 2) plain += ' '
+    }
     layers.push({ encoding: 'spaced', text: plain, start, end: start + run.length })
   }
 }
 
-function fromPercent(run: string): string {
-  return run.replace(/(?:%[0-9A-Fa-f]{2})+/g, (part) =>
-    part.length === 3 && part < '%8'
-      ? String.fromCharCode(Number.parseInt(part.slice(1), 16))
-      : Buffer.from(part.replaceAll('%', ''), 'hex').toString(),
-  )
-}
-
-function fromBackslashes(run: string): string {
-  return run.replace(
-    /\\(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|u\{([0-9A-Fa-f]{1,6})\}|([0-3][0-7]{2}))/g,
-    (_escape, x?: string, u?: string, braced?: string, octal?: string) =>
-      octal === undefined
-        ? character(Number.parseInt(x ?? u ?? braced ?? '', 16))
-        : character(Number.parseInt(octal, 8)),
-  )
-}
-
-const ENTITY: Readonly<Record<string, string>> = {
-  lt: '<',
-  gt: '>',
-  amp: '&',
-  quot: '"',
-  apos: "'",
-  nbsp: ' ',
-}
-
-function fromEntities(run: string): string {
-  return run.replace(
-    /&(?:#(\d{1,7})|#x([0-9A-Fa-f]{1,6})|(\w+));/g,
-    (entity, decimal?: string, hex?: string, name = '') =>
-      decimal === undefined
-        ? hex === undefined
-          ? (ENTITY[name] ?? entity)
-          : character(Number.parseInt(hex, 16))
-        : character(Number(decimal)),
-  )
-}
-
-function character(code: number): string {
-  return code <= 0x10ffff ? String.fromCodePoint(code) : ''
+function digitOrLetter(unit: number): boolean {
+  const letter = unit | 0x20
+  return (unit >= 0x30 && unit <= 0x39) || (letter >= 0x61 && letter <= 0x7a)
 }

@@ -18,6 +18,9 @@ export const NEAR = 300
 /** The listed findings of one text; further ones are left out. */
 export const MAX_FINDINGS = 100
 
+/** Between texts that have nothing to do with each other: no finding spans it. */
+export const BARRIER = '\n\n\0\n\n'
+
 type Found = Omit<TextFinding, 'certain'>
 
 /** The rules for one role of texts. */
@@ -54,11 +57,11 @@ export class TextScanner {
 
   /**
    * Returns certain findings first, if there are more than `MAX_FINDINGS`; else in the order of the text. Others can have a turn
-   * between two steps.
+   * between two steps. `hasBarriers`: the text has several that are not near each other.
    */
-  *steps(text: string): Generator<undefined, TextFinding[]> {
+  *steps(text: string, hasBarriers = false): Generator<undefined, TextFinding[]> {
     const findings = (yield* this.#found(text)).sort((a, b) => a.start - b.start)
-    const near = besideOthers(findings)
+    const near = besideOthers(findings, hasBarriers ? text : '')
     const judged = findings.map((one, index) => ({
       ...one,
       certain: this.#certain.has(one.rule) || near[index] === true,
@@ -98,7 +101,10 @@ export class TextScanner {
       if (start >= 0) findings.push({ rule, start, end: start + literal.length })
     }
     for (const rule of this.#detectors) {
-      for (const { start, end } of rule.detect?.(text) ?? []) findings.push({ rule, start, end })
+      const spans = rule.detect?.(text) ?? []
+      // As many certain findings are all that is listed.
+      const listed = this.#certain.has(rule) ? Math.min(spans.length, MAX_FINDINGS) : spans.length
+      for (const { start, end } of spans.slice(0, listed)) findings.push({ rule, start, end })
     }
     return findings
   }
@@ -106,8 +112,6 @@ export class TextScanner {
 
 /** Characters of decoded parts that are searched at once. */
 const GROUP = 4096
-/** No finding spans it. */
-const BETWEEN_PARTS = '\n\n\0\n\n'
 
 /** Decoded parts as one text, because many short ones would cost more. */
 class PartGroup {
@@ -116,7 +120,7 @@ class PartGroup {
   readonly #ends: number[] = []
 
   add(part: Layer): void {
-    this.text += part.text + BETWEEN_PARTS
+    this.text += part.text + BARRIER
     this.#parts.push(part)
     this.#ends.push(this.text.length)
   }
@@ -180,13 +184,15 @@ class Covered {
 }
 
 /** Whether a finding of another rule is near, for each finding in the order of their starts. */
-function besideOthers(findings: readonly Found[]): readonly boolean[] {
+function besideOthers(findings: readonly Found[], text: string): readonly boolean[] {
   const near = findings.map(() => false)
+  const isNear = (before: Found, after: Found): boolean =>
+    after.start - before.end <= NEAR && !text.slice(before.end, after.start).includes(BARRIER)
   // The furthest end before, and the furthest of another rule than that one's.
   let [last, other]: (Found | undefined)[] = []
   for (const [index, one] of findings.entries()) {
     const before = last?.rule === one.rule ? other : last
-    near[index] = before !== undefined && one.start - before.end <= NEAR
+    near[index] = before !== undefined && isNear(before, one)
     if (last === undefined || one.end >= last.end) {
       if (last?.rule !== one.rule) other = last
       last = one
@@ -197,7 +203,7 @@ function besideOthers(findings: readonly Found[]): readonly boolean[] {
     const one = findings[index]
     if (one === undefined) continue
     const after = next?.rule === one.rule ? second : next
-    if (after !== undefined && after.start - one.end <= NEAR) near[index] = true
+    if (after !== undefined && isNear(one, after)) near[index] = true
     if (next?.rule !== one.rule) second = next
     next = one
   }

@@ -27,7 +27,8 @@ import { type TextConfig, textConfig, textSchema } from './config.js'
 import { DefinitionTexts, summaryOf } from './definitions.js'
 import { TextScanner } from './scan.js'
 import { removedMark } from './strip.js'
-import { OVERLAP, TextSearch } from './texts.js'
+import { OVERLAP } from './text-stream.js'
+import { TextSearch } from './texts.js'
 
 /** The reasons of findings: text that attacks the model; a secret that leaves; a command that is disguised; a part not read. */
 const textReasons = [

@@ -100,8 +100,8 @@ export function messageOf({ tokens, tail, shape, length }: Recipe, size: number)
 
 const scanners = new Map<TextRole, TextScanner>()
 
-/** Nanoseconds of CPU for each byte of JSON; the least of several measurements, as the machine does other work. */
-export async function costOf(value: unknown, role: TextRole, times = 2): Promise<number> {
+/** Nanoseconds of CPU for each byte of JSON; the least of several measurements, as code is compiled and the machine does other work. */
+export async function costOf(value: unknown, role: TextRole, times = 6): Promise<number> {
   const scanner = scanners.get(role) ?? new TextScanner(role)
   scanners.set(role, scanner)
   const bytes = Buffer.byteLength(JSON.stringify(value))
