@@ -28,6 +28,9 @@ const opaqueSchemes: ReadonlySet<string> = new Set(
    svn tel telnet tftp turn url urn vbscript view-source wyciwyg xmpp zip`.split(/\s+/),
 )
 
+/** A picture within its URL (RFC 2397) contacts nobody; other data can be a page with scripts. */
+const PICTURE = /^data:image\/(?:png|jpe?g|gif|webp|avif|bmp);base64,[A-Za-z0-9+/=]*$/i
+
 export function urlPrefix(text: string, counter: ScanCounter): Prefix {
   return prefixOf(text, MAX_PREFIX, counter)
 }
@@ -38,13 +41,14 @@ export function parseUrl(prefix: Prefix): UrlTarget | undefined {
   if (hasTwoSlashes(text, 0)) return parseAuthorityAt(prefix, 0, null)
   const scheme = schemeAt(text, 0)
   // A scheme of one letter is a drive letter.
-  if (scheme === undefined || scheme.length < 2) return undefined
+  if (scheme === undefined || scheme.length < 2 || PICTURE.test(text)) return undefined
   return parseAfterScheme(scheme, prefix)
 }
 
 /** The target of a value that is known to be a URL or host; undefined if it names no host, such as a path or a query. */
 export function parseUrlOrHost(prefix: Prefix, isHost: boolean): UrlTarget | undefined {
   const { text } = prefix
+  if (PICTURE.test(text)) return undefined
   const scheme = schemeAt(text, 0)
   if (scheme !== undefined && !isPort(text, scheme.length + 1)) {
     return parseAfterScheme(scheme, prefix) ?? { kind: 'opaque', scheme }
