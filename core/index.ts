@@ -10,6 +10,7 @@ export {
   type DefinitionPage,
   definitionFilter,
   type ReceivedDefinition,
+  requestDefinitions,
   type ServedDefinition,
   servedDefinition,
 } from './call/definitions.js'

@@ -59,16 +59,28 @@ export async function readPages(
   return { entries, characters, ttlMs, isCut: true }
 }
 
+/** The entries of a list of a server; empty if it has no such list. Rejects as `send` does. */
+export async function listEntries(
+  kind: ListKind,
+  send: SendOwn<ServerReply>,
+  session: ServerSession,
+  client: ClientFacts,
+): Promise<readonly Fields[]> {
+  const { method } = listForms[kind]
+  const { entries } = await readPages(kind, async (params) => {
+    const { message, headers } = ownRequest(session, client, { id: 'svc-list', method, params })
+    return resultIn(await send(message, headers)) ?? {}
+  })
+  return entries
+}
+
 /** The names of all tools of a server; empty if it has no tools. Rejects as `send` does. */
 export async function toolNames(
   send: SendOwn<ServerReply>,
   session: ServerSession,
   client: ClientFacts,
 ): Promise<string[]> {
-  const { entries } = await readPages('tools', async (params) => {
-    const { message, headers } = ownRequest(session, client, { id: 'svc-list', method: 'tools/list', params })
-    return resultIn(await send(message, headers)) ?? {}
-  })
+  const entries = await listEntries('tools', send, session, client)
   return entries.flatMap(({ name }) => (typeof name === 'string' ? [name] : []))
 }
 

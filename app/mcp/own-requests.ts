@@ -1,16 +1,20 @@
 // Sends the gateway's own requests to MCP servers, and reads the responses.
-import { type Credential, isRefusal } from '@svc/core'
+import { type Clock, type Credential, isRefusal, type ReceivedDefinition } from '@svc/core'
 import { SseOverflow } from '@svc/core/http'
 import { isJsonObject, type JsonObject } from '@svc/core/json'
+import { CachedReads } from '@svc/core/store'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
+import { isUpstreamError } from '../upstream/response.js'
 import { sendWith } from '../upstream/send.js'
 import {
   type ClientFacts,
+  performHandshake,
   type SendOwn,
   type ServerReply,
   type ServerSession,
   sessionHeaders,
 } from './handshake.js'
+import { listEntries } from './lists.js'
 import { isRequestId } from './message.js'
 import { HANDSHAKE_REVISION, type Implementation } from './protocol.js'
 import { responseWithoutClient } from './rpc-error.js'
@@ -76,6 +80,57 @@ export function createSendOwn(send: Send, maxBytes: number): SendOwn<OwnReply> {
     }
   }
 }
+
+/**
+ * The definitions that a server lists for the gateway itself, for callers who have listed none. One reading serves all of them
+ * for a while; a server that cannot be read has none.
+ */
+export class OwnLists {
+  readonly #options: OwnRequestOptions
+  readonly #reads: CachedReads<readonly ReceivedDefinition[]>
+
+  constructor(options: OwnRequestOptions, clock: Clock) {
+    this.#options = options
+    this.#reads = new CachedReads(clock, maxOwnLists)
+  }
+
+  of(
+    upstream: URL,
+    credential: (() => Promise<Credential | undefined>) | undefined,
+    kind: 'tool' | 'prompt',
+  ): Promise<readonly ReceivedDefinition[]> {
+    const read = async () => this.#read(upstream, await credential?.(), kind)
+    return this.#reads.of(`${kind} ${upstream.href}`, { read, keptMs: () => ownListMs })
+  }
+
+  async #read(
+    upstream: URL,
+    credential: Credential | undefined,
+    kind: 'tool' | 'prompt',
+  ): Promise<ReceivedDefinition[]> {
+    const { client, maxBytes, timeoutMs } = this.#options
+    const signal = AbortSignal.timeout(timeoutMs)
+    const send = createSend(this.#options, upstream, credential, { signal })
+    const [sendOwn, facts] = [createSendOwn(send, maxBytes), ownClientFacts(client)]
+    try {
+      const { session } = await performHandshake(sendOwn, facts)
+      if (session === undefined) return []
+      const entries = await listEntries(`${kind}s`, sendOwn, session, facts)
+      await endSession(send, session)
+      return entries.flatMap((value) =>
+        typeof value['name'] === 'string' ? [{ kind, name: value['name'], value }] : [],
+      )
+    } catch (error) {
+      // The call is judged by what is known, and refused if that is not enough.
+      if (isUpstreamError(error) || isRefusal(error) || signal.aborted) return []
+      throw error
+    }
+  }
+}
+
+const maxOwnLists = 1_000
+/** Milliseconds for which a list of the gateway's own is used. */
+const ownListMs = 10_000
 
 /** The gateway itself as a client. */
 export function ownClientFacts(clientInfo: Implementation): ClientFacts {

@@ -15,6 +15,7 @@ import {
   isStream,
   type MaybePromise,
   type Outcome,
+  requestDefinitions,
   sideEffects,
 } from '@svc/core'
 import type { CallControl } from '@svc/core/pipeline'
@@ -36,7 +37,13 @@ import { type AnnotationCache, UiResources } from './learned-values.js'
 import type { RpcResponse } from './message.js'
 import { type Denials, encodeRefusal, type MessageOutcome, readMessageOutcome } from './message-outcome.js'
 import { withoutWithheld, withTrace } from './meta.js'
-import { createSend, endSession, type OwnRequestOptions, subscribingServers } from './own-requests.js'
+import {
+  createSend,
+  endSession,
+  OwnLists,
+  type OwnRequestOptions,
+  subscribingServers,
+} from './own-requests.js'
 import { HANDSHAKE_REVISION, type Implementation } from './protocol.js'
 import { type RequestBody, type RequestRules, readRequest } from './request.js'
 import type { LearningCaches } from './response-filter.js'
@@ -76,6 +83,7 @@ export class McpProxy {
   #parts: McpProxyOptions
   #own: OwnRequestOptions
   #subscribing: McpServers
+  #lists: OwnLists
   #versions: ServerVersions
   #access: AccessChecks
   #responses: ResponseOptions
@@ -94,6 +102,7 @@ export class McpProxy {
       parts
     this.running = new RunningCalls(state, clock, streams.abandonedMs)
     this.#own = { servers, client, timeoutMs: parts.probeTimeoutMs, maxBytes: maxResponseBytes }
+    this.#lists = new OwnLists(this.#own, clock)
     this.#subscribing = subscribingServers(servers, maxResponseBytes)
     this.#versions = new ServerVersions(versionProbe(this.#own), state, clock)
     const caches: LearningCaches = {
@@ -125,6 +134,8 @@ export class McpProxy {
     const request = await readRequest(call, exchange, body, this.#rules)
     if (exchange.message?.type === 'response') this.#tellServerIfDenied(call, exchange, exchange.message)
     const { annotations } = this.#parts
+    if (request.kind === 'tool' || request.kind === 'prompt')
+      call.set(requestDefinitions, (kind) => this.#lists.of(exchange.upstream(), exchange.credential, kind))
     if (request.kind === 'tool' && annotations.isUsed)
       await annotations.refresh(exchange.upstream(), request.reference)
     return request

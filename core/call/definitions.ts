@@ -30,6 +30,12 @@ export interface DefinitionFilter {
 /** Set by a stage that knows definitions; the gateway asks it before a list or a handshake goes to the caller. */
 export const definitionFilter = slot<DefinitionFilter>('definitionFilter')
 
+/** Asks the server of a call for its definitions, for a caller who has listed none; empty if they cannot be read. */
+export type RequestDefinitions = (kind: 'tool' | 'prompt') => Promise<readonly ReceivedDefinition[]>
+
+/** Set for a call of a tool or prompt over MCP. */
+export const requestDefinitions = slot<RequestDefinitions>('requestDefinitions')
+
 /** The definition of the called tool or prompt, for this caller. */
 export interface ServedDefinition {
   /** SHA-256 of the definition that the caller was last served; null if none was. */

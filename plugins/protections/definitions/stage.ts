@@ -13,6 +13,7 @@ import {
   type Outcome,
   type PluginContext,
   type ReceivedDefinition,
+  requestDefinitions,
   resolve,
   resolveOptional,
   type ServedDefinition,
@@ -24,6 +25,7 @@ import {
 } from '@svc/core'
 import { CachedPages } from '../shared/cached-pages.js'
 import { type OpenMaps, openMaps } from '../shared/store.js'
+import { definitionFindings } from '../text/definitions.js'
 import type { DefinitionsConfig } from './config.js'
 import { Digests } from './digest.js'
 import { CallDefinitions, callerKeyOf, type DefinitionOptions } from './filter.js'
@@ -136,16 +138,44 @@ export class DefinitionsStage implements Stage, DefinitionFilter {
   /** Rejects with `Refusal` if it cannot be known what the caller was served. */
   #judge(options: DefinitionOptions, call: Call, request: CallRequest): MaybePromise<void> {
     const { registry, served, tenant } = options
-    const name = pageKey({ kind: request.kind === 'prompt' ? 'prompt' : 'tool', name: request.name })
-    return after(served.of(request.server, callerKeyOf(call, tenant), name), (last) =>
+    const kind = request.kind === 'prompt' ? 'prompt' : 'tool'
+    const caller = callerKeyOf(call, tenant)
+    const lastOf = () => served.of(request.server, caller, pageKey({ kind, name: request.name }))
+    const judge = (last: Served, known: KnownDefinitions): void => {
+      if (!this.#mayBeDefined(request, known)) return
+      call.set(servedDefinition, this.#servedOf(options, request, last, known))
+      const reason = this.#reasonOf(request, last, known)
+      if (last.withheld === withheldText) call.addFinding(textFinding(request))
+      else if (reason !== undefined) call.addFinding(this.#findingOf(reason, request))
+    }
+    return after(lastOf(), (last) =>
       after(registry.known(request.server), (known) => {
-        if (!this.#mayBeDefined(request, known)) return
-        call.set(servedDefinition, this.#servedOf(options, request, last, known))
-        if (last.withheld === withheldText) return call.addFinding(textFinding(request))
-        const reason = this.#reasonOf(request, last, known)
-        if (reason !== undefined) call.addFinding(this.#findingOf(reason, request))
+        const isKnown = last.sha256 !== null || last.withheld !== undefined
+        if (isKnown || new Pins(request.server, known, this.#locked).of(kind, request.name).length > 0)
+          return judge(last, known)
+        return this.#fetch(options, call, kind, request.name).then(async (isFetched) =>
+          isFetched ? judge(await lastOf(), await registry.known(request.server)) : judge(last, known),
+        )
       }),
     )
+  }
+
+  /**
+   * Takes the definition of a name that the caller has not listed for one that it was served; false if there is none, or the
+   * rules on texts find something in it.
+   */
+  async #fetch(
+    options: DefinitionOptions,
+    call: Call,
+    kind: 'tool' | 'prompt',
+    name: string,
+  ): Promise<boolean> {
+    const listed = (await call.get(requestDefinitions)?.(kind)) ?? []
+    const found = listed.filter((one) => one.name === name)
+    const findings = await Promise.all(found.map(({ value }) => definitionFindings(value)))
+    if (found.length === 0 || findings.some(({ summary }) => summary !== '')) return false
+    await new CallDefinitions(options, call).withheld({ sha256: undefined, definitions: () => found })
+    return true
   }
 
   /** A tool that is not called by MCP has no definition, unless its server has sent some. */

@@ -8,7 +8,7 @@ const PART = 16 * 1024
 export const OVERLAP = 1024
 
 /** Others can have their turn at each step. */
-export type Reading<T> = Generator<undefined, T>
+export type SearchSteps<T> = Generator<undefined, T>
 
 /** A finding of one text, or of several together, by their numbers; its bounds are those in the first one. */
 export interface StreamFinding {
@@ -57,7 +57,7 @@ export class TextStream<Owner> {
   }
 
   /** Searches what is enough for a part, at the end the rest too. Returns false if the budget is spent before. */
-  *search(budget: ReadingBudget, isEnd = false): Reading<boolean> {
+  *search(budget: ReadingBudget, isEnd = false): SearchSteps<boolean> {
     while (this.#pending.length >= PART || (isEnd && this.#pending.length > this.#overlap)) {
       yield
       if (budget.isSpent) return false

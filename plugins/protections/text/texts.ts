@@ -1,7 +1,7 @@
 // The texts of a JSON value: finds what rules describe in each of them, and puts other text in their place.
 import { ReadingBudget } from '../shared/reading-budget.js'
 import { MAX_FINDINGS, type TextFinding, type TextScanner } from './scan.js'
-import type { Reading } from './text-stream.js'
+import type { SearchSteps } from './text-stream.js'
 import { MAX_ARGUMENTS, ValueTexts, withoutTexts } from './value-texts.js'
 
 /** A finding in a JSON value. */
@@ -41,7 +41,7 @@ export class TextSearch {
   }
 
   /** What is removed can leave texts that are an attack, so that the rest is judged until nothing is removed from it. */
-  *#whole(value: unknown, pointer: string): Reading<unknown> {
+  *#whole(value: unknown, pointer: string): SearchSteps<unknown> {
     let shown = value
     for (let times = 0; ; times++) {
       const texts = new ValueTexts(this.#scanner)
@@ -59,7 +59,7 @@ export class TextSearch {
   }
 
   /** False if there is text that was not searched. */
-  *#read(value: unknown, texts: ValueTexts): Reading<boolean> {
+  *#read(value: unknown, texts: ValueTexts): SearchSteps<boolean> {
     let left = MAX_SEARCHED
     let since = 0
     for (const text of texts.collect(value)) {
@@ -76,7 +76,7 @@ export class TextSearch {
   }
 
   /** A program can put its short arguments together: what only they have in common is found too. */
-  *#acrossArguments(texts: readonly string[], pointer: string): Reading<void> {
+  *#acrossArguments(texts: readonly string[], pointer: string): SearchSteps<void> {
     if (texts.length < 2 || texts.length > MAX_ARGUMENTS) return
     const known = new Set(this.found.map(({ finding }) => finding.rule))
     for (const between of [' ', ''])

@@ -9,7 +9,7 @@ import {
 import type { ReadingBudget } from '../shared/reading-budget.js'
 import type { TextFinding, TextScanner } from './scan.js'
 import { removedMark, stripped } from './strip.js'
-import { type Reading, TextStream } from './text-stream.js'
+import { type SearchSteps, TextStream } from './text-stream.js'
 
 const MAX_DEPTH = 512
 /** Values of one response or request; those behind them count as unread. */
@@ -75,7 +75,7 @@ export class ValueTexts {
   }
 
   /** Returns false if the budget is spent before the end. */
-  *search(budget: ReadingBudget, isEnd = false): Reading<boolean> {
+  *search(budget: ReadingBudget, isEnd = false): SearchSteps<boolean> {
     return (yield* this.#together.search(budget, isEnd)) && (yield* this.#apart.search(budget, isEnd))
   }
 

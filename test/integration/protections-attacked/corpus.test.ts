@@ -2,7 +2,7 @@
 // files. The caller lists first. It prints how many are detected, and how many twins are refused or changed.
 import { readFileSync } from 'node:fs'
 import { expect } from 'chai'
-import { type Fields, type RawServer, startRawServer } from './raw-server.js'
+import { type Fields, type RawServer, reasonIn, startRawServer } from './raw-server.js'
 
 /** What a server or a caller sends: a tool's definition, its result, or its arguments. */
 interface Sent {
@@ -212,5 +212,23 @@ describe('a corpus of attacks at the preset guard', function () {
     }
     expect(calls).to.have.length.above(80)
     expect(refused).to.deep.equal([])
+  })
+  it('reads the definition of a tool that the caller has not listed, before its arguments are judged', async () => {
+    await using guarded = await startRawServer({
+      protections: { preset: 'guard', definitions: { trust: 'scan' } },
+    })
+    const inputSchema = { type: 'object', properties: { n: { type: 'number' } }, required: ['n'] }
+    const add = { name: 'add', description: 'Adds.', inputSchema }
+    const bad = { ...add, name: 'bad', description: injection }
+    guarded.results['tools/list'] = () => JSON.stringify({ tools: [add, bad] })
+    const call = (name: string, given: Fields) =>
+      guarded.ask('handshake', 'tools/call', { name, arguments: given })
+    await call('add', { n: 1 })
+    expect(guarded.ran).to.deep.equal(['add'])
+    expect(reasonIn(await call('add', { n: 'x' }))).to.equal('arguments_invalid')
+    expect(reasonIn(await call('bad', { n: 1 }))).to.equal('arguments_unchecked')
+    expect(reasonIn(await call('other', {}))).to.equal('arguments_unchecked')
+    expect(guarded.methods.filter((method) => method === 'tools/list')).to.have.length(1)
+    expect(guarded.ran).to.deep.equal(['add'])
   })
 })
