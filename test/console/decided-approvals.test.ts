@@ -47,6 +47,20 @@ describe('a reviewer of many calls', () => {
     expect(await page.locator('.waiting input:checked').count()).to.equal(4)
   })
 
+  it('sees that a group may have more calls while others are not loaded', async () => {
+    const amounts = Array.from({ length: 18 }, (_, n) => 101 + n)
+    for (const user of ['ann', 'dan', 'eva']) await refunds(amounts, `${user}@example.com`)
+    const page = await rig.pageOf('mia@example.com', '/console/approvals')
+    const first = await page.evaluate(async () => (await fetch('/console/approvals')).text())
+    const counts = [...first.matchAll(/(at least )?\d+ more of this caller/g)].map(([text]) => text)
+    expect(counts).to.deep.equal([17, 17, 13].map((count) => `at least ${count} more of this caller`))
+    await page
+      .locator('.waiting .folded', { hasText: /^17 more/ })
+      .nth(2)
+      .waitFor()
+    expect(await page.locator('.waiting .folded', { hasText: 'at least' }).count()).to.equal(0)
+  })
+
   it('comes from the selected call to the vote by Tab, and to other calls by arrows', async () => {
     await refunds([101], 'ann@example.com')
     await refunds([102], 'dan@example.com')

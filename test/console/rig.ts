@@ -84,6 +84,7 @@ const documented = [
   'approvals',
   'approvals-together',
   'call',
+  'decided',
   'evidence',
   'live',
   'log',

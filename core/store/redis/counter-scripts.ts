@@ -37,7 +37,8 @@ local function commit()
       local ttl = math.min(1e12, math.ceil(counter.ttl))
       redis.call('SET', at(name), counter.text, 'PX', whole(ttl))
       -- The end of a window stays.
-      if not counter.before or string.sub(name, 1, 2) ~= 'w/' then note(room, name, ttl) end
+      if not counter.before then note(room, name, ttl)
+      elseif string.sub(name, 1, 2) ~= 'w/' then redis.call('ZADD', room, 'XX', now + ttl, name) end
     else redis.call('SET', at(name), counter.text, 'KEEPTTL') end
   end
   if added > 0 then sweep(room) end

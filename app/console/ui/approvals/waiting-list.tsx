@@ -81,6 +81,7 @@ export function WaitingList(props: WaitingListProps): JSX.Element {
                       focusRow(hidden[0]?.id)
                     }}
                   >
+                    {more && 'at least '}
                     {hidden.length} more of this caller, tool and rule
                   </button>
                   <button
