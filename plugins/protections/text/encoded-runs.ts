@@ -24,8 +24,8 @@ for (const [characters, kind] of [
   ['0123456789', ALPHANUMERIC | BASE64_UNIT],
   ['+/_-', BASE64_UNIT],
   ['0123456789abcdefABCDEF', HEX_UNIT],
-  [' ,:;-', HEX_SEPARATOR],
-  [' ._*-', SPACE_BETWEEN],
+  [' ,:;|-\n\r\t', HEX_SEPARATOR],
+  [' ._*,|\n-', SPACE_BETWEEN],
 ] as const)
   for (const character of characters) {
     const unit = character.charCodeAt(0)
@@ -44,6 +44,7 @@ export function formsIn(text: string): number {
   let hex = 0
   let singles = 0
   let groups = 0
+  let group = 0
   for (let at = 0; at < length; ) {
     const separators = at
     for (; at < length; at++) {
@@ -55,8 +56,9 @@ export function formsIn(text: string): number {
       else if (unit === 0x0a) forms |= MAY_BE_BASE64
       if ((kind & BASE64_UNIT) !== 0) base64++
       else {
-        groups = unit === 0x20 && isGroup(base64) ? groups + 1 : 0
-        if (groups > 2) forms |= MAY_BE_BASE64
+        groups = unit === 0x20 && isGroup(base64) && base64 === group ? groups + 1 : 0
+        if (groups > 1) forms |= MAY_BE_BASE64
+        group = base64
         base64 = 0
       }
       if ((kind & HEX_SEPARATOR) === 0) hex = 0
@@ -122,9 +124,11 @@ function endOfGroups(text: string, start: number, from: number): number {
   while (isGroup(size) && text.charCodeAt(end) === 0x20) {
     const groupEnd = endOfRun(text, end + 1)
     const length = groupEnd - end - 1
-    if (length === 0 || length > size || endOfLines(text, groupEnd) > groupEnd) break
+    // A word before groups is not one of them.
+    const isLast = length < size && (end > from || size === 4 || size === 8)
+    if (length === 0 || !(length === size || isLast) || endOfLines(text, groupEnd) > groupEnd) break
     end = groupEnd
-    if (length < size) break
+    if (isLast) break
   }
   return end
 }
@@ -136,9 +140,9 @@ function lettersIn(text: string, start: number, end: number): number {
   return letters
 }
 
-/** Base64 in groups is written with four or eight letters in each. */
+/** Base64 in groups has the same number of letters in each. */
 function isGroup(letters: number): boolean {
-  return letters === 4 || letters === 8
+  return letters >= MIN_LINE
 }
 
 function isBase64(unit: number): boolean {
@@ -194,7 +198,7 @@ function afterByte(text: string, from: number): number {
   let at = text.startsWith('0x', from) ? from + 2 : from
   if (!isHex(text.charCodeAt(at)) || !isHex(text.charCodeAt(at + 1))) return -1
   at += 2
-  for (let separators = 0; separators < 2 && ' ,:;-'.includes(text.charAt(at) || '0'); separators++) at++
+  for (let count = 0; count < 2 && (kindOf(text.charCodeAt(at)) & HEX_SEPARATOR) !== 0; count++) at++
   return at
 }
 
@@ -217,7 +221,7 @@ function fromBase64(text: string, start: number, end: number): string | undefine
 }
 
 function fromHex(text: string, start: number, end: number): string | undefined {
-  return readableAt(text.slice(start, end).replace(/0x|[ ,:;-]+/gi, ''), 'hex', 2)
+  return readableAt(text.slice(start, end).replace(/0x|[ ,:;|\r\n\t-]+/gi, ''), 'hex', 2)
 }
 
 /** Shorter text among bytes that are none is there by chance. */

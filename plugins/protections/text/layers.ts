@@ -22,11 +22,11 @@ export interface Layer extends DecodedRun {
  */
 const MARKS =
   // biome-ignore lint/suspicious/noControlCharactersInRegex: these sequences begin with control characters.
-  /(?:<(?<=\w\r?\n?<)[^<>\n]{1,64}>|\x1b(?<=\w\r?\n?\x1b)\[[0-9;]{0,32}[A-Za-z])(?:<[^<>\n]{1,64}>|\x1b\[[0-9;]{0,32}[A-Za-z]){0,15}(?=\r?\n?\w)|<!--[^<>]{0,128}-->/g
+  /(?:<(?<=\w\r?\n?<)[^<>\n]{1,256}>|\x1b(?<=\w\r?\n?\x1b)\[[0-9;]{0,32}[A-Za-z])(?:<[^<>\n]{1,256}>|\x1b\[[0-9;]{0,32}[A-Za-z]){0,15}(?=\r?\n?\w)|<!--[^<>]{0,1024}-->/g
 /** Characters before and behind a mark that are read without marks. */
 const BESIDE_MARK = 256
 /** Six or more single letters or digits: `i g n o r e`, `i-g-n-o-r-e`. */
-const SPACED = /(?<![A-Za-z0-9])(?:[A-Za-z0-9][ ._*-]{1,3}){5,}[A-Za-z0-9](?![A-Za-z0-9])/g
+const SPACED = /(?<![A-Za-z0-9])(?:[A-Za-z0-9][ ._*,|\n-]{1,3}){5,}[A-Za-z0-9](?![A-Za-z0-9])/g
 
 /** Encodings within encodings are followed this far. */
 const MAX_DEPTH = 4
@@ -90,7 +90,10 @@ const MIN_LOOK_ALIKE = 12
 /** Characters beside an escape that are decoded with it, when no white space ends the word before. */
 const MAX_WORD = 512
 
-/** Decodes the words that have escapes, once; words beside each other as one text. */
+/** Characters before and behind an escape that are read with it, to the ends of words. */
+const BESIDE_ESCAPE = 48
+
+/** Decodes escapes once, with what stands beside them. */
 function withoutEscapes(text: string, layers: Layer[]): void {
   const one = new Escape(text)
   let plain = ''
@@ -102,15 +105,16 @@ function withoutEscapes(text: string, layers: Layer[]): void {
   for (let at = 0; at < text.length; at++) {
     if (!one.readAt(at)) continue
     if (at >= end) {
-      const from = wordStart(text, at, end)
-      if (end < 0 || from - end > 2) {
+      const from = wordStart(text, Math.max(at - BESIDE_ESCAPE, 0), end)
+      if (end < 0 || from > end) {
         addWords()
         plain = ''
         start = copied = from
         encoding = 'escapes'
       }
-      end = wordEnd(text, one.end)
-    } else end = Math.max(end, one.end)
+    }
+    const least = Math.min(one.end + BESIDE_ESCAPE, text.length)
+    if (least > end) end = wordEnd(text, least)
     if (text.charCodeAt(at) === PERCENT) encoding = 'percent'
     plain += text.slice(copied, at) + one.plain
     copied = one.end
@@ -162,7 +166,8 @@ class Escape {
     }
     this.end = at
     this.plain = isAscii ? plain : Buffer.from(plain, 'latin1').toString()
-    return at > start
+    // Older programs write `%u0041`.
+    return at > start || (this.#text.charAt(at + 1) === 'u' && this.#take(this.#number(at + 2, 16, 4, 4)))
   }
 
   #backslash(at: number): boolean {
@@ -177,8 +182,8 @@ class Escape {
   #entity(at: number): boolean {
     const kind = this.#text.charAt(at + 1)
     if (kind === '#' && (this.#text.charCodeAt(at + 2) | 0x20) === 0x78)
-      return this.#take(this.#number(at + 3, 16, 1, 6), ';')
-    if (kind === '#') return this.#take(this.#number(at + 2, 10, 1, 7), ';')
+      return this.#takeEntity(this.#number(at + 3, 16, 1, 6))
+    if (kind === '#') return this.#takeEntity(this.#number(at + 2, 10, 1, 7))
     for (const [name, character] of ENTITIES) {
       const end = at + 1 + name.length
       if (this.#text.charCodeAt(end) !== SEMICOLON || !this.#text.startsWith(name, at + 1)) continue
@@ -187,6 +192,11 @@ class Escape {
       return true
     }
     return false
+  }
+
+  /** Browsers read numbers without the semicolon too. */
+  #takeEntity(code: number): boolean {
+    return this.#take(code, this.#text.charCodeAt(this.end) === SEMICOLON ? ';' : '')
   }
 
   #take(code: number, close = ''): boolean {
@@ -249,7 +259,7 @@ function withoutMarks(text: string, layers: Layer[]): void {
 
 function wordStart(text: string, index: number, min: number): number {
   const least = Math.max(min, index - MAX_WORD, 0)
-  let start = index
+  let start = Math.max(index, min)
   while (start > least && text.charCodeAt(start - 1) > 0x20) start--
   return start
 }
@@ -315,7 +325,10 @@ function withoutSpaces(text: string, layers: Layer[]): void {
       const letter = at
       do at++
       while (at < run.length && digitOrLetter(run.charCodeAt(at)) === false)
-      if (at - letter > 2) plain += ' '
+      const [first, sign, last] = run.slice(letter + 1, at)
+      // A sign that stands like the letters is one of them.
+      if (last !== undefined && first === last && first !== sign) plain += sign
+      else if (sign !== undefined) plain += ' '
     }
     layers.push({ encoding: 'spaced', text: plain, start, end: start + run.length })
   }

@@ -155,7 +155,7 @@ export class PhraseMatcher {
         letter = letterOfPair(unit, text.charCodeAt(index + 1))
         if (letter !== SEPARATOR) index++
       }
-      if (letter === SKIPPED) continue
+      if (letter === SKIPPED || (wordStart >= 0 && isWithinWord(text, index, unit))) continue
       const digit = unit < 0x80 ? (digitLetters[unit] ?? 0) : 0
       if (letter !== SEPARATOR || (digit !== 0 && wordStart >= 0 && isLetter(text.charCodeAt(index + 1)))) {
         if (wordStart < 0) {
@@ -236,6 +236,14 @@ export class PhraseMatcher {
     this.#hits.length = 0
     this.#hitStarts.length = 0
   }
+}
+
+/** Marks of emphasis between letters, and a hyphen at the end of a line: `ig**nore**`, `ig-⏎nore`. */
+function isWithinWord(text: string, index: number, unit: number): boolean {
+  if (unit === 0x2d) return isLineEnd(text.charCodeAt(index + 1))
+  if (unit !== 0x2a) return false
+  const next = text.charCodeAt(index + 1)
+  return isLetter(next === 0x2a ? text.charCodeAt(index + 2) : next)
 }
 
 function isLineEnd(unit: number): boolean {

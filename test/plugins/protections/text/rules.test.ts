@@ -62,6 +62,16 @@ describe('the rules on texts', () => {
     ['in Unicode escapes', [...attack].map((letter) => `\\u00${letter.charCodeAt(0).toString(16)}`).join('')],
     ['in character references', [...attack].map((letter) => `&#${letter.charCodeAt(0)};`).join('')],
     ['in a list of lines', attack.replaceAll(' ', '\n')],
+    ['with emphasis within words', attack.replace('no', '**no**').replace('vi', '*vi*')],
+    ['with words that are divided at line ends', attack.replace('gn', 'g-\nn').replace('vi', 'v-\r\ni')],
+    ['in character references without an end', attack.replaceAll('r', '&#114')],
+    ['in older percent escapes', attack.replaceAll('i', '%u0069')],
+    ['in groups of five of base64', Buffer.from(attack).toString('base64').replace(/.{5}/g, '$& ')],
+    ['in lines of hex', Buffer.from(attack).toString('hex').replace(/.{16}/g, '$&\n')],
+    ['in hex with bars', Buffer.from(attack).toString('hex').replace(/../g, '$&|')],
+    ['in letters with commas', attack.split('').join(',')],
+    ['around a long tag', attack.replace('gn', `g<i title="${'x'.repeat(200)}">n`)],
+    ['around a long comment', attack.replace('gn', `g<!--${'x'.repeat(900)}-->n`)],
     ['in a long text', `${'A line of a report.\n'.repeat(5_000)}${attack}${'\nAnother line.'.repeat(5_000)}`],
   ]
   for (const [how, text] of disguises) {
@@ -88,6 +98,8 @@ describe('the rules on texts', () => {
     ],
     ['with zero-width characters', [...token].join('\u200b')],
     ['with combining marks', [...token].join('\u0301')],
+    ['with hyphens between its characters', token.split('').join('-')],
+    ['in lines of one character', token.split('').join('\n')],
     ['with soft hyphens in a text', `the key ${[...token].join('\u00ad')} is new`],
   ]
   for (const [how, text] of encodings) {
