@@ -288,8 +288,9 @@ export function clientCalls(calls: ServerCalls, { exchange, used, session, healt
     ...calls,
     run: (request, respond) =>
       calls.run({ ...request, modes, used }, (call, outcome, encoding) => {
-        health.observe(request.server, outcome)
-        if (outcome.kind === 'completed') session.noteResponse(request.server)
+        const isCompleted = outcome.kind === 'completed'
+        if (!isCompleted || health.hasTroubles) health.observe(request.server, outcome)
+        if (isCompleted && session.missing.size > 0) session.noteResponse(request.server)
         return respond(call, outcome, encoding)
       }),
   }

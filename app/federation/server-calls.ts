@@ -198,6 +198,8 @@ interface Trouble {
 }
 
 export class ServerHealth {
+  /** Whether a server may have an entry. */
+  hasTroubles = false
   #clock: Pick<Clock, 'monotonic'>
   /** By server; one that responds has no entry. */
   #troubles = new BoundedMap<string, Trouble>(maxServers)
@@ -219,6 +221,7 @@ export class ServerHealth {
 
   /** A client has waited for the server as long as it may. */
   noteSlow(server: string): void {
+    this.hasTroubles = true
     if (!this.#troubles.has(server)) this.#troubles.set(server, { failures: 0, until: 0, reason: '' })
   }
 
@@ -232,6 +235,7 @@ export class ServerHealth {
   /** Calls that fail while the server is left alone are not further attempts. */
   #noteFailure(server: string, reason: string): void {
     if (this.backingOff(server) !== undefined) return
+    this.hasTroubles = true
     const failures = (this.#troubles.get(server)?.failures ?? 0) + 1
     const ms = backOffMs[Math.min(failures, backOffMs.length) - 1] ?? 0
     this.#troubles.set(server, { failures, until: this.#clock.monotonic() + ms, reason })

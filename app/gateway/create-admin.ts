@@ -8,7 +8,7 @@ import type { SessionBinding } from '../mcp/session-binding.js'
 import type { SharedState } from '../mcp/shared-state.js'
 import type { AdminConfig } from '../policy/admin-config.js'
 import type { HostConfig } from '../policy/config.js'
-import type { TargetServers } from '../stdio/targets/servers.js'
+import type { StdioServers } from '../stdio/targets/servers.js'
 import { gatewayOperations } from './admin-operations.js'
 import type { GatewayBuilder } from './builder.js'
 import type { GatewayBlocks } from './gateway-blocks.js'
@@ -21,7 +21,7 @@ interface AdministeredGateway {
   readonly builder: GatewayBuilder
   /** Called when an operator asks, and not before. */
   policies(): Policies
-  servers(): TargetServers
+  servers(): StdioServers
   draining(): boolean
   /** The URL at which callers reach the gateway. */
   url(): Promise<string>

@@ -1,7 +1,7 @@
 // The facts that operators see of this process of a gateway.
 import { resolveOptional, services } from '@svc/core'
 import { healthParts, type ProcessFacts } from '../console/process-facts.js'
-import type { TargetServers } from '../stdio/targets/servers.js'
+import type { StdioServers } from '../stdio/targets/servers.js'
 import { gatewayMetrics } from '../telemetry/metrics/gateway-metrics.js'
 import type { ShadowStatus } from './gateway-shadow.js'
 import type { Policies } from './policies.js'
@@ -13,7 +13,7 @@ export interface GatewayFacts extends ProcessFacts {
 
 interface RunningGateway {
   readonly policies: Policies
-  readonly servers: TargetServers
+  readonly servers: StdioServers
 }
 
 /** `running` is called when a fact is asked for. */

@@ -6,7 +6,7 @@ import { ActivePolicy } from '../policy/active-policy.js'
 import type { Policy } from '../policy/config.js'
 import type { KnownTool } from '../policy-tools/diff/known-calls.js'
 import type { ChangeSummary } from '../policy-tools/diff/summary.js'
-import type { TargetServers } from '../stdio/targets/servers.js'
+import type { StdioServers } from '../stdio/targets/servers.js'
 import type { CallMetrics } from '../telemetry/metrics/call-metrics.js'
 import { dispatchFromSlot } from '../upstream/send.js'
 import type { GatewayBuilder } from './builder.js'
@@ -23,7 +23,7 @@ export class Policies {
   #builder: GatewayBuilder
   #calls: CallMetrics | undefined
   #drainMs: number
-  #stdio: TargetServers | undefined
+  #stdio: StdioServers | undefined
   #current: InForce | undefined
   #targets: Policy['host']['targets'] = {}
   #retiring = new Set<Promise<void>>()
@@ -40,7 +40,7 @@ export class Policies {
     builder: GatewayBuilder,
     drainMs: number,
     calls: CallMetrics | undefined,
-    stdio?: TargetServers,
+    stdio?: StdioServers,
   ) {
     this.#builder = builder
     this.#stdio = stdio

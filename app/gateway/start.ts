@@ -18,7 +18,7 @@ import type { SessionBinding } from '../mcp/session-binding.js'
 import { SharedState } from '../mcp/shared-state.js'
 import type { HostConfig, Policy } from '../policy/config.js'
 import { settingsRequiringRestart } from '../policy/facts.js'
-import type { TargetServers } from '../stdio/targets/servers.js'
+import type { StdioServers } from '../stdio/targets/servers.js'
 import { gatewayMetrics } from '../telemetry/metrics/gateway-metrics.js'
 import { GatewayState } from '../telemetry/metrics/gateway-state.js'
 import { GatewayBuilder } from './builder.js'
@@ -71,7 +71,7 @@ export class Gateway implements GatewayHandle {
   #metrics: GatewayState | undefined
   #blocks: Blocks | undefined
   #announcements: Announcements
-  #servers: TargetServers | undefined
+  #servers: StdioServers | undefined
   #upstreams: readonly { close(): Promise<void> }[] = []
   #state: SharedState
   #sessions: MaybePromise<SessionBinding> | undefined

@@ -77,22 +77,7 @@ export interface CallEndpointsOptions {
 }
 
 /** A request to the MCP endpoint of one server. */
-type EndpointRequest = Pick<
-  ServerRequest,
-  | 'server'
-  | 'method'
-  | 'headers'
-  | 'clientId'
-  | 'clientSession'
-  | 'translation'
-  | 'inputFor'
-  | 'used'
-  | 'modes'
-  | 'elicited'
-  | 'onCall'
-  | 'onJudged'
-> &
-  Pick<McpExchange, 'isHeaderless' | 'isHandshakeOnly'>
+type EndpointRequest = Omit<ServerRequest, 'message'> & Pick<McpExchange, 'isHeaderless' | 'isHandshakeOnly'>
 
 /** A message to one server: that of a client, or a part of a request to several. */
 class ServerEndpoint implements RepeatableEndpoint {
@@ -113,19 +98,7 @@ class ServerEndpoint implements RepeatableEndpoint {
     policy: ActivePolicy,
     body: () => MaybePromise<RequestBody | null>,
   ) {
-    const {
-      server,
-      method,
-      clientId,
-      clientSession,
-      translation,
-      isHeaderless,
-      isHandshakeOnly,
-      inputFor,
-      modes,
-      elicited,
-    } = request
-    const { headers } = request
+    const { server, method, headers, modes } = request
     this.headers = headers
     this.target = callTargetOf({ server, tool: method, version: UNVERSIONED })
     this.isStream = method === 'GET'
@@ -133,17 +106,8 @@ class ServerEndpoint implements RepeatableEndpoint {
     this.#request = request
     this.#body = body
     this.#exchange = openExchange({
-      headers,
-      clientId,
-      clientSession,
-      method,
-      server,
-      translation,
-      isHeaderless,
-      isHandshakeOnly,
-      inputFor,
+      ...request,
       modes: options.maxHoldMs === 0 ? noModes : modes,
-      elicited,
       upstream: () => policy.target(server).url,
       credential: () => policy.ownCredential(server),
       service: (token) => resolveOptional(policy.container, token),

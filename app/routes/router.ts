@@ -5,7 +5,7 @@ import { ALL_SERVERS_PATH, metadataPath, resourceUrl } from '@svc/core/http'
 import { parseNameSegment, parseToolSegment } from '@svc/core/match'
 import { HeldCalls } from '../escalations/elicitation/held-calls.js'
 import type { Federation, IncomingExchange } from '../federation/federation.js'
-import type { ServerCalls, ServerLink } from '../federation/server-calls.js'
+import type { ServerCalls } from '../federation/server-calls.js'
 import { type ClientExchange, HttpClientExchange } from '../http/client-exchange.js'
 import { PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from '../http/header-names.js'
 import { idForm, requestPath } from '../http/request-errors.js'
@@ -178,17 +178,14 @@ export class Router {
         serverInfo: gatewayImplementation,
         state,
         sessions,
-        endServerSession: (link) => this.#endServerSession(link),
+        endServerSession: async (link) => {
+          const policy = this.#options.policies.current
+          const { url } = policy.target(link.server)
+          await this.#options.mcp.endSession(url, await policy.ownCredential(link.server), link)
+        },
       })
     })
     return this.#federation
-  }
-
-  /** Rejects with `Refusal` for a server that the policy no longer has, or as the dispatcher does. */
-  async #endServerSession(link: ServerLink): Promise<void> {
-    const policy = this.#options.policies.current
-    const { url } = policy.target(link.server)
-    await this.#options.mcp.endSession(url, await policy.ownCredential(link.server), link)
   }
 
   async #response(

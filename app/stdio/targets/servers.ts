@@ -12,21 +12,7 @@ export interface StdioServersOptions extends Omit<StdioEndpointOptions, 'name' |
 }
 
 /** The servers of a policy's targets. */
-export interface TargetServers extends McpServers {
-  /** Adds the targets of a policy, before it is in force. */
-  add(targets: Targets, place: StdioPlace): Promise<void>
-  /** Ends what `targets` does not have. */
-  keep(targets: Targets): Promise<void>
-  /** Warnings for `/readyz`; the reasons are in the log. */
-  warnings(): string[]
-  /** Whether the target is a command that is known to speak revisions with a handshake alone. */
-  isHandshakeAlone(target: URL): boolean
-  /** The state of a target that is a command; undefined for others. */
-  stateOf(server: string): ProcessState | undefined
-  close(): Promise<void>
-}
-
-export class StdioServers implements TargetServers {
+export class StdioServers implements McpServers {
   #options: StdioServersOptions
   /** The endpoints by address. */
   #endpoints = new Map<string, StdioEndpoint>()
@@ -60,16 +46,19 @@ export class StdioServers implements TargetServers {
     await Promise.all(gone.map(([, endpoint]) => endpoint.close()))
   }
 
+  /** Warnings for `/readyz`; the reasons are in the log. */
   warnings(): string[] {
     return [...this.#endpoints.values()]
       .filter(({ isDown }) => isDown)
       .map(({ name }) => `the MCP server "${name}", which starts with the gateway, is not running`)
   }
 
+  /** Whether the target is a command that is known to speak revisions with a handshake alone. */
   isHandshakeAlone({ href }: URL): boolean {
     return this.#endpoints.get(href)?.isHandshakeAlone === true
   }
 
+  /** The state of a target that is a command; undefined for others. */
   stateOf(server: string): ProcessState | undefined {
     return [...this.#endpoints.values()].findLast(({ name }) => name === server)?.state
   }
