@@ -128,6 +128,7 @@ function factsOf(exchange: McpExchange): McpFacts {
   return {
     revision: revision !== undefined && revisionForm.test(revision) ? revision : undefined,
     sessionId: learned.sessionId ?? session?.token ?? textIn(headers[SESSION_ID_HEADER]),
+    serverSessionId: session?.sealed?.isOwn === false ? session.sealed.id : undefined,
     taskId: learned.taskId ?? (task === undefined ? undefined : clientTaskId(task)),
     rpcId: learned.rpcId ?? (message?.type === 'request' ? exchange.id : undefined),
   }

@@ -97,10 +97,12 @@ export const callLabels = slot<readonly string[]>('callLabels')
 /** Read by the record and by the dispatchers. */
 export const mandates = slot<MandateReport>('mandates')
 
-/** The fields of the record about an exchange over MCP, as the client knows it. */
+/** The facts about an exchange over MCP, as the client knows it. */
 export interface McpFacts {
   readonly revision?: string | undefined
   readonly sessionId?: string | undefined
+  /** The server's own id of the session, once the request was read. */
+  readonly serverSessionId?: string | undefined
   readonly taskId?: string | undefined
   /** The id of the JSON-RPC request. */
   readonly rpcId?: string | number | undefined

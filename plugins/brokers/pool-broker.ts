@@ -6,6 +6,7 @@ import {
   identity,
   type Lease,
   type Logger,
+  mcpFacts,
   principalKeyOf,
   type ResponseHead,
   resolveOptional,
@@ -57,8 +58,8 @@ export class PoolBroker implements Broker {
   }
 
   async forCall(call: Call): Promise<Credential> {
-    const header = call.headers[SESSION]
-    const session = typeof header === 'string' ? sha256Hex(header) : undefined
+    const id = call.get(mcpFacts)?.().serverSessionId
+    const session = id === undefined ? undefined : sha256Hex(id)
     const preferred = session === undefined ? undefined : this.#rotation.keyOf(session)
     const caller = call.get(identity)
     const name = caller === undefined ? '' : principalKeyOf(caller)

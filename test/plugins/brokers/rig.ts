@@ -2,8 +2,16 @@
 import { writeFileSync } from 'node:fs'
 import type { IncomingHttpHeaders } from 'node:http'
 import { join } from 'node:path'
-import { type Credential, credential, type Identity, type ResponseHead, type Stage } from '@svc/core'
+import {
+  type Credential,
+  credential,
+  type Identity,
+  mcpFacts,
+  type ResponseHead,
+  type Stage,
+} from '@svc/core'
 import { brokersPlugin } from '@svc/plugin-brokers'
+import { makeCall } from '../../support/call.js'
 import { type Sent, StageRig, send, why as shortWhy } from '../../support/stage-rig.js'
 
 export const ada: Identity = { tenant: 'acme', authenticated: true, user: 'ada@example.com', roles: [] }
@@ -28,7 +36,10 @@ export async function sendWith(
   headers: IncomingHttpHeaders = {},
   caller: Identity = ada,
 ): Promise<Brokered> {
-  const sent = await send(stage, { headers, caller })
+  const call = makeCall({ headers, caller })
+  const { 'mcp-session-id': session } = headers
+  if (typeof session === 'string') call.set(mcpFacts, () => ({ serverSessionId: session }))
+  const sent = await send(stage, call)
   return { ...sent, credential: sent.call.get(credential) }
 }
 
