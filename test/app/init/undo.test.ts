@@ -70,7 +70,7 @@ describe('svc init', function () {
       expect(home.content()).to.deep.equal(after)
       expect((await home.run('--undo', '--yes')).code).to.equal(0)
       expect(home.content()).to.deep.equal(before)
-    }, 20)
+    }, 10)
   })
 
   it('takes out its own change alone from a file that was edited since', async () => {
@@ -83,7 +83,7 @@ describe('svc init', function () {
       for (const [index, { place }] of files.entries()) {
         expect(readFileSync(place.file, 'utf8')).to.equal(expected[index])
       }
-    }, 15)
+    }, 8)
   })
 
   it('keeps what a client adds to an entry, and what it writes anew', async () => {
@@ -100,7 +100,7 @@ describe('svc init', function () {
       expect(await home.run('--undo', '--yes')).to.include({ code: 0, err: '' })
       const now = files.map(({ place }) => parse(readFileSync(place.file, 'utf8')) as unknown)
       expect(now).to.deep.equal(expected.map((text) => JSON.parse(text) as unknown))
-    }, 15)
+    }, 8)
   })
 
   it('undoes two runs, between which every file got a server', async () => {
@@ -121,7 +121,7 @@ describe('svc init', function () {
       const now = files.map(({ place }) => parse(readFileSync(place.file, 'utf8')) as unknown)
       expect(now).to.deep.equal(expected.map((text) => parse(text) as unknown))
       expect(readdirSync(home.project)).to.not.include.oneOf(['svc.yaml', '.svc', 'mcp-servers'])
-    }, 8)
+    }, 4)
   })
 
   it('undoes a run that was killed before it had changed everything', async () => {

@@ -102,7 +102,7 @@ describe('the tests of the policy of the quick start', () => {
     const first = distinct(mutantsOf(original))
     const random = new Chance(26)
     const second = distinct(first.flatMap(mutantsOf)).sort(() => random.next() - 0.5)
-    const chosen = distinct([...first, ...second]).slice(0, Math.min(1_000, propertyRuns(60)))
+    const chosen = distinct([...first, ...second]).slice(0, Math.min(1_000, propertyRuns(30)))
     const survivors: string[] = []
     let judged = 0
     for (const mutant of chosen) {

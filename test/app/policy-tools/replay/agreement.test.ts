@@ -70,10 +70,10 @@ describe('svc policy replay', () => {
           }
         }
       }),
-      { numRuns: propertyRuns(20), endOnFailure: true, seed: Number(process.env['SVC_PROPERTY_SEED'] ?? 26) },
+      { numRuns: propertyRuns(14), endOnFailure: true, seed: Number(process.env['SVC_PROPERTY_SEED'] ?? 26) },
     )
     expect(counts.decided, JSON.stringify([counts, [...seen]])).to.be.above(counts.records)
-    expect(counts.wider).to.be.above(propertyRuns(10))
+    expect(counts.wider).to.be.above(propertyRuns(7))
     // The clients here show no forms, so that no call is confirmed.
     const live = decisions.filter((decision) => decision !== 'confirm')
     for (const decision of live) expect([...seen].some((one) => one.startsWith(decision))).to.equal(true)

@@ -136,10 +136,10 @@ describe('svc policy suggest', () => {
           expect(was, `${JSON.stringify(call)}: ${was} -> ${is}\n${text}`).to.not.equal('deny')
         }
       }),
-      { numRuns: propertyRuns(30), seed: Number(process.env['SVC_PROPERTY_SEED'] ?? 26), endOnFailure: true },
+      { numRuns: propertyRuns(15), seed: Number(process.env['SVC_PROPERTY_SEED'] ?? 26), endOnFailure: true },
     )
-    expect(counts.policies).to.be.above(propertyRuns(5))
-    expect(counts.lost).to.be.above(propertyRuns(5))
+    expect(counts.policies).to.be.above(propertyRuns(2))
+    expect(counts.lost).to.be.above(propertyRuns(2))
   })
 })
 
