@@ -112,11 +112,15 @@ describe('an attack on the console', () => {
     }
   }
 
+  function pathOf(path: string, owner: keyof typeof ids): string {
+    const kind = path.includes('/escalations/') ? 'escalation' : path.includes('/calls/') ? 'call' : 'leaf'
+    return path.replace('{id}', ids[owner][kind])
+  }
+
   /** The paths of an operation with the ids of each tenant. */
   function pathsOf(path: string): string[] {
     if (!path.includes('{id}')) return [path, ...(queries[path] ?? []).map((query) => `${path}?${query}`)]
-    const kind = path.includes('/escalations/') ? 'escalation' : path.includes('/calls/') ? 'call' : 'leaf'
-    return Object.values(ids).map((one) => path.replace('{id}', one[kind]))
+    return (['acme', 'beta', 'missing'] as const).map((owner) => pathOf(path, owner))
   }
 
   const reads = () =>
@@ -129,8 +133,9 @@ describe('an attack on the console', () => {
   it('reads no other tenant, as any person, by token or by cookie', async () => {
     const found: string[] = []
     let count = 0
+    const rows = pairwise(roles, tenants, reads())
     for (const { name, role, tenant, bearer, session } of people) {
-      for (const path of reads()) {
+      for (const path of rows.flatMap(([as, of, at]) => (as === role && of === tenant ? [at] : []))) {
         const byToken = await ask(origin, path, { headers: { authorization: `Bearer ${bearer}` } })
         const byCookie = await ask(origin, path, { headers: { cookie: session.cookie } })
         count += 2
@@ -182,7 +187,7 @@ describe('an attack on the console', () => {
       }
     }
     expect(found.join('\n')).to.equal('')
-    expect(count).to.be.above(500)
+    expect(count).to.be.above(250)
   }).timeout(120_000)
 
   const session = (name: string) => {
@@ -199,12 +204,14 @@ describe('an attack on the console', () => {
       [session('operator@acme'), session('reviewer@beta')],
       [session('reviewer@acme'), session('operator@beta')],
     ] as const
-    const targets = changes.flatMap(({ method, path }) => pathsOf(path).map((at) => ({ method, at })))
     const [[anyone, other]] = pairs
     const ways = Object.keys(manipulations(origin, anyone, other, '/'))
     // Made once for each path and person, as each has many signatures.
     const made = new Map<string, ReturnType<typeof manipulations>>()
-    for (const [[mine, theirs], { method, at }, what] of pairwise(pairs, targets, ways)) {
+    // Each path in each way, for one person on an object of one tenant, or on one that does not exist.
+    const rows = pairwise(changes, ways, pairs, ['acme', 'beta', 'missing'] as const)
+    for (const [{ method, path }, what, [mine, theirs], owner] of rows) {
+      const at = pathOf(path, owner)
       // A sign-out has no body that could matter.
       if (method === 'DELETE' && /^(as |with two bodies|with a key twice)/.test(what)) continue
       const key = `${mine.cookie} ${at}`
@@ -232,7 +239,7 @@ describe('an attack on the console', () => {
       const { json } = await ask(origin, `/api/escalations/${ids[tenant].escalation}`, asAdmin)
       expect([json['status'], json['votes']]).to.deep.equal(['pending', []])
     }
-    expect(count).to.be.above(1000)
+    expect(count).to.be.above(500)
     // The same request as it should be, and once more.
     const whole = { method: 'POST', body: block }
     const proof = { 'x-svc-proof': proofOf(session('operator@acme').key, whole, '/api/blocks') }
