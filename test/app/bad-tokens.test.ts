@@ -3,9 +3,10 @@
 import { request } from 'node:http'
 import { expect } from 'chai'
 import { exportJWK, generateKeyPair } from 'jose'
-import { startTestGateway, type TestGateway } from '../support/gateway.js'
+import { startTestGateway } from '../support/gateway.js'
 import { TestIssuer } from '../support/issuer.js'
-import { startUpstream, type TestUpstream } from '../support/upstream.js'
+import { ofSuite } from '../support/parts.js'
+import { startUpstream } from '../support/upstream.js'
 
 const path = '/mcp/files/read@1.0.0'
 
@@ -40,28 +41,16 @@ function post(url: string, authorization: string | string[]): Promise<HttpRespon
 }
 
 describe('authentication with a bad token', () => {
-  let issuer: TestIssuer
-  let upstream: TestUpstream
-  let gateway: TestGateway
-  let attacker: TestIssuer
-
-  before(async () => {
-    issuer = await TestIssuer.start()
-    attacker = await TestIssuer.start()
-    upstream = await startUpstream((_call, response) => void response.end('{}'))
-    // Unauthenticated calls are allowed, so a bad token must not be treated as a missing one.
-    gateway = await startTestGateway({
+  const issuer = ofSuite(() => TestIssuer.start())
+  const attacker = ofSuite(() => TestIssuer.start())
+  const upstream = ofSuite(() => startUpstream((_call, response) => void response.end('{}')))
+  // Unauthenticated calls are allowed, so a bad token must not be treated as a missing one.
+  const gateway = ofSuite(() =>
+    startTestGateway({
       targets: { files: upstream.url },
       authn: { oidc: issuer.oidc, allowUnauthenticated: true },
-    })
-  })
-
-  after(async () => {
-    await gateway[Symbol.asyncDispose]()
-    await upstream[Symbol.asyncDispose]()
-    await issuer[Symbol.asyncDispose]()
-    await attacker[Symbol.asyncDispose]()
-  })
+    }),
+  )
 
   const bearer = async (claims: Record<string, unknown>, options = {}) =>
     `Bearer ${await issuer.sign({ sub: 'mallory', email: 'mallory@example.com', ...claims }, options)}`

@@ -2,10 +2,11 @@
 // idempotency keys and escalations.
 import { expect } from 'chai'
 import type { GatewaySettings } from 'svc-sdk'
-import { startTestGateway, type TestGateway } from '../support/gateway.js'
+import { startTestGateway } from '../support/gateway.js'
 import { TestIssuer } from '../support/issuer.js'
 import { postMcp } from '../support/mcp-post.js'
-import { startUpstream, type TestUpstream } from '../support/upstream.js'
+import { ofSuite } from '../support/parts.js'
+import { startUpstream } from '../support/upstream.js'
 import { ask } from './admin/rig.js'
 
 const WRITE = '/mcp/files/write@1.0.0'
@@ -14,21 +15,19 @@ const WRITE = '/mcp/files/write@1.0.0'
 const unnamed = (sub: string, azp = 'web') => ({ sub, azp, email: undefined })
 
 describe('a caller', () => {
-  let issuer: TestIssuer
-  let upstream: TestUpstream
-  let gateway: TestGateway
-
-  before(async () => {
-    issuer = await TestIssuer.start()
-    upstream = await startUpstream((call, response) => {
+  const issuer = ofSuite(() => TestIssuer.start())
+  const upstream = ofSuite(() =>
+    startUpstream((call, response) => {
       response.setHeader('mcp-session-id', 's1').writeHead(200, { 'content-type': 'application/json' })
       if (call.path === '/') {
         response.end(
           JSON.stringify({ jsonrpc: '2.0', id: (JSON.parse(call.body) as { id: 1 }).id, result: {} }),
         )
       } else response.end(JSON.stringify({ run: upstream.calls.length }))
-    })
-    gateway = await startTestGateway(
+    }),
+  )
+  const gateway = ofSuite(() =>
+    startTestGateway(
       (home): GatewaySettings => ({
         sec0Dir: home,
         targets: { files: upstream.url },
@@ -45,14 +44,8 @@ describe('a caller', () => {
         },
         enforcement: { escalate_on: ['egress_violation'] },
       }),
-    )
-  })
-
-  after(async () => {
-    await gateway[Symbol.asyncDispose]()
-    await upstream[Symbol.asyncDispose]()
-    await issuer[Symbol.asyncDispose]()
-  })
+    ),
+  )
 
   it('with a user is restricted by the entry of its client, gains nothing by it, and is recorded with both', async () => {
     const agents = { 'assistant-*': { allowlist: ['files/drop'], denylist: ['files/write'] } }

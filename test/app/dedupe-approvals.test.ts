@@ -1,16 +1,14 @@
 import { expect } from 'chai'
-import { startTestGateway, type TestGateway } from '../support/gateway.js'
-import { startUpstream, type TestUpstream } from '../support/upstream.js'
+import { startTestGateway } from '../support/gateway.js'
+import { ofEachTest } from '../support/parts.js'
+import { startUpstream } from '../support/upstream.js'
 
 const WIPE = '/mcp/files/wipe@1.0.0'
 
 describe('a call that needs an approval and carries an idempotency key', () => {
-  let upstream: TestUpstream
-  let gateway: TestGateway
-
-  beforeEach(async () => {
-    upstream = await startUpstream()
-    gateway = await startTestGateway((home) => ({
+  const upstream = ofEachTest(() => startUpstream())
+  const gateway = ofEachTest(() =>
+    startTestGateway((home) => ({
       sec0Dir: home,
       targets: { files: upstream.url },
       entitlements: { default_plan: 'free', plans: { free: {} }, tenants: {} },
@@ -19,13 +17,8 @@ describe('a call that needs an approval and carries an idempotency key', () => {
         side_effects: { approve_high_risk: true, human_escalation: { approval_strategy: 'auto_allow' } },
       },
       dedupe: {},
-    }))
-  })
-
-  afterEach(async () => {
-    await gateway[Symbol.asyncDispose]()
-    await upstream[Symbol.asyncDispose]()
-  })
+    })),
+  )
 
   const wipe = (key: string) => gateway.invoke(WIPE, { all: true }, { 'idempotency-key': key })
   const marks = async (...keys: string[]) => {

@@ -1,8 +1,9 @@
 import { expect } from 'chai'
 import { type GatewaySettings, startGatewayServer } from 'svc-sdk'
 import { startTestGateway, type TestGateway } from '../support/gateway.js'
-import { type RedisServer, startRedis, until } from '../support/redis.js'
-import { startUpstream, type TestUpstream } from '../support/upstream.js'
+import { ofEachTest } from '../support/parts.js'
+import { startRedis, until } from '../support/redis.js'
+import { startUpstream } from '../support/upstream.js'
 
 const PASSWORD = 's3cret-of-redis'
 const plan = (limits: object) => ({
@@ -12,20 +13,13 @@ const plan = (limits: object) => ({
 })
 
 describe('gateways that share a Redis', () => {
-  let redis: RedisServer
-  let upstream: TestUpstream
   let redisUrl: string
 
+  const upstream = ofEachTest(() => startUpstream())
+  const redis = ofEachTest(() => startRedis())
   beforeEach(async () => {
-    upstream = await startUpstream()
-    redis = await startRedis()
     await redis.send('ACL', 'SETUSER', 'gateway', 'on', `>${PASSWORD}`, '~svc:quotas:*', '+@all')
     redisUrl = redis.url.replace('//', `//gateway:${PASSWORD}@`)
-  })
-
-  afterEach(async () => {
-    await redis[Symbol.asyncDispose]()
-    await upstream[Symbol.asyncDispose]()
   })
 
   const options = (limits: object, quotas: object = {}): GatewaySettings => ({

@@ -5,9 +5,10 @@ import { adminToken, ask } from '../app/admin/rig.js'
 import { accessibilityViolations, chromiumOfSuite } from '../support/chromium.js'
 import { TestIssuer } from '../support/issuer.js'
 import { lastMessage, postStateless } from '../support/mcp-post.js'
+import { ofSuite } from '../support/parts.js'
 import { connect1 } from '../support/sdk-clients.js'
-import { type SessionServer, startSessionServer } from '../support/tool-servers.js'
-import { type ConsoleRig, ready, startConsole } from './rig.js'
+import { startSessionServer } from '../support/tool-servers.js'
+import { ready, startConsole } from './rig.js'
 
 const tools = ['get_invoice', 'refund_payment', 'pay_invoice', 'wipe', 'send_reminder'] as const
 /** Arguments on which the rules decide otherwise. */
@@ -15,9 +16,6 @@ const inputs = [{ amount: 5 }, { amount: 900 }]
 
 describe('who may use what', () => {
   const browser = chromiumOfSuite()
-  let issuer: TestIssuer
-  let server: SessionServer
-  let rig: ConsoleRig
 
   const settings = (): Partial<GatewaySettings> => ({
     authn: { oidc: issuer.oidc },
@@ -47,19 +45,15 @@ describe('who may use what', () => {
     },
   })
 
-  before(async () => {
-    issuer = await TestIssuer.start()
-    server = await startSessionServer('billing', (mcp) => {
+  const issuer = ofSuite(() => TestIssuer.start())
+  const server = ofSuite(() =>
+    startSessionServer('billing', (mcp) => {
       for (const tool of tools) mcp.registerTool(tool, {}, () => ({ content: [] }))
-    })
-    rig = await startConsole(browser, settings())
+    }),
+  )
+  const rig = ofSuite(() => startConsole(browser, settings()))
+  before(async () => {
     await call('PSOT', {}, { roles: [] })
-  })
-
-  after(async () => {
-    await rig?.[Symbol.asyncDispose]()
-    await server[Symbol.asyncDispose]()
-    await issuer[Symbol.asyncDispose]()
   })
 
   /** `allow`, or the code of the refusal. */

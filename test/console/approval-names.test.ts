@@ -1,17 +1,13 @@
 import { expect } from 'chai'
 import type { Page } from 'playwright-core'
 import { chromiumOfSuite } from '../support/chromium.js'
-import { type Payments, startPayments } from './payments.js'
+import { ofSuite } from '../support/parts.js'
+import { startPayments } from './payments.js'
 
 describe('names in the view of approvals', () => {
   const browser = chromiumOfSuite()
-  let rig: Payments
 
-  before(async () => {
-    rig = await startPayments(browser)
-  })
-
-  after(() => rig[Symbol.asyncDispose]())
+  const rig = ofSuite(() => startPayments(browser))
 
   const rowOf = (page: Page, id: string) => page.locator(`.waiting li[data-id="${id}"]`)
 

@@ -4,18 +4,14 @@ import { canonicalize } from '@svc/core/json'
 import { expect } from 'chai'
 import type { Page } from 'playwright-core'
 import { accessibilityViolations, chromiumOfSuite } from '../support/chromium.js'
-import { type Payments, phone, startPayments } from './payments.js'
+import { ofEachTest } from '../support/parts.js'
+import { phone, startPayments } from './payments.js'
 import { screenshot } from './rig.js'
 
 describe('votes in the console', () => {
   const browser = chromiumOfSuite()
-  let rig: Payments
 
-  beforeEach(async () => {
-    rig = await startPayments(browser)
-  })
-
-  afterEach(() => rig[Symbol.asyncDispose]())
+  const rig = ofEachTest(() => startPayments(browser))
 
   const approveButton = (page: Page) => page.getByRole('button', { name: /^Approve/ })
   const enabled = (page: Page) => approveButton(page).and(page.locator(':enabled'))

@@ -5,18 +5,14 @@ import { expect } from 'chai'
 import type { Page } from 'playwright-core'
 import { adminToken, ask } from '../app/admin/rig.js'
 import { accessibilityViolations, chromiumOfSuite } from '../support/chromium.js'
-import { type Payments, phone, startPayments } from './payments.js'
+import { ofEachTest } from '../support/parts.js'
+import { phone, startPayments } from './payments.js'
 import { ready, screenshot } from './rig.js'
 
 describe('the view of approvals', () => {
   const browser = chromiumOfSuite()
-  let rig: Payments
 
-  beforeEach(async () => {
-    rig = await startPayments(browser)
-  })
-
-  afterEach(() => rig[Symbol.asyncDispose]())
+  const rig = ofEachTest(() => startPayments(browser))
 
   const rowOf = (page: Page, tool: string) => page.locator('.waiting li', { hasText: tool })
 

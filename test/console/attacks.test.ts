@@ -2,10 +2,11 @@
 // every way. What each may do is said here once more, apart from the code.
 import { expect } from 'chai'
 import { type Asking, adminToken, ask, type HttpResponse } from '../app/admin/rig.js'
-import { auditIn, startTestGateway, type TestGateway } from '../support/gateway.js'
+import { auditIn, startTestGateway } from '../support/gateway.js'
 import { TestIssuer } from '../support/issuer.js'
 import { pairwise } from '../support/pairwise.js'
-import { startUpstream, type TestUpstream } from '../support/upstream.js'
+import { ofSuite } from '../support/parts.js'
+import { startUpstream } from '../support/upstream.js'
 import { block, manipulations, oddPaths, queries, spellings } from './manipulations.js'
 import { beginSession, newSessionKey, proofOf, type SessionClient, sendChange } from './session-client.js'
 
@@ -40,23 +41,22 @@ admin:
 `
 
 describe('an attack on the console', () => {
-  let issuer: TestIssuer
-  let upstream: TestUpstream
-  let gateway: TestGateway
   let origin: string
   let people: readonly Person[]
   /** Ids that exist in a tenant, and one that does not. */
   let ids: Record<Tenant | 'missing', { escalation: string; call: string; leaf: string }>
   let operations: readonly { method: string; path: string }[]
 
-  before(async () => {
-    issuer = await TestIssuer.start()
-    upstream = await startUpstream()
-    gateway = await startTestGateway((home) => ({
+  const issuer = ofSuite(() => TestIssuer.start())
+  const upstream = ofSuite(() => startUpstream())
+  const gateway = ofSuite(() =>
+    startTestGateway((home) => ({
       policyYaml: policyOf(issuer, upstream.url),
       env: { SVC_ADMIN: adminToken },
       audit: { ...auditIn(home), checkpointIntervalMs: 100 },
-    }))
+    })),
+  )
+  before(async () => {
     const { adminUrl = '' } = await gateway.handle.ready()
     origin = `http://localhost:${new URL(adminUrl).port}`
     ids = { missing: { escalation: 'A'.repeat(22), call: '2020-01-01-1', leaf: '999999' } } as typeof ids
@@ -76,12 +76,6 @@ describe('an attack on the console', () => {
     operations = Object.entries(paths).flatMap(([path, methods]) =>
       Object.keys(methods).map((method) => ({ method: method.toUpperCase(), path })),
     )
-  })
-
-  after(async () => {
-    await gateway?.[Symbol.asyncDispose]()
-    await upstream?.[Symbol.asyncDispose]()
-    await issuer?.[Symbol.asyncDispose]()
   })
 
   const asAdmin = { headers: { authorization: `Bearer ${adminToken}` } }

@@ -3,18 +3,14 @@ import { expect } from 'chai'
 import type { Page } from 'playwright-core'
 import { ask } from '../app/admin/rig.js'
 import { accessibilityViolations, chromiumOfSuite } from '../support/chromium.js'
-import { type Payments, startPayments } from './payments.js'
+import { ofEachTest } from '../support/parts.js'
+import { startPayments } from './payments.js'
 import { screenshot } from './rig.js'
 
 describe('a reviewer of many calls', () => {
   const browser = chromiumOfSuite()
-  let rig: Payments
 
-  beforeEach(async () => {
-    rig = await startPayments(browser)
-  })
-
-  afterEach(() => rig[Symbol.asyncDispose]())
+  const rig = ofEachTest(() => startPayments(browser))
 
   const refunds = async (amounts: readonly number[], user = 'bob@example.com') => {
     for (const amount of amounts) await rig.waits('billing/refund_payment', { amount }, { user })

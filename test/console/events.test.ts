@@ -9,6 +9,7 @@ import { AdminEventStream } from 'svc-sdk/internal/admin/operation'
 import { CallFeed } from 'svc-sdk/internal/console/events/call-feed'
 import { adminToken, ask } from '../app/admin/rig.js'
 import { envelope } from '../plugins/audit/log/writer/records.js'
+import { ofEachTest } from '../support/parts.js'
 import { temporaryDir } from '../support/temporary-dir.js'
 import { readEvents } from './event-reader.js'
 import { type Payments, startPayments } from './payments.js'
@@ -16,13 +17,7 @@ import { type Payments, startPayments } from './payments.js'
 const noBrowser = { problems: () => [] } as never
 
 describe('the events of the admin API', () => {
-  let rig: Payments
-
-  beforeEach(async () => {
-    rig = await startPayments(noBrowser)
-  })
-
-  afterEach(() => rig[Symbol.asyncDispose]())
+  const rig = ofEachTest(() => startPayments(noBrowser))
 
   it('are calls as they are recorded, and after a lost connection those that were missed', async () => {
     await using events = await readEvents(rig.origin)

@@ -6,8 +6,9 @@ import { expect } from 'chai'
 import type { Page } from 'playwright-core'
 import { envelope } from '../plugins/audit/log/writer/records.js'
 import { accessibilityViolations, chromiumOfSuite } from '../support/chromium.js'
+import { ofSuite } from '../support/parts.js'
 import { temporaryDir } from '../support/temporary-dir.js'
-import { startUpstream, type TestUpstream } from '../support/upstream.js'
+import { startUpstream } from '../support/upstream.js'
 import { DayLog } from './past-day.js'
 import { type ConsoleRig, screenshot, startConsole } from './rig.js'
 
@@ -17,7 +18,6 @@ describe('the view of the log', () => {
   const home = temporaryDir()
   const browser = chromiumOfSuite()
   let rig: ConsoleRig
-  let upstream: TestUpstream
 
   beforeEach(async () => {
     const keyRef = `file://${join(home.path, 'key')}`
@@ -52,13 +52,7 @@ describe('the view of the log', () => {
 
   afterEach(() => rig[Symbol.asyncDispose]())
 
-  before(async () => {
-    upstream = await startUpstream()
-  })
-
-  after(async () => {
-    await upstream?.[Symbol.asyncDispose]()
-  })
+  const upstream = ofSuite(() => startUpstream())
 
   /** A page of the log once the calls are sealed. */
   async function openLog(path = '/console/log?tool=refund'): Promise<Page> {

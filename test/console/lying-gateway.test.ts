@@ -5,7 +5,8 @@ import { LocalConsole } from 'svc-sdk/internal/console/local-console'
 import { adminToken, localConsoles } from '../app/admin/rig.js'
 import { chromiumOfSuite } from '../support/chromium.js'
 import { auditIn } from '../support/gateway.js'
-import { type ConsoleRig, ready, startConsole } from './rig.js'
+import { ofSuite } from '../support/parts.js'
+import { ready, startConsole } from './rig.js'
 
 type Json = Record<string, unknown>
 
@@ -35,7 +36,6 @@ const members: readonly (readonly [path: readonly string[], value: unknown])[] =
 
 describe('a gateway that proves one record and states another', () => {
   const browser = chromiumOfSuite()
-  let rig: ConsoleRig
   let local: LocalConsole
   let page: Page
   let origin: string
@@ -43,11 +43,13 @@ describe('a gateway that proves one record and states another', () => {
   /** Leaves of the denied refund, and of the other call. */
   let leaves: readonly [denied: number, other: number]
 
-  before(async () => {
-    rig = await startConsole(browser, (home) => ({
+  const rig = ofSuite(() =>
+    startConsole(browser, (home) => ({
       rules: [{ name: 'large-refunds', when: 'args.amount > 500', then: 'deny', keep: ['args.amount'] }],
       audit: { ...auditIn(home), checkpointIntervalMs: 100 },
-    }))
+    })),
+  )
+  before(async () => {
     const headers = { 'x-agent-ref': 'agent-7' }
     await rig.gateway.invoke('/mcp/billing/refund@1.0.0', { amount: 900 }, headers)
     await rig.gateway.invoke('/mcp/billing/payout@1.0.0', { amount: 1 }, headers)
@@ -79,10 +81,7 @@ describe('a gateway that proves one record and states another', () => {
     lie = () => undefined
   })
 
-  after(async () => {
-    await local?.close()
-    await rig?.[Symbol.asyncDispose]()
-  })
+  after(() => local?.close())
 
   /** The leaf of the record, once it is sealed. */
   async function leafOf(tool: string): Promise<number> {

@@ -5,28 +5,22 @@ import { expect } from 'chai'
 import type { GatewaySettings } from 'svc-sdk'
 import { adminToken, ask } from '../app/admin/rig.js'
 import { accessibilityViolations, chromiumOfSuite } from '../support/chromium.js'
+import { ofSuite } from '../support/parts.js'
 import { until } from '../support/stdio-target.js'
 import { temporaryDir } from '../support/temporary-dir.js'
-import { startUpstream, type TestUpstream } from '../support/upstream.js'
+import { startUpstream } from '../support/upstream.js'
 import { pastDay } from './past-day.js'
 import { ready, screenshot, startConsole } from './rig.js'
 
 describe('the policy in the console', () => {
   const home = temporaryDir()
   const browser = chromiumOfSuite()
-  let upstream: TestUpstream
   let day: Awaited<ReturnType<typeof pastDay>>
 
-  before(async () => {
-    upstream = await startUpstream()
-  })
+  const upstream = ofSuite(() => startUpstream())
 
   beforeEach(async () => {
     day = await pastDay(home.path, Date.now(), 500)
-  })
-
-  after(async () => {
-    await upstream?.[Symbol.asyncDispose]()
   })
 
   const settings = (): Partial<GatewaySettings> => ({ ...day, policyYaml: JSON.stringify(policy()) })

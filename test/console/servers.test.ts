@@ -3,23 +3,17 @@ import { adminToken } from '../app/admin/rig.js'
 import { definitionsRig, search } from '../app/definitions/rig.js'
 import { accessibilityViolations, chromiumOfSuite } from '../support/chromium.js'
 import { postMcp } from '../support/mcp-post.js'
+import { ofSuite } from '../support/parts.js'
 import { temporaryDir } from '../support/temporary-dir.js'
-import { startUpstream, type TestUpstream } from '../support/upstream.js'
+import { startUpstream } from '../support/upstream.js'
 import { pastDay } from './past-day.js'
 import { screenshot, startConsole } from './rig.js'
 
 describe('the servers in the console', () => {
   const home = temporaryDir()
   const browser = chromiumOfSuite()
-  let upstream: TestUpstream
 
-  before(async () => {
-    upstream = await startUpstream()
-  })
-
-  after(async () => {
-    await upstream?.[Symbol.asyncDispose]()
-  })
+  const upstream = ofSuite(() => startUpstream())
 
   it('draws who calls which server, and counts calls as they happen, denied ones too', async () => {
     const day = await pastDay(home.path, Date.now(), 2_000)

@@ -4,8 +4,9 @@ import { beginSchema } from 'svc-sdk/internal/console/sign-in'
 import { ask, type HttpResponse } from '../app/admin/rig.js'
 import { chromiumOfSuite } from '../support/chromium.js'
 import { type OAuthProvider, registeredClient, startOAuthProvider } from '../support/oauth-provider.js'
-import { startUpstream, type TestUpstream } from '../support/upstream.js'
-import { type ConsoleRig, ready, screenshot, startConsole } from './rig.js'
+import { ofEachTest } from '../support/parts.js'
+import { startUpstream } from '../support/upstream.js'
+import { ready, screenshot, startConsole } from './rig.js'
 import { cookieOf, newSessionKey } from './session-client.js'
 
 const policyOf = ({ issuer, oidc }: OAuthProvider, upstream: string) => `
@@ -28,21 +29,10 @@ admin:
 
 describe('the sign-in at an issuer', () => {
   const browser = chromiumOfSuite()
-  let provider: OAuthProvider
-  let upstream: TestUpstream
-  let rig: ConsoleRig
 
-  beforeEach(async () => {
-    provider = await startOAuthProvider('openid')
-    upstream = await startUpstream()
-    rig = await startConsole(browser, { policyYaml: policyOf(provider, upstream.url) })
-  })
-
-  afterEach(async () => {
-    await rig[Symbol.asyncDispose]()
-    await upstream[Symbol.asyncDispose]()
-    await provider[Symbol.asyncDispose]()
-  })
+  const provider = ofEachTest(() => startOAuthProvider('openid'))
+  const upstream = ofEachTest(() => startUpstream())
+  const rig = ofEachTest(() => startConsole(browser, { policyYaml: policyOf(provider, upstream.url) }))
 
   const refund = async (amount: number) => {
     const response = await rig.gateway.invoke('/mcp/billing/refund_payment@1.0.0', { amount })

@@ -1,7 +1,8 @@
 import { expect } from 'chai'
 import { ask } from '../app/admin/rig.js'
 import { chromiumOfSuite } from '../support/chromium.js'
-import { type Payments, startPayments } from './payments.js'
+import { ofSuite } from '../support/parts.js'
+import { startPayments } from './payments.js'
 
 const admin = `admin:
   port: 0
@@ -12,14 +13,11 @@ const admin = `admin:
 
 describe('the switch of a tool', () => {
   const browser = chromiumOfSuite()
-  let rig: Payments
 
+  const rig = ofSuite(() => startPayments(browser, admin))
   before(async () => {
-    rig = await startPayments(browser, admin)
     expect((await rig.call('billing/get_invoice', { invoice: 'INV-1' })).status).to.equal(200)
   })
-
-  after(() => rig[Symbol.asyncDispose]())
 
   const row = { hasText: 'billing/get_invoice' }
 

@@ -6,7 +6,8 @@ import { generateKeyFile } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import { ask } from '../app/admin/rig.js'
 import { Running } from '../support/gateway-process.js'
-import { type RedisServer, startRedis } from '../support/redis.js'
+import { ofSuite } from '../support/parts.js'
+import { startRedis } from '../support/redis.js'
 import { startUpstream, type TestUpstream } from '../support/upstream.js'
 
 const adminToken = 'a-token-of-the-tests-0123456789'
@@ -106,13 +107,7 @@ describe('escalations at two gateway processes', function () {
     shared({ adapter: 'lmdb' }))
 
   describe('with a shared Redis', () => {
-    let server: RedisServer
-
-    before(async () => {
-      server = await startRedis()
-    })
-
-    after(() => server[Symbol.asyncDispose]())
+    const server = ofSuite(() => startRedis())
 
     it('are decided at one for a caller who waits at the other', () =>
       shared({ adapter: 'redis', redisUrl: server.url }))

@@ -2,8 +2,9 @@
 import { expect } from 'chai'
 import { connectSdk1, connectSdk2, type McpClient } from '../support/mcp-clients.js'
 import { revisions, STATELESS, startServerOfEachRevision } from '../support/mcp-revisions.js'
-import { type McpRoutes, startMcpRoutes } from '../support/mcp-routes.js'
+import { startMcpRoutes } from '../support/mcp-routes.js'
 import { handshakeRevisions } from '../support/mcp-sdks.js'
+import { ofSuite } from '../support/parts.js'
 import { signalled } from '../support/signalled.js'
 
 type Work = (client: McpClient) => Promise<unknown>
@@ -122,13 +123,8 @@ const clients: readonly (readonly [string, (url: string) => Promise<McpClient>, 
 
 describe('an MCP client', function () {
   this.timeout(120_000)
-  let routes: McpRoutes
 
-  before(async () => {
-    routes = await startMcpRoutes(await startServerOfEachRevision())
-  })
-
-  after(() => routes[Symbol.asyncDispose]())
+  const routes = ofSuite(async () => startMcpRoutes(await startServerOfEachRevision()))
 
   for (const [who, connect, servers] of clients) {
     for (const server of servers) {

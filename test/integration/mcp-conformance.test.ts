@@ -8,7 +8,8 @@ import { expect } from 'chai'
 import { startTestGateway } from '../support/gateway.js'
 import { Running } from '../support/gateway-process.js'
 import { STATELESS, startServerOfEachRevision } from '../support/mcp-revisions.js'
-import { type McpRoutes, startMcpRoutes } from '../support/mcp-routes.js'
+import { startMcpRoutes } from '../support/mcp-routes.js'
+import { ofSuite } from '../support/parts.js'
 import { startRedis } from '../support/redis.js'
 import { startRoundRobin } from '../support/round-robin.js'
 import { runtimes } from '../support/runtimes.js'
@@ -63,7 +64,6 @@ const ofOwnSession: Readonly<Record<string, readonly string[]>> = {
 
 describe('the conformance suites of MCP', function () {
   this.timeout(120_000)
-  let routes: McpRoutes
   const direct = new Map<string, Promise<string[]>>()
   /** The results of a server without a gateway, of which each suite runs once. */
   function resultsDirectly(program: string, server: string, options: readonly string[]): Promise<string[]> {
@@ -73,11 +73,7 @@ describe('the conformance suites of MCP', function () {
     return results
   }
 
-  before(async () => {
-    routes = await startMcpRoutes(await startServerOfEachRevision())
-  })
-
-  after(() => routes[Symbol.asyncDispose]())
+  const routes = ofSuite(async () => startMcpRoutes(await startServerOfEachRevision()))
 
   // The newest server serves older revisions too, but without sessions, which is all that the suite tries of 2025-03-26.
   for (const [what, program, options, server, passed, instead] of [

@@ -11,6 +11,7 @@ import { ClaimStore } from '@svc/core/store'
 import { expect } from 'chai'
 import { advanceRedis } from '../core/store/key-value/deployments.js'
 import { TestAuthority } from '../support/certificates.js'
+import { ofSuite } from '../support/parts.js'
 import {
   type RedisCluster,
   type RedisServer,
@@ -69,13 +70,7 @@ describe('stores in Redis', function () {
   afterEach(() => stores.close())
 
   describe('on one server', () => {
-    let server: RedisServer
-
-    before(async () => {
-      server = await startRedis()
-    })
-
-    after(() => server[Symbol.asyncDispose]())
+    const server = ofSuite(() => startRedis())
 
     beforeEach(() => server.send('FLUSHALL'))
 

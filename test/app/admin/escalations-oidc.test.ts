@@ -1,6 +1,7 @@
 import { expect } from 'chai'
 import { TestIssuer } from '../../support/issuer.js'
-import { type AdminRig, startAdminRig, trusting } from './rig.js'
+import { ofEachTest } from '../../support/parts.js'
+import { startAdminRig, trusting } from './rig.js'
 
 const approve = { vote: 'approve' }
 
@@ -9,8 +10,6 @@ function ids(response: { json: Record<string, unknown> }): string[] {
 }
 
 describe('escalations on the admin listener with OIDC', () => {
-  let issuer: TestIssuer
-  let rig: AdminRig
   const admin = {
     port: 0,
     tokenRef: 'env:SVC_ADMIN',
@@ -21,15 +20,8 @@ describe('escalations on the admin listener with OIDC', () => {
     authorization: `Bearer ${await issuer.sign(claims)}`,
   })
 
-  beforeEach(async () => {
-    issuer = await TestIssuer.start()
-    rig = await startAdminRig({ ...trusting(issuer), admin })
-  })
-
-  afterEach(async () => {
-    await rig[Symbol.asyncDispose]()
-    await issuer[Symbol.asyncDispose]()
-  })
+  const issuer = ofEachTest(() => TestIssuer.start())
+  const rig = ofEachTest(() => startAdminRig({ ...trusting(issuer), admin }))
 
   it('can be read but not voted on with the admin token', async () => {
     rig.service.open('E1')

@@ -2,7 +2,8 @@
 import { connect } from 'node:net'
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { type AdminRig, ask, startAdminRig } from './rig.js'
+import { ofEachTest } from '../../support/parts.js'
+import { ask, startAdminRig } from './rig.js'
 
 /** Sends `text` unchanged, and returns what the connection returns until it closes. */
 function raw(url: string, text: string): Promise<string> {
@@ -20,14 +21,10 @@ function raw(url: string, text: string): Promise<string> {
 }
 
 describe('the admin listener, without a token', () => {
-  let rig: AdminRig
-
-  beforeEach(async () => {
-    rig = await startAdminRig()
+  const rig = ofEachTest(() => startAdminRig())
+  beforeEach(() => {
     rig.service.open('E1')
   })
-
-  afterEach(() => rig[Symbol.asyncDispose]())
 
   const pieces = fc.constantFrom(
     ...[

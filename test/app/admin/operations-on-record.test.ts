@@ -5,9 +5,10 @@ import { beginSession, sendChange } from '../../console/session-client.js'
 import { registrationOf, testPasskey } from '../../support/authenticator.js'
 import { auditIn } from '../../support/gateway.js'
 import { TestIssuer } from '../../support/issuer.js'
+import { ofSuite } from '../../support/parts.js'
 import { until } from '../../support/stdio-target.js'
-import { startUpstream, type TestUpstream } from '../../support/upstream.js'
-import { type AdminRig, startAdminRig, trusting } from './rig.js'
+import { startUpstream } from '../../support/upstream.js'
+import { startAdminRig, trusting } from './rig.js'
 
 type Paths = Record<string, Record<string, { operationId: string }>>
 
@@ -54,9 +55,6 @@ const changes: Readonly<Record<string, string>> = {
 const ada = 'ada@example.com'
 
 describe('on record, with the action and the person, is', () => {
-  let issuer: TestIssuer
-  let upstream: TestUpstream
-  let rig: AdminRig
   let bearer: string
 
   const listed = testPasskey()
@@ -77,21 +75,17 @@ describe('on record, with the action and the person, is', () => {
     protections: { preset: 'guard' },
   })
 
-  before(async () => {
-    issuer = await TestIssuer.start()
-    upstream = await startUpstream()
-    rig = await startAdminRig((home) => ({
+  const issuer = ofSuite(() => TestIssuer.start())
+  const upstream = ofSuite(() => startUpstream())
+  const rig = ofSuite(() =>
+    startAdminRig((home) => ({
       ...trusting(issuer),
       audit: { ...auditIn(home), checkpointIntervalMs: 100 },
       ...policy(),
-    }))
+    })),
+  )
+  before(async () => {
     bearer = await issuer.sign({ email: ada, roles: ['approver', 'ops'] })
-  })
-
-  after(async () => {
-    await rig[Symbol.asyncDispose]()
-    await upstream[Symbol.asyncDispose]()
-    await issuer[Symbol.asyncDispose]()
   })
 
   /** The console is at one name alone. */

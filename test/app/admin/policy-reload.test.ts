@@ -4,18 +4,14 @@ import { sha256Hex } from '@svc/core/json'
 import { expect } from 'chai'
 import { startTestGateway } from '../../support/gateway.js'
 import { TestIssuer } from '../../support/issuer.js'
+import { ofEachTest } from '../../support/parts.js'
 import { startUpstream } from '../../support/upstream.js'
 import { adminToken, ask, askUnfinished, trusting } from './rig.js'
 
 describe('the reload of a policy over the admin listener', () => {
-  let issuer: TestIssuer
   let file = ''
 
-  beforeEach(async () => {
-    issuer = await TestIssuer.start()
-  })
-
-  afterEach(() => issuer[Symbol.asyncDispose]())
+  const issuer = ofEachTest(() => TestIssuer.start())
 
   const start = (targets = {}) =>
     startTestGateway((home) => {

@@ -4,6 +4,7 @@ import { bind, tokens } from 'svc-sdk/core'
 import { FakeClock } from 'svc-sdk/testing'
 import { recordingTo } from '../../support/gateway.js'
 import { TestIssuer } from '../../support/issuer.js'
+import { ofEachTest } from '../../support/parts.js'
 import { type AdminRig, adminToken, startAdminRig, trusting } from './rig.js'
 
 const approve = { vote: 'approve' }
@@ -22,14 +23,13 @@ interface Access {
 }
 
 describe('roles of the admin listener', () => {
-  let issuer: TestIssuer
   let rig: AdminRig
   let clock: FakeClock
   const roles = { viewer: ['watch'], reviewer: ['approver'], auditor: ['audit'], operator: ['ops'] }
   const admin = { port: 0, tokenRef: 'env:SVC_ADMIN', roles }
 
+  const issuer = ofEachTest(() => TestIssuer.start())
   beforeEach(async () => {
-    issuer = await TestIssuer.start()
     clock = new FakeClock(Date.now())
     rig = await startAdminRig({
       ...trusting(issuer),
@@ -40,10 +40,7 @@ describe('roles of the admin listener', () => {
     rig.service.inputs.set('E1', { text: '{"amount":1}', sha256: 'a'.repeat(64) })
   })
 
-  afterEach(async () => {
-    await rig[Symbol.asyncDispose]()
-    await issuer[Symbol.asyncDispose]()
-  })
+  afterEach(() => rig[Symbol.asyncDispose]())
 
   async function accessOf(bearer: string): Promise<Access> {
     const headers = { authorization: `Bearer ${bearer}` }

@@ -2,8 +2,9 @@
 import { expect } from 'chai'
 import { beginSession } from '../../console/session-client.js'
 import { TestIssuer } from '../../support/issuer.js'
-import { startUpstream, type TestUpstream } from '../../support/upstream.js'
-import { type AdminRig, ask, startAdminRig, trusting } from './rig.js'
+import { ofSuite } from '../../support/parts.js'
+import { startUpstream } from '../../support/upstream.js'
+import { ask, startAdminRig, trusting } from './rig.js'
 
 const users = [undefined, 'ann@example.com', 'fay@example.com']
 const subjects = ['s-1', 'in-the-set']
@@ -11,15 +12,12 @@ const roles = [[], ['approver'], ['viewer']]
 const clients = [undefined, 'a-program']
 
 describe('the session of a client of the admin listener', () => {
-  let issuer: TestIssuer
-  let upstream: TestUpstream
-  let rig: AdminRig
   let held = 0
 
-  before(async () => {
-    issuer = await TestIssuer.start()
-    upstream = await startUpstream()
-    rig = await startAdminRig({
+  const issuer = ofSuite(() => TestIssuer.start())
+  const upstream = ofSuite(() => startUpstream())
+  const rig = ofSuite(() =>
+    startAdminRig({
       ...trusting(issuer),
       admin: {
         port: 0,
@@ -33,14 +31,8 @@ describe('the session of a client of the admin listener', () => {
         { name: 'refunds', tools: ['billing/refund'], then: 'escalate' },
         { name: 'payments', tools: ['billing/pay'], then: 'escalate', approval_set_id: 'finance' },
       ],
-    })
-  })
-
-  after(async () => {
-    await rig[Symbol.asyncDispose]()
-    await upstream[Symbol.asyncDispose]()
-    await issuer[Symbol.asyncDispose]()
-  })
+    }),
+  )
 
   async function hold(tool: string): Promise<string> {
     // Each by another caller, as the calls of one that wait are limited.

@@ -12,11 +12,12 @@ import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import { Running } from '../../support/gateway-process.js'
 import { heldUpstream } from '../../support/held-upstream.js'
 import { TestIssuer } from '../../support/issuer.js'
+import { ofEachTest } from '../../support/parts.js'
 import { type RedisServer, startRedis, until } from '../../support/redis.js'
 import { connect1 } from '../../support/sdk-clients.js'
 import { TemporaryDir } from '../../support/temporary-dir.js'
 import { startSessionServer } from '../../support/tool-servers.js'
-import { startUpstream, type TestUpstream } from '../../support/upstream.js'
+import { startUpstream } from '../../support/upstream.js'
 import { startWebhook } from '../../support/webhook.js'
 import { adminToken, trusting } from '../admin/rig.js'
 
@@ -31,18 +32,8 @@ async function askAdmin(url: string, body: object | undefined): Promise<any> {
 }
 
 describe('svc block', () => {
-  let upstream: TestUpstream
-  let dir: TemporaryDir
-
-  beforeEach(async () => {
-    upstream = await startUpstream()
-    dir = new TemporaryDir()
-  })
-
-  afterEach(async () => {
-    dir[Symbol.dispose]()
-    await upstream[Symbol.asyncDispose]()
-  })
+  const upstream = ofEachTest(() => startUpstream())
+  const dir = ofEachTest(() => new TemporaryDir())
 
   const start = async (more: Partial<GatewaySettings>) => {
     const gateway = await startTestGateway({

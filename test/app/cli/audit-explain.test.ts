@@ -2,7 +2,8 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { sha256Hex } from '@svc/core/json'
 import { expect } from 'chai'
-import { startTestGateway, type TestGateway } from '../../support/gateway.js'
+import { startTestGateway } from '../../support/gateway.js'
+import { ofSuite } from '../../support/parts.js'
 import { startUpstream } from '../../support/upstream.js'
 import { audit } from './audit-rig.js'
 
@@ -43,15 +44,14 @@ entitlements:
 `
 
 describe('svc audit show --explain', () => {
-  let gateway: TestGateway
-  let upstream: Awaited<ReturnType<typeof startUpstream>>
-
-  before(async () => {
-    upstream = await startUpstream()
-    gateway = await startTestGateway({
+  const upstream = ofSuite(() => startUpstream())
+  const gateway = ofSuite(() =>
+    startTestGateway({
       targets: { files: upstream.url, other: upstream.url },
       policyYaml: policy,
-    })
+    }),
+  )
+  before(async () => {
     for (const [path, args] of [
       ['files/refund@1', { amount: 50 }],
       ['files/drop@1', {}],
@@ -66,11 +66,6 @@ describe('svc audit show --explain', () => {
       await gateway.invoke(`/mcp/${path}`, args)
     // The policy in force is another one when the records are read.
     await gateway.handle.reload('vars: { a: 1 }\n')
-  })
-
-  after(async () => {
-    await gateway[Symbol.asyncDispose]()
-    await upstream[Symbol.asyncDispose]()
   })
 
   const file = `policies/${sha256Hex(policy)}.yaml`

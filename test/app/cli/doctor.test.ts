@@ -8,8 +8,9 @@ import { join } from 'node:path'
 import { generateKeyFile } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import { TestAuthority } from '../../support/certificates.js'
-import { type OAuthProvider, startOAuthProvider } from '../../support/oauth-provider.js'
-import { type RedisServer, startRedis } from '../../support/redis.js'
+import { startOAuthProvider } from '../../support/oauth-provider.js'
+import { ofEachTest } from '../../support/parts.js'
+import { startRedis } from '../../support/redis.js'
 
 import { DoctorRig, password } from './doctor-rig.js'
 
@@ -17,18 +18,8 @@ describe('svc doctor', () => {
   const rig = new DoctorRig()
 
   describe('on a policy without errors', () => {
-    let redis: RedisServer
-    let provider: OAuthProvider
-
-    beforeEach(async () => {
-      redis = await startRedis(['--requirepass', password])
-      provider = await startOAuthProvider('read')
-    })
-
-    afterEach(async () => {
-      await redis[Symbol.asyncDispose]()
-      await provider[Symbol.asyncDispose]()
-    })
+    const redis = ofEachTest(() => startRedis(['--requirepass', password]))
+    const provider = ofEachTest(() => startOAuthProvider('read'))
 
     function everything(): Record<string, unknown> {
       const redisUrl = redis.url.replace('://', `://:${password}@`)

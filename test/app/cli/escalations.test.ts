@@ -9,8 +9,9 @@ import { registrationOf, testPasskey } from '../../support/authenticator.js'
 import { runCommand } from '../../support/command.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import { TestIssuer } from '../../support/issuer.js'
+import { ofEachTest } from '../../support/parts.js'
 import { TemporaryDir } from '../../support/temporary-dir.js'
-import { startUpstream, type TestUpstream } from '../../support/upstream.js'
+import { startUpstream } from '../../support/upstream.js'
 import { adminToken, ask } from '../admin/rig.js'
 
 type Env = Record<string, string>
@@ -25,7 +26,6 @@ function driving(text: string): string[] {
 const refund = '/mcp/billing/refund_payment@1.0.0'
 
 describe('svc escalations', () => {
-  let upstream: TestUpstream
   let gateway: TestGateway
   let env: Env
 
@@ -62,14 +62,9 @@ describe('svc escalations', () => {
     return String(response['escalation_id'])
   }
 
-  beforeEach(async () => {
-    upstream = await startUpstream()
-  })
+  const upstream = ofEachTest(() => startUpstream())
 
-  afterEach(async () => {
-    await gateway[Symbol.asyncDispose]()
-    await upstream[Symbol.asyncDispose]()
-  })
+  afterEach(() => gateway[Symbol.asyncDispose]())
 
   it('lets an operator find a held call, approve it, and have it served exactly once', async () => {
     await start()
@@ -284,15 +279,10 @@ describe('svc escalations', () => {
 })
 
 describe('svc escalations, at the address of another server,', () => {
-  let server: TestUpstream
   let respond: (response: ServerResponse) => void
   const env = (): Env => ({ SVC_ADMIN_URL: server.url, SVC_ADMIN_TOKEN: adminToken })
 
-  beforeEach(async () => {
-    server = await startUpstream((_call, response) => respond(response))
-  })
-
-  afterEach(() => server[Symbol.asyncDispose]())
+  const server = ofEachTest(() => startUpstream((_call, response) => respond(response)))
 
   it('does not send the token to the target of a redirect', async () => {
     await using elsewhere = await startUpstream()

@@ -8,6 +8,7 @@ import { expect } from 'chai'
 import { appenderIn, envelope, signer } from '../../plugins/audit/log/writer/records.js'
 import { runSvc } from '../../support/command.js'
 import { listenOnLoopback } from '../../support/loopback.js'
+import { ofSuite } from '../../support/parts.js'
 
 interface Row {
   readonly failure: string
@@ -137,15 +138,13 @@ const rows: readonly Row[] = [
 ]
 
 describe('a gateway that cannot start', () => {
-  let taken: Awaited<ReturnType<typeof listenOnLoopback>>
   let port: number
   let dir: string
 
-  before(async () => {
-    taken = await listenOnLoopback(createServer())
+  const taken = ofSuite(() => listenOnLoopback(createServer()))
+  before(() => {
     port = taken.port
   })
-  after(() => taken[Symbol.asyncDispose]())
   beforeEach(() => {
     dir = mkdtempSync(join(tmpdir(), 'svc-failed-'))
     writeFileSync(join(dir, 'key'), seed, { mode: 0o600 })

@@ -6,9 +6,10 @@ import { join } from 'node:path'
 import { expect } from 'chai'
 import { appenderIn, DAY, envelope, signer } from '../../plugins/audit/log/writer/records.js'
 import { type Run, runSvc } from '../../support/command.js'
+import { ofSuite } from '../../support/parts.js'
 import { svc } from '../../support/svc.js'
 import { onDisk, TemporaryDir } from '../../support/temporary-dir.js'
-import { startUpstream, type TestUpstream } from '../../support/upstream.js'
+import { startUpstream } from '../../support/upstream.js'
 
 const fixture = readFileSync(new URL('../../../fixtures/mistakes.txt', import.meta.url), 'utf8')
 /** `$ svc` and the words of a command, its output and error, and its exit code. */
@@ -23,13 +24,14 @@ const mistakeLine =
 
 describe('what a command says of a mistake', () => {
   const dir = new TemporaryDir(onDisk)
-  let upstream: TestUpstream
   const printed: string[] = []
 
-  before(async () => {
-    upstream = await startUpstream((_, response) => {
+  const upstream = ofSuite(() =>
+    startUpstream((_, response) => {
       response.setHeader('date', new Date(Date.now() - SKEW_MS).toUTCString()).end('{}')
-    })
+    }),
+  )
+  before(async () => {
     const base = {
       tenant: 'acme',
       port: 0,
@@ -63,10 +65,7 @@ describe('what a command says of a mistake', () => {
     writeFileSync(daily, lines.with(1, lines[1]?.replace('acme', 'acmf') ?? '').join('\n'))
   })
 
-  after(async () => {
-    await upstream[Symbol.asyncDispose]()
-    dir[Symbol.dispose]()
-  })
+  after(() => dir[Symbol.dispose]())
 
   /** Words with @ are files. A start is a process of its own; other commands run here. */
   async function run(line: string): Promise<Run> {

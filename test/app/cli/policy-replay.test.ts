@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { sha256Hex } from '@svc/core/json'
 import { expect } from 'chai'
 import { LogBuilder } from '../../support/audit-log.js'
+import { ofEachTest } from '../../support/parts.js'
 import { type Printed, runPolicy } from '../../support/policy-command.js'
 import { TemporaryDir } from '../../support/temporary-dir.js'
 
@@ -45,14 +46,12 @@ const denied = {
 const kept = (amount: number) => ({ ...allowed, kept: { values: { 'args.amount': amount } } })
 
 describe('svc policy replay', () => {
-  let folder: TemporaryDir
   const at = (name: string): string => join(folder.path, name)
 
+  const folder = ofEachTest(() => new TemporaryDir())
   beforeEach(() => {
-    folder = new TemporaryDir()
     writeFileSync(at('old.yaml'), old)
   })
-  afterEach(() => folder[Symbol.dispose]())
 
   function writeLog(name: string, records: readonly (readonly [day: string, record: object])[]): void {
     mkdirSync(join(at(name), 'policies'), { recursive: true })

@@ -2,6 +2,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import { LogBuilder } from '../../support/audit-log.js'
+import { ofEachTest } from '../../support/parts.js'
 import { type Printed, runPolicy } from '../../support/policy-command.js'
 import { TemporaryDir } from '../../support/temporary-dir.js'
 
@@ -50,13 +51,9 @@ const approved = {
 }
 
 describe('svc policy suggest', () => {
-  let folder: TemporaryDir
   const at = (name: string): string => join(folder.path, name)
 
-  beforeEach(() => {
-    folder = new TemporaryDir()
-  })
-  afterEach(() => folder[Symbol.dispose]())
+  const folder = ofEachTest(() => new TemporaryDir())
 
   /** Six weeks of calls, in the last of which an attacker calls with a stolen token. */
   function writeLog(more: readonly (readonly [day: string, record: object])[] = []): void {

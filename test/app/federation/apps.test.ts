@@ -3,13 +3,9 @@ import { ListResourcesRequestSchema, ReadResourceRequestSchema } from '@modelcon
 import { expect } from 'chai'
 import type { GatewaySettings } from 'svc-sdk'
 import { startTestGateway } from '../../support/gateway.js'
+import { ofSuite } from '../../support/parts.js'
 import { connect1, connect2 } from '../../support/sdk-clients.js'
-import {
-  type SessionServer,
-  type StatelessServer,
-  startSessionServer,
-  startStatelessServer,
-} from '../../support/tool-servers.js'
+import { startSessionServer, startStatelessServer } from '../../support/tool-servers.js'
 
 const UI = 'io.modelcontextprotocol/ui'
 const mimeType = 'text/html;profile=mcp-app'
@@ -29,11 +25,9 @@ interface Tool {
 
 describe('apps of several servers at /mcp', function () {
   this.timeout(60_000)
-  let charts: SessionServer
-  let maps: StatelessServer
 
-  before(async () => {
-    charts = await startSessionServer(
+  const charts = ofSuite(() =>
+    startSessionServer(
       'charts',
       (server) => {
         server.registerTool('show', shown, () => text('charts'))
@@ -47,8 +41,10 @@ describe('apps of several servers at /mcp', function () {
         }))
       },
       { resources: {} },
-    )
-    maps = await startStatelessServer('maps', (server) => {
+    ),
+  )
+  const maps = ofSuite(() =>
+    startStatelessServer('maps', (server) => {
       server.registerTool('show', shown, () => text('maps'))
       server.registerTool('refresh', forApp, () => text('maps refreshed'))
       server.registerTool('caps', {}, (ctx) => {
@@ -58,13 +54,8 @@ describe('apps of several servers at /mcp', function () {
       server.registerResource('view', uri, { mimeType, _meta: { ui: { prefersBorder: true } } }, (read) => ({
         contents: [{ uri: read.href, mimeType, text: `maps ${read.href}` }],
       }))
-    })
-  })
-
-  after(async () => {
-    await charts[Symbol.asyncDispose]()
-    await maps[Symbol.asyncDispose]()
-  })
+    }),
+  )
 
   const start = (more: Partial<GatewaySettings> = {}) =>
     startTestGateway({ targets: { charts: charts.url, maps: maps.url }, ...more })

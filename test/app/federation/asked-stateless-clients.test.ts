@@ -5,19 +5,18 @@ import {
   ElicitResultSchema,
 } from '@modelcontextprotocol/sdk/types.js'
 import { expect } from 'chai'
-import { startTestGateway, type TestGateway } from '../../support/gateway.js'
+import { startTestGateway } from '../../support/gateway.js'
 import { lastMessage, postStateless } from '../../support/mcp-post.js'
+import { ofSuite } from '../../support/parts.js'
 import { connect2 } from '../../support/sdk-clients.js'
 import { until } from '../../support/stdio-target.js'
-import { type SessionServer, startSessionServer } from '../../support/tool-servers.js'
+import { startSessionServer } from '../../support/tool-servers.js'
 
 describe('a client of 2026-07-28', function () {
   this.timeout(60_000)
-  let server: SessionServer
-  let gateway: TestGateway
 
-  before(async () => {
-    server = await startSessionServer('asking', (asking) => {
+  const server = ofSuite(async () =>
+    startSessionServer('asking', (asking) => {
       asking.registerTool('twice', {}, async ({ sendRequest, sendNotification, _meta }) => {
         const requestedSchema = { type: 'object' as const, properties: { name: { type: 'string' as const } } }
         const said: unknown[] = []
@@ -42,17 +41,14 @@ describe('a client of 2026-07-28', function () {
       asking.registerTool('can', {}, () => ({
         content: [{ type: 'text', text: JSON.stringify(asking.server.getClientCapabilities() ?? {}) }],
       }))
-    })
-    gateway = await startTestGateway({
+    }),
+  )
+  const gateway = ofSuite(() =>
+    startTestGateway({
       targets: { asking: server.url },
       security: { egress_allowlist: ['good.example'], limits: { max_duration_ms: 60_000 } },
-    })
-  })
-
-  after(async () => {
-    await gateway[Symbol.asyncDispose]()
-    await server[Symbol.asyncDispose]()
-  })
+    }),
+  )
 
   const all = { elicitation: {}, sampling: {} }
 

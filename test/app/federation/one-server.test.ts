@@ -3,21 +3,20 @@ import { CompatibilityCallToolResultSchema, ElicitRequestSchema } from '@modelco
 import { acceptedContent, inputRequired } from '@modelcontextprotocol/server'
 import { expect } from 'chai'
 import { z } from 'zod'
-import { startTestGateway, type TestGateway } from '../../support/gateway.js'
+import { startTestGateway } from '../../support/gateway.js'
 import { initialize } from '../../support/mcp-server.js'
+import { ofSuite } from '../../support/parts.js'
 import { connect1, connect2 } from '../../support/sdk-clients.js'
-import { type StatelessServer, startStatelessServer } from '../../support/tool-servers.js'
+import { startStatelessServer } from '../../support/tool-servers.js'
 import { startUpstream } from '../../support/upstream.js'
 
 const name = z.object({ name: z.string() })
 
 describe('a client of the handshake at the endpoint of a server of 2026-07-28', function () {
   this.timeout(30_000)
-  let server: StatelessServer
-  let gateway: TestGateway
 
-  before(async () => {
-    server = await startStatelessServer('new', (sdk) => {
+  const server = ofSuite(() =>
+    startStatelessServer('new', (sdk) => {
       sdk.registerTool('who', { title: 'Who' }, ({ mcpReq }) => {
         const given = acceptedContent(mcpReq.inputResponses, 'who', name)
         if (given !== undefined) return { content: [{ type: 'text', text: `Hello ${given.name}` }] }
@@ -25,14 +24,9 @@ describe('a client of the handshake at the endpoint of a server of 2026-07-28', 
         return inputRequired({ inputRequests: { who } })
       })
       sdk.registerResource('r', 'note://1', {}, () => ({ contents: [{ uri: 'note://1', text: 'one' }] }))
-    })
-    gateway = await startTestGateway({ targets: { 'new server': server.url } })
-  })
-
-  after(async () => {
-    await gateway[Symbol.asyncDispose]()
-    await server[Symbol.asyncDispose]()
-  })
+    }),
+  )
+  const gateway = ofSuite(() => startTestGateway({ targets: { 'new server': server.url } }))
 
   it('has its names, its description and what it asks', async () => {
     const client = await connect1(`${gateway.url}/mcp/new%20server`, {

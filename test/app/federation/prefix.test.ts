@@ -1,8 +1,9 @@
 import type { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js'
 import { expect } from 'chai'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
+import { ofSuite } from '../../support/parts.js'
 import { connect1 } from '../../support/sdk-clients.js'
-import { type SessionServer, startSessionServer } from '../../support/tool-servers.js'
+import { startSessionServer } from '../../support/tool-servers.js'
 
 const tools =
   (server: string, ...names: string[]) =>
@@ -13,22 +14,14 @@ const tools =
   }
 
 describe('federation.prefix', () => {
-  let one: SessionServer
-  let two: SessionServer
   let gateway: TestGateway | undefined
 
-  before(async () => {
-    one = await startSessionServer('one', tools('one', 'read', 'write'))
-    two = await startSessionServer('two', tools('two', 'read', 'drop'))
-  })
+  const one = ofSuite(() => startSessionServer('one', tools('one', 'read', 'write')))
+  const two = ofSuite(() => startSessionServer('two', tools('two', 'read', 'drop')))
 
   afterEach(async () => {
     await gateway?.[Symbol.asyncDispose]()
     gateway = undefined
-  })
-
-  after(async () => {
-    for (const server of [one, two]) await server[Symbol.asyncDispose]()
   })
 
   async function connect(prefix: 'always' | 'conflict' | 'never', denylist: string[] = []) {

@@ -1,10 +1,11 @@
 import { type McpServer, ResourceTemplate } from '@modelcontextprotocol/sdk/server/mcp.js'
 import { expect } from 'chai'
 import { z } from 'zod'
-import { type EverythingServer, startEverything } from '../../support/everything.js'
+import { startEverything } from '../../support/everything.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
+import { ofSuite } from '../../support/parts.js'
 import { connect1, connect2 } from '../../support/sdk-clients.js'
-import { type SessionServer, startSessionServer } from '../../support/tool-servers.js'
+import { startSessionServer } from '../../support/tool-servers.js'
 
 /** Notes; two servers have the first one. */
 function notes(own: string) {
@@ -32,25 +33,19 @@ const entitlements = {
 
 describe('the resources and prompts of several servers at /mcp', function () {
   this.timeout(60_000)
-  let everything: EverythingServer
-  let one: SessionServer
-  let two: SessionServer
   let gateway: TestGateway
 
+  const everything = ofSuite(() => startEverything())
+  const one = ofSuite(() => startSessionServer('one', notes('one')))
+  const two = ofSuite(() => startSessionServer('two', notes('two')))
   before(async () => {
-    everything = await startEverything()
-    one = await startSessionServer('one', notes('one'))
-    two = await startSessionServer('two', notes('two'))
     gateway = await startTestGateway({
       targets: { everything: everything.url, one: one.url, 'number two': two.url },
       entitlements,
     })
   })
 
-  after(async () => {
-    await gateway[Symbol.asyncDispose]()
-    for (const server of [everything, one, two]) await server[Symbol.asyncDispose]()
-  })
+  after(() => gateway[Symbol.asyncDispose]())
 
   for (const [what, connect] of [
     ['SDK 1.x', connect1],

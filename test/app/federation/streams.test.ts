@@ -9,14 +9,10 @@ import {
 import { acceptedContent, inputRequired, type ServerContext } from '@modelcontextprotocol/server'
 import { expect } from 'chai'
 import { z } from 'zod'
-import { startTestGateway, type TestGateway } from '../../support/gateway.js'
+import { startTestGateway } from '../../support/gateway.js'
+import { ofEachTest } from '../../support/parts.js'
 import { connect1, connect2 } from '../../support/sdk-clients.js'
-import {
-  type SessionServer,
-  type StatelessServer,
-  startSessionServer,
-  startStatelessServer,
-} from '../../support/tool-servers.js'
+import { type SessionServer, startSessionServer, startStatelessServer } from '../../support/tool-servers.js'
 
 import { capabilities, done, sessionTools } from './session-tools.js'
 
@@ -39,15 +35,11 @@ function firstValue<T>(listen: (tell: (value: T) => void) => void): Promise<T> {
 
 describe('streams of several servers at /mcp', function () {
   this.timeout(60_000)
-  let one: SessionServer
-  let two: SessionServer
-  let math: StatelessServer
-  let gateway: TestGateway
 
-  beforeEach(async () => {
-    one = await startSessionServer('one', sessionTools('one'), capabilities)
-    two = await startSessionServer('two', sessionTools('two'), capabilities)
-    math = await startStatelessServer(
+  const one = ofEachTest(() => startSessionServer('one', sessionTools('one'), capabilities))
+  const two = ofEachTest(() => startSessionServer('two', sessionTools('two'), capabilities))
+  const math = ofEachTest(() =>
+    startStatelessServer(
       'math',
       (server) => {
         server.registerTool('add', { inputSchema: z.object({}) }, () => done)
@@ -57,14 +49,11 @@ describe('streams of several servers at /mcp', function () {
         }))
       },
       { resources: { subscribe: true } },
-    )
-    gateway = await startTestGateway({ targets: { one: one.url, two: two.url, math: math.url } })
-  })
-
-  afterEach(async () => {
-    await gateway[Symbol.asyncDispose]()
-    for (const server of [one, two, math]) await server[Symbol.asyncDispose]()
-  })
+    ),
+  )
+  const gateway = ofEachTest(() =>
+    startTestGateway({ targets: { one: one.url, two: two.url, math: math.url } }),
+  )
 
   const sessionOf = (server: SessionServer): McpServer => {
     const [session] = server.sessions.values()

@@ -2,16 +2,12 @@ import type { Server } from '@modelcontextprotocol/sdk/server/index.js'
 import { ListToolsRequestSchema } from '@modelcontextprotocol/sdk/types.js'
 import { expect } from 'chai'
 import { z } from 'zod'
-import { type EverythingServer, startEverything } from '../../support/everything.js'
-import { startTestGateway, type TestGateway } from '../../support/gateway.js'
+import { startEverything } from '../../support/everything.js'
+import { startTestGateway } from '../../support/gateway.js'
 import { sdkOf } from '../../support/mcp-sdks.js'
+import { ofSuite } from '../../support/parts.js'
 import { connect1, connect2 } from '../../support/sdk-clients.js'
-import {
-  type SessionServer,
-  type StatelessServer,
-  startSessionServer,
-  startStatelessServer,
-} from '../../support/tool-servers.js'
+import { type SessionServer, startSessionServer, startStatelessServer } from '../../support/tool-servers.js'
 
 const text = (value: string) => ({ content: [{ type: 'text' as const, text: value }] })
 const entitlements = {
@@ -36,26 +32,25 @@ async function startPaged(names: readonly string[]): Promise<SessionServer> {
 
 describe('the tools of several servers at /mcp', function () {
   this.timeout(60_000)
-  let everything: EverythingServer
-  let notes: SessionServer
-  let math: StatelessServer
-  let pages: SessionServer
-  let gateway: TestGateway
 
-  before(async () => {
-    everything = await startEverything()
-    notes = await startSessionServer('notes', (server) => {
+  const everything = ofSuite(() => startEverything())
+  const notes = ofSuite(() =>
+    startSessionServer('notes', (server) => {
       server.registerTool('read', { inputSchema: { id: z.string() } }, ({ id }) => text(`note ${id}`))
       server.registerTool('drop', {}, () => text('dropped'))
-    })
-    math = await startStatelessServer('math', (server) => {
+    }),
+  )
+  const math = ofSuite(() =>
+    startStatelessServer('math', (server) => {
       server.registerTool('read', { inputSchema: z.object({ n: z.number() }) }, ({ n }) =>
         text(`number ${n}`),
       )
       server.registerTool('x'.repeat(70), {}, () => text('long'))
-    })
-    pages = await startPaged(['a', 'b', 'c', 'd', 'e'])
-    gateway = await startTestGateway({
+    }),
+  )
+  const pages = ofSuite(() => startPaged(['a', 'b', 'c', 'd', 'e']))
+  const gateway = ofSuite(() =>
+    startTestGateway({
       targets: {
         everything: everything.url,
         notes: notes.url,
@@ -66,13 +61,8 @@ describe('the tools of several servers at /mcp', function () {
       },
       entitlements,
       federation: { list_ttl_ms: 0 },
-    })
-  })
-
-  after(async () => {
-    await gateway[Symbol.asyncDispose]()
-    for (const server of [everything, notes, math, pages]) await server[Symbol.asyncDispose]()
-  })
+    }),
+  )
 
   /** The records that `act` causes. */
   async function recorded(act: () => Promise<unknown>) {

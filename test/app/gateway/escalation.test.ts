@@ -5,8 +5,9 @@ import type { GatewaySettings } from 'svc-sdk'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import { TestIssuer } from '../../support/issuer.js'
 import { callEcho, initialize, json, result, serverOf } from '../../support/mcp-server.js'
+import { ofEachTest } from '../../support/parts.js'
 import { until } from '../../support/redis.js'
-import { startUpstream, type TestUpstream } from '../../support/upstream.js'
+import { startUpstream } from '../../support/upstream.js'
 import { ask, type HttpResponse } from '../admin/rig.js'
 
 const adminToken = 'a-token-of-the-tests-0123456789'
@@ -61,13 +62,7 @@ const steps = (records: readonly SignedEnvelope[]) =>
   records.map(({ tool, status, policy: { decision } }) => `${tool} ${status} ${decision}`)
 
 describe('a call that needs approval', () => {
-  let upstream: TestUpstream
-
-  beforeEach(async () => {
-    upstream = await startUpstream()
-  })
-
-  afterEach(() => upstream[Symbol.asyncDispose]())
+  const upstream = ofEachTest(() => startUpstream())
 
   const start = (more: Partial<GatewaySettings> = {}) =>
     startTestGateway(holding({ targets: { files: upstream.url }, ...more }))

@@ -15,14 +15,15 @@ import { expect } from 'chai'
 import { governed } from 'svc-sdk'
 import { definePlugin } from 'svc-sdk/core'
 import { z } from 'zod'
-import { recordingTo, startTestGateway, type TestGateway } from '../../support/gateway.js'
+import { recordingTo, startTestGateway } from '../../support/gateway.js'
 import { TestIssuer } from '../../support/issuer.js'
 import { lastMessage, postStateless } from '../../support/mcp-post.js'
 import { json } from '../../support/mcp-server.js'
 import { pairwise } from '../../support/pairwise.js'
+import { ofSuite } from '../../support/parts.js'
 import { signalled } from '../../support/signalled.js'
-import { type SessionServer, startSessionServer } from '../../support/tool-servers.js'
-import { startUpstream, type TestUpstream } from '../../support/upstream.js'
+import { startSessionServer } from '../../support/tool-servers.js'
+import { startUpstream } from '../../support/upstream.js'
 import { FunctionsRig } from '../in-process/rig.js'
 
 /** The ways in which a stage refuses a call. */
@@ -127,31 +128,22 @@ function recording() {
 }
 
 describe('the decision in a record', () => {
-  let plain: TestUpstream
-  let server: SessionServer
-  let gateway: TestGateway
-  let rig: FunctionsRig
   const { taken, ...recorded } = recording()
 
-  before(async () => {
-    plain = await startUpstream((_call, response) => json(response, {}))
-    server = await startSessionServer('files', (mcp) => {
+  const plain = ofSuite(() => startUpstream((_call, response) => json(response, {})))
+  const server = ofSuite(() =>
+    startSessionServer('files', (mcp) => {
       mcp.registerTool('act', {}, () => ({ content: [] }))
-    })
-    gateway = await startTestGateway({
+    }),
+  )
+  const gateway = ofSuite(() =>
+    startTestGateway({
       targets: { files: server.url, plain: plain.url },
       ...sections,
       ...recorded,
-    })
-    rig = new FunctionsRig({ ...sections, ...recorded })
-  })
-
-  after(async () => {
-    await rig[Symbol.asyncDispose]()
-    await gateway[Symbol.asyncDispose]()
-    await server[Symbol.asyncDispose]()
-    await plain[Symbol.asyncDispose]()
-  })
+    }),
+  )
+  const rig = ofSuite(() => new FunctionsRig({ ...sections, ...recorded }))
 
   const faces: Readonly<Record<string, (args: object) => Promise<unknown>>> = {
     invoke: async (args) => (await gateway.invoke('/mcp/plain/act@1.0.0', args)).text(),

@@ -2,8 +2,9 @@
 import { expect } from 'chai'
 import type { GatewaySettings } from 'svc-sdk'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
+import { ofEachTest } from '../../support/parts.js'
 import { type RedisServer, startRedis } from '../../support/redis.js'
-import { startUpstream, type TestUpstream } from '../../support/upstream.js'
+import { startUpstream } from '../../support/upstream.js'
 
 interface State {
   readonly name: string
@@ -89,11 +90,7 @@ const uses: readonly Use[] = [
 const withErrors = (_: string, value: unknown) => (value instanceof Error ? value.message : value)
 
 describe('a gateway whose Redis is', () => {
-  let upstream: TestUpstream
-  beforeEach(async () => {
-    upstream = await startUpstream()
-  })
-  afterEach(() => upstream[Symbol.asyncDispose]())
+  const upstream = ofEachTest(() => startUpstream())
 
   const readiness = async ({ url }: TestGateway) =>
     JSON.stringify(await (await fetch(`${url}/readyz`)).json())

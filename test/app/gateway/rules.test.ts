@@ -2,8 +2,9 @@
 import { expect } from 'chai'
 import type { GatewaySettings } from 'svc-sdk'
 import { startTestGateway } from '../../support/gateway.js'
+import { ofEachTest } from '../../support/parts.js'
 import { until } from '../../support/redis.js'
-import { startUpstream, type TestUpstream } from '../../support/upstream.js'
+import { startUpstream } from '../../support/upstream.js'
 import { ask } from '../admin/rig.js'
 
 const adminToken = 'a-token-of-the-tests-0123456789'
@@ -13,13 +14,7 @@ type Rules = NonNullable<GatewaySettings['rules']>
 const refund = (amount: unknown) => ['/mcp/files/refund@1.0.0', { amount }] as const
 
 describe('a gateway with rules', () => {
-  let upstream: TestUpstream
-
-  beforeEach(async () => {
-    upstream = await startUpstream()
-  })
-
-  afterEach(() => upstream[Symbol.asyncDispose]())
+  const upstream = ofEachTest(() => startUpstream())
 
   const start = (more: Partial<GatewaySettings>) =>
     startTestGateway((home) => ({

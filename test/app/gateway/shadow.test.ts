@@ -9,9 +9,10 @@ import type { GatewaySettings } from 'svc-sdk'
 import { policyCommand } from 'svc-sdk/internal/cli/policy'
 import { runCommand } from '../../support/command.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
+import { ofEachTest } from '../../support/parts.js'
 import { until } from '../../support/redis.js'
 import { TemporaryDir } from '../../support/temporary-dir.js'
-import { startUpstream, type TestUpstream } from '../../support/upstream.js'
+import { startUpstream } from '../../support/upstream.js'
 import { adminToken, ask } from '../admin/rig.js'
 
 const bearer = { authorization: `Bearer ${adminToken}` }
@@ -33,20 +34,13 @@ entitlements:
 `
 
 describe('a shadow policy', () => {
-  let upstream: TestUpstream
-  let dir: TemporaryDir
   let file: string
 
-  beforeEach(async () => {
-    upstream = await startUpstream()
-    dir = new TemporaryDir()
+  const upstream = ofEachTest(() => startUpstream())
+  const dir = ofEachTest(() => new TemporaryDir())
+  beforeEach(() => {
     file = join(dir.path, 'next.yaml')
     writeFileSync(file, candidate)
-  })
-
-  afterEach(async () => {
-    dir[Symbol.dispose]()
-    await upstream[Symbol.asyncDispose]()
   })
 
   const start = (more: Partial<GatewaySettings> = {}) =>

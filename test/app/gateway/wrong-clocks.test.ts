@@ -5,24 +5,16 @@ import { expect } from 'chai'
 import type { GatewaySettings } from 'svc-sdk'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import { TestIssuer } from '../../support/issuer.js'
-import { type RedisServer, startRedis } from '../../support/redis.js'
-import { startUpstream, type TestUpstream } from '../../support/upstream.js'
+import { ofEachTest } from '../../support/parts.js'
+import { startRedis } from '../../support/redis.js'
+import { startUpstream } from '../../support/upstream.js'
 import { adminToken, ask } from '../admin/rig.js'
 
 const AHEAD_MS = 26 * 3_600_000
 
 describe('a gateway whose clock is 26 hours ahead of that of another', () => {
-  let redis: RedisServer
-  let upstream: TestUpstream
-
-  beforeEach(async () => {
-    redis = await startRedis()
-    upstream = await startUpstream()
-  })
-  afterEach(async () => {
-    await redis[Symbol.asyncDispose]()
-    await upstream[Symbol.asyncDispose]()
-  })
+  const redis = ofEachTest(() => startRedis())
+  const upstream = ofEachTest(() => startUpstream())
 
   /** The one with the right clock first. */
   async function withBoth(settings: Partial<GatewaySettings>, use: (both: TestGateway[]) => Promise<void>) {

@@ -15,6 +15,7 @@ import { type MountedGateway, type MountOptions, mountGateway } from 'svc-sdk/no
 import { recordingTo } from '../../support/gateway.js'
 import { keepingLogger } from '../../support/logger.js'
 import { json, type Message } from '../../support/mcp-server.js'
+import { ofEachTest } from '../../support/parts.js'
 import { startUpstream, type TestUpstream } from '../../support/upstream.js'
 
 interface Mounted extends AsyncDisposable {
@@ -98,11 +99,7 @@ const inFastify = async ({ handler }: MountedGateway): Promise<Server> => {
 }
 
 describe('a gateway mounted in', () => {
-  let upstream: TestUpstream
-  beforeEach(async () => {
-    upstream = await startUpstream()
-  })
-  afterEach(() => upstream[Symbol.asyncDispose]())
+  const upstream = ofEachTest(() => startUpstream())
 
   for (const [name, serve, options] of [
     ['Express', inExpress, {}],

@@ -8,6 +8,7 @@ import { expect } from 'chai'
 import { policyCommand } from 'svc-sdk/internal/cli/policy'
 import { runCommand } from '../../support/command.js'
 import { NpmRegistry, packageName } from '../../support/npm-registry.js'
+import { ofEachTest } from '../../support/parts.js'
 import { rejectionOf } from '../../support/rejection.js'
 import { say } from '../../support/stdio-target.js'
 import { connected, Home } from './home.js'
@@ -17,20 +18,13 @@ const folder = '$' + '{workspaceFolder}'
 
 describe('svc init, for packages of npx', function () {
   this.timeout(120_000)
-  let home: Home
-  let registry: NpmRegistry
 
+  const home = ofEachTest(() => new Home())
+  const registry = ofEachTest(() => new NpmRegistry())
   beforeEach(async () => {
-    home = new Home()
-    registry = new NpmRegistry()
     await registry.start()
     registry.publish('1.0.0')
     Object.assign(home.env, registry.env)
-  })
-
-  afterEach(async () => {
-    home[Symbol.dispose]()
-    await registry[Symbol.asyncDispose]()
   })
 
   const at = (...path: string[]) => join(home.project, 'mcp-servers', 'files', ...path)

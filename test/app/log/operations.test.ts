@@ -3,8 +3,9 @@ import { readProof, readVerifierKeys, webChecker } from '@svc/plugin-audit/brows
 import { checkEvidence, readKeys } from '@svc/plugin-audit/tools'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { expect } from 'chai'
-import { auditIn, startTestGateway, type TestGateway } from '../../support/gateway.js'
+import { auditIn, startTestGateway } from '../../support/gateway.js'
 import { TestIssuer } from '../../support/issuer.js'
+import { ofEachTest } from '../../support/parts.js'
 import { adminToken, ask, type HttpResponse, trusting } from '../admin/rig.js'
 
 const roles = { viewer: ['watch'], reviewer: ['approver'], auditor: ['audit'] }
@@ -18,20 +19,20 @@ interface Listed {
 }
 
 describe('the admin API on the audit log', () => {
-  let issuer: TestIssuer
-  let gateway: TestGateway
   let get: (path: string, bearer: string) => Promise<HttpResponse>
   let as: Record<'acme' | 'beta' | 'auditor' | 'viewer' | 'nobody', string>
 
-  beforeEach(async () => {
-    issuer = await TestIssuer.start()
-    gateway = await startTestGateway((home) => ({
+  const issuer = ofEachTest(() => TestIssuer.start())
+  const gateway = ofEachTest(() =>
+    startTestGateway((home) => ({
       ...trusting(issuer),
       targets: { billing: 'http://127.0.0.1:1' },
       admin: { port: 0, tokenRef: 'env:SVC_ADMIN', roles },
       env: { SVC_ADMIN: adminToken },
       audit: { ...auditIn(home), checkpointIntervalMs: 100 },
-    }))
+    })),
+  )
+  beforeEach(async () => {
     const { adminUrl = '' } = await gateway.handle.ready()
     get = (path, bearer) => ask(adminUrl, path, { headers: { authorization: `Bearer ${bearer}` } })
     const token = (org: string, ...given: string[]) => issuer.sign({ org, roles: given })
@@ -45,11 +46,6 @@ describe('the admin API on the audit log', () => {
     for (const bearer of [as.acme, as.beta, as.acme, as.beta]) {
       await gateway.invoke('/mcp/billing/refund@1.0.0', {}, { authorization: `Bearer ${bearer}` })
     }
-  })
-
-  afterEach(async () => {
-    await gateway[Symbol.asyncDispose]()
-    await issuer[Symbol.asyncDispose]()
   })
 
   const list = async (path: string, bearer: string) =>

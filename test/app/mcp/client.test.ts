@@ -7,9 +7,10 @@ import {
   ResourceUpdatedNotificationSchema,
 } from '@modelcontextprotocol/sdk/types.js'
 import { expect } from 'chai'
-import { type EverythingServer, startEverything } from '../../support/everything.js'
-import { startTestGateway, type TestGateway } from '../../support/gateway.js'
+import { startEverything } from '../../support/everything.js'
+import { startTestGateway } from '../../support/gateway.js'
 import { postMcp, readUntil } from '../../support/mcp-post.js'
+import { ofSuite } from '../../support/parts.js'
 import { rejectionOf } from '../../support/rejection.js'
 
 const everything = 'mcp://everything'
@@ -53,22 +54,15 @@ function rawClient(url: string) {
 
 describe('a client of the MCP SDK through the gateway to the reference server', function () {
   this.timeout(60_000)
-  let server: EverythingServer
-  let gateway: TestGateway
   const open: Client[] = []
 
-  before(async () => {
-    server = await startEverything()
-    gateway = await startTestGateway({ targets: { everything: server.url, other: server.url }, entitlements })
-  })
+  const server = ofSuite(() => startEverything())
+  const gateway = ofSuite(() =>
+    startTestGateway({ targets: { everything: server.url, other: server.url }, entitlements }),
+  )
 
   afterEach(async () => {
     for (const client of open.splice(0)) await client.close()
-  })
-
-  after(async () => {
-    await server[Symbol.asyncDispose]()
-    await gateway[Symbol.asyncDispose]()
   })
 
   function transportTo(target = 'everything', headers: Record<string, string> = {}) {

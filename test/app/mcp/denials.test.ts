@@ -4,8 +4,9 @@ import type { GatewaySettings } from 'svc-sdk'
 import { z } from 'zod'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import { postMcp } from '../../support/mcp-post.js'
+import { ofSuite } from '../../support/parts.js'
 import { connect1, connect2 } from '../../support/sdk-clients.js'
-import { type SessionServer, startSessionServer } from '../../support/tool-servers.js'
+import { startSessionServer } from '../../support/tool-servers.js'
 import { ask } from '../admin/rig.js'
 
 const adminToken = 'a-token-of-the-tests-0123456789'
@@ -25,26 +26,21 @@ interface Shown {
 
 describe('a call that is refused', function () {
   this.timeout(60_000)
-  let notes: SessionServer
-  let other: SessionServer
 
-  before(async () => {
-    notes = await startSessionServer('notes', (server) => {
+  const notes = ofSuite(() =>
+    startSessionServer('notes', (server) => {
       server.registerTool('send', { inputSchema: { to: z.string() } }, ({ to }, { _meta }) => ({
         content: [{ type: 'text', text: `sent to ${to}${_meta?.[CALL_NUMBER] ?? ''}` }],
       }))
       server.registerTool('banned', {}, () => ({ content: [] }))
       server.registerTool('rare', {}, () => ({ content: [{ type: 'text', text: 'rare' }] }))
-    })
-    other = await startSessionServer('other', (server) => {
+    }),
+  )
+  const other = ofSuite(() =>
+    startSessionServer('other', (server) => {
       server.registerTool('rare', {}, () => ({ content: [] }))
-    })
-  })
-
-  after(async () => {
-    await notes[Symbol.asyncDispose]()
-    await other[Symbol.asyncDispose]()
-  })
+    }),
+  )
 
   const start = (more: Partial<GatewaySettings>) =>
     startTestGateway({

@@ -1,9 +1,10 @@
 // A client that walks through revisions, sessions and probes, and that never cleans up, gets the responses of one that does.
 import { expect } from 'chai'
 import { Chance } from '../../support/chance.js'
-import { startTestGateway, type TestGateway } from '../../support/gateway.js'
+import { startTestGateway } from '../../support/gateway.js'
 import { postMcp } from '../../support/mcp-post.js'
 import { info, json, result } from '../../support/mcp-server.js'
+import { ofSuite } from '../../support/parts.js'
 import { propertyRuns } from '../../support/property-runs.js'
 import { startUpstream, type UpstreamCall } from '../../support/upstream.js'
 
@@ -116,17 +117,9 @@ class Walker {
 
 describe('headers and members that have no meaning for a message', function () {
   this.timeout(60_000)
-  let server: Awaited<ReturnType<typeof startServer>>
-  let gateway: TestGateway
 
-  before(async () => {
-    server = await startServer()
-    gateway = await startTestGateway({ targets: { t: `${server.url}/mcp` } })
-  })
-  after(async () => {
-    await gateway[Symbol.asyncDispose]()
-    await server[Symbol.asyncDispose]()
-  })
+  const server = ofSuite(() => startServer())
+  const gateway = ofSuite(() => startTestGateway({ targets: { t: `${server.url}/mcp` } }))
 
   for (const path of ['/mcp/t', '/mcp']) {
     it(`change no response at ${path}, and do not reach the server`, async () => {

@@ -5,37 +5,25 @@ import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/
 import { expect } from 'chai'
 import type { GatewaySettings } from 'svc-sdk'
 import { Browser } from '../../support/browser.js'
-import { type EverythingServer, startEverything } from '../../support/everything.js'
-import { type Forwarder, startForwarder } from '../../support/forwarder.js'
-import { startTestGateway, type TestGateway } from '../../support/gateway.js'
+import { startEverything } from '../../support/everything.js'
+import { startForwarder } from '../../support/forwarder.js'
+import { startTestGateway } from '../../support/gateway.js'
 import { postMcp } from '../../support/mcp-post.js'
 import { OAuthClient } from '../../support/oauth-client.js'
-import { type OAuthProvider, registeredClient, startOAuthProvider } from '../../support/oauth-provider.js'
+import { registeredClient, startOAuthProvider } from '../../support/oauth-provider.js'
+import { ofSuite } from '../../support/parts.js'
 
 describe('a client of the MCP SDK that signs in', function () {
   this.timeout(60_000)
-  let everything: EverythingServer
-  let provider: OAuthProvider
-  let gateway: TestGateway
-  let proxy: Forwarder
   const open: Client[] = []
 
-  before(async () => {
-    everything = await startEverything()
-    provider = await startOAuthProvider('tools everything everything.sum')
-    proxy = await startForwarder(() => gateway.url)
-    gateway = await startTestGateway(policy())
-  })
+  const everything = ofSuite(() => startEverything())
+  const provider = ofSuite(() => startOAuthProvider('tools everything everything.sum'))
+  const proxy = ofSuite(() => startForwarder(() => gateway.url))
+  const gateway = ofSuite(() => startTestGateway(policy()))
 
   afterEach(async () => {
     for (const client of open.splice(0)) await client.close()
-  })
-
-  after(async () => {
-    await proxy[Symbol.asyncDispose]()
-    await gateway[Symbol.asyncDispose]()
-    await provider[Symbol.asyncDispose]()
-    await everything[Symbol.asyncDispose]()
   })
 
   function policy(): GatewaySettings {

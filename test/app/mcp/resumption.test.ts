@@ -6,7 +6,8 @@ import { expect } from 'chai'
 import type { GatewaySettings } from 'svc-sdk'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import { postMcp } from '../../support/mcp-post.js'
-import { type RedisServer, startRedis } from '../../support/redis.js'
+import { ofSuite } from '../../support/parts.js'
+import { startRedis } from '../../support/redis.js'
 import { type ResumableServer, startResumableServer } from '../../support/resumable-server.js'
 import { signalled } from '../../support/signalled.js'
 
@@ -108,13 +109,8 @@ async function resumed(gateway: { url: string }, headers: Record<string, string>
 
 describe('a call of an MCP tool whose client resumes its stream', function () {
   this.timeout(60_000)
-  let redis: RedisServer
 
-  before(async () => {
-    redis = await startRedis()
-  })
-
-  after(() => redis[Symbol.asyncDispose]())
+  const redis = ofSuite(() => startRedis())
 
   const shared = (): GatewaySettings => ({ quotas: { adapter: 'redis', redisUrl: redis.url } })
 

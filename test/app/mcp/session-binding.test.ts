@@ -8,6 +8,7 @@ import { type EverythingServer, startEverything } from '../../support/everything
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import { TestIssuer } from '../../support/issuer.js'
 import { postMcp } from '../../support/mcp-post.js'
+import { ofSuite } from '../../support/parts.js'
 import { TemporaryDir } from '../../support/temporary-dir.js'
 import { startUpstream, type TestUpstream } from '../../support/upstream.js'
 
@@ -16,12 +17,11 @@ const accept = 'application/json, text/event-stream'
 
 describe('MCP sessions', function () {
   this.timeout(60_000)
-  let issuer: TestIssuer
   let server: EverythingServer
   let gateway: TestGateway
 
+  const issuer = ofSuite(() => TestIssuer.start())
   before(async () => {
-    issuer = await TestIssuer.start()
     server = await startEverything()
     gateway = await startTestGateway(options())
   })
@@ -29,7 +29,6 @@ describe('MCP sessions', function () {
   after(async () => {
     await gateway[Symbol.asyncDispose]()
     await server[Symbol.asyncDispose]()
-    await issuer[Symbol.asyncDispose]()
   })
 
   function options(more: GatewaySettings = {}): GatewaySettings {

@@ -2,7 +2,8 @@ import { expect } from 'chai'
 import type { GatewaySettings } from 'svc-sdk'
 import { startTestGateway } from '../../support/gateway.js'
 import { callEcho, json, result, serverOf } from '../../support/mcp-server.js'
-import { type RedisServer, startRedis, until } from '../../support/redis.js'
+import { ofSuite } from '../../support/parts.js'
+import { startRedis, until } from '../../support/redis.js'
 
 const headers = { 'content-type': 'application/json' }
 const initialize = { jsonrpc: '2.0', id: 0, method: 'initialize', params: {} }
@@ -34,13 +35,7 @@ async function callElsewhere(settings: GatewaySettings): Promise<Response> {
 }
 
 describe('MCP sessions of two gateways', () => {
-  let redis: RedisServer
-
-  before(async () => {
-    redis = await startRedis()
-  })
-
-  after(() => redis[Symbol.asyncDispose]())
+  const redis = ofSuite(() => startRedis())
 
   for (const [store, settings] of [
     ['quotas', () => ({ quotas: { adapter: 'redis', redisUrl: redis.url } })],

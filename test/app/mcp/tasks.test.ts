@@ -12,6 +12,7 @@ import {
   result,
   serverOf,
 } from '../../support/mcp-server.js'
+import { ofSuite } from '../../support/parts.js'
 import type { TestUpstream } from '../../support/upstream.js'
 
 const RELATED = 'io.modelcontextprotocol/related-task'
@@ -33,7 +34,6 @@ const declaring = {
 const statelessHeaders = (method: string) => ({ 'mcp-protocol-version': REVISION, 'mcp-method': method })
 
 describe('MCP tasks', () => {
-  let issuer: TestIssuer
   let upstream: TestUpstream
   let gateway: TestGateway
   /** The server's own ids of all callers' tasks. */
@@ -68,15 +68,12 @@ describe('MCP tasks', () => {
     )
   }
 
+  const issuer = ofSuite(() => TestIssuer.start())
   before(async () => {
-    issuer = await TestIssuer.start()
     ;({ upstream } = await serverOf(server))
   })
 
-  after(async () => {
-    await upstream[Symbol.asyncDispose]()
-    await issuer[Symbol.asyncDispose]()
-  })
+  after(() => upstream[Symbol.asyncDispose]())
 
   beforeEach(async () => {
     made = []

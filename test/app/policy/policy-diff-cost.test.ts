@@ -2,6 +2,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import { policyChanges } from 'svc-sdk/internal/policy-tools/diff/diff'
+import { ofEachTest } from '../../support/parts.js'
 import { propertyRuns } from '../../support/property-runs.js'
 import { TemporaryDir } from '../../support/temporary-dir.js'
 import { base, loadPolicyText } from './generated-policies.js'
@@ -27,12 +28,10 @@ export default plugin
 `
 
 describe('svc policy diff of many tenants', () => {
-  let folder: TemporaryDir
+  const folder = ofEachTest(() => new TemporaryDir())
   beforeEach(() => {
-    folder = new TemporaryDir()
     counted.judgedCalls = 0
   })
-  afterEach(() => folder[Symbol.dispose]())
 
   const tools = (count: number) =>
     Array.from({ length: count }, (_, index) => ({ server: 'a', name: `t${index}`, version: '1' }))

@@ -1,16 +1,11 @@
 import { expect } from 'chai'
-import { startTestGateway, type TestGateway } from '../../support/gateway.js'
+import { startTestGateway } from '../../support/gateway.js'
+import { ofSuite } from '../../support/parts.js'
 
 const ofMcp = 'GET, POST, DELETE'
 
 describe('a request with a wrong method or content type', () => {
-  let gateway: TestGateway
-
-  before(async () => {
-    gateway = await startTestGateway({ targets: { files: 'http://127.0.0.1:1' } })
-  })
-
-  after(() => gateway[Symbol.asyncDispose]())
+  const gateway = ofSuite(() => startTestGateway({ targets: { files: 'http://127.0.0.1:1' } }))
 
   for (const [path, methods, allow] of [
     ['/mcp', ['PUT', 'PATCH', 'HEAD', 'OPTIONS'], ofMcp],

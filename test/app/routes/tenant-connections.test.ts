@@ -2,6 +2,7 @@ import { Agent, request } from 'node:http'
 import { expect } from 'chai'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import { TestIssuer } from '../../support/issuer.js'
+import { ofSuite } from '../../support/parts.js'
 import { startUpstream } from '../../support/upstream.js'
 
 /** A client whose calls share one connection. */
@@ -45,11 +46,7 @@ class Client implements Disposable {
 }
 
 describe('connections of a tenant', () => {
-  let issuer: TestIssuer
-  before(async () => {
-    issuer = await TestIssuer.start()
-  })
-  after(() => issuer[Symbol.asyncDispose]())
+  const issuer = ofSuite(() => TestIssuer.start())
 
   async function withGateway(
     server: object,

@@ -5,9 +5,10 @@ import { expect } from 'chai'
 import type { GatewaySettings } from 'svc-sdk'
 import { recordingTo, startTestGateway, type TestGateway } from '../../support/gateway.js'
 import { TestIssuer } from '../../support/issuer.js'
+import { ofSuite } from '../../support/parts.js'
 import { signalled } from '../../support/signalled.js'
 import { until } from '../../support/stdio-target.js'
-import { json, startTokenEndpoint, type TestTokenEndpoint } from '../../support/token-endpoint.js'
+import { json, startTokenEndpoint } from '../../support/token-endpoint.js'
 import { startUpstream, type TestUpstream } from '../../support/upstream.js'
 import {
   type Event,
@@ -20,7 +21,7 @@ import {
   stdioFace,
 } from './faces.js'
 import { Gates } from './gates.js'
-import { type PayServer, startPayServer } from './server.js'
+import { startPayServer } from './server.js'
 
 const tokenType = {
   issued_token_type: 'urn:ietf:params:oauth:token-type:access_token',
@@ -68,16 +69,13 @@ describe('a call that ends while it waits', function () {
   const atRuntime = new Held()
   const atEndpoint = new Held()
   let held = ''
-  let server: PayServer
-  let issuer: TestIssuer
   let runtime: TestUpstream
-  let endpoint: TestTokenEndpoint
   let lastCall = 0
 
+  const server = ofSuite(() => startPayServer(gates))
+  const issuer = ofSuite(() => TestIssuer.start())
+  const endpoint = ofSuite(() => startTokenEndpoint())
   before(async () => {
-    server = await startPayServer(gates)
-    issuer = await TestIssuer.start()
-    endpoint = await startTokenEndpoint()
     endpoint.response(async (_exchange, response) => {
       await atEndpoint.pass()
       json(response, 200, { access_token: 'exchanged', ...tokenType })
@@ -88,12 +86,7 @@ describe('a call that ends while it waits', function () {
     })
   })
 
-  after(async () => {
-    await issuer[Symbol.asyncDispose]()
-    await endpoint[Symbol.asyncDispose]()
-    await runtime[Symbol.asyncDispose]()
-    await server[Symbol.asyncDispose]()
-  })
+  after(() => runtime[Symbol.asyncDispose]())
 
   const broker = () => ({
     type: 'oidc_on_behalf' as const,

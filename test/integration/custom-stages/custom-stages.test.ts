@@ -1,5 +1,6 @@
 import { expect } from 'chai'
 import { Chance } from '../../support/chance.js'
+import { ofSuite } from '../../support/parts.js'
 import { propertyRuns } from '../../support/property-runs.js'
 import { endless } from './behaviours.js'
 import { allCases, type Case, StagesExperiment } from './experiment.js'
@@ -8,11 +9,7 @@ import { allCases, type Case, StagesExperiment } from './experiment.js'
 const seed = Number(process.env['SVC_SEED'] ?? 1)
 
 describe('a custom stage that misbehaves', () => {
-  let experiment: StagesExperiment
-  before(async () => {
-    experiment = await new StagesExperiment().start()
-  })
-  after(() => experiment[Symbol.asyncDispose]())
+  const experiment = ofSuite(() => new StagesExperiment().start())
 
   it('has one correct record per call: a call that ran is recorded as sent, counted and allowed', async () => {
     const cases = allCases()

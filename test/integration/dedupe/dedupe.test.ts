@@ -1,21 +1,17 @@
 // A sample of each fault. A failure names the seed; `npm run chaos:dedupe` repeats it, and runs a hundred rounds of each.
 import { randomInt } from 'node:crypto'
 import { expect } from 'chai'
+import { ofSuite } from '../../support/parts.js'
 import { GATEWAYS, injectFaults } from './faults.js'
 import { Fleet } from './fleet.js'
 
 for (const store of ['redis', 'lmdb'] as const) {
   describe(`several gateways with ${store}`, function () {
     this.timeout(120_000)
-    let fleet: Fleet
 
-    before(async () => {
-      fleet = await Fleet.start(GATEWAYS, store)
-    })
+    const fleet = ofSuite(() => Fleet.start(GATEWAYS, store))
 
     beforeEach(() => fleet.upstream.calls.splice(0))
-
-    after(() => fleet[Symbol.asyncDispose]())
 
     it('call the upstream once for 200 simultaneous duplicates', async () => {
       fleet.upstreamMs = () => 50

@@ -1,25 +1,18 @@
 // What a client, another caller or a change in between can do to a call that waits for a person: nothing is sent.
 import { expect } from 'chai'
 import { TestIssuer } from '../../support/issuer.js'
+import { ofSuite } from '../../support/parts.js'
 import { until } from '../../support/stdio-target.js'
 import { type Round, roundAt, startHandClient } from './hand-client.js'
-import { adminToken, type Billing, bothModes, idIn, startBilling, startGateway, waiting } from './rig.js'
+import { adminToken, bothModes, idIn, startBilling, startGateway, waiting } from './rig.js'
 
 const accept = { action: 'accept' }
 
 describe('a call that waits for a person, attacked', function () {
   this.timeout(60_000)
-  let billing: Billing
-  let issuer: TestIssuer
 
-  before(async () => {
-    billing = await startBilling()
-    issuer = await TestIssuer.start()
-  })
-  after(async () => {
-    await billing[Symbol.asyncDispose]()
-    await issuer[Symbol.asyncDispose]()
-  })
+  const billing = ofSuite(() => startBilling())
+  const issuer = ofSuite(() => TestIssuer.start())
   beforeEach(() => {
     billing.refunds.length = 0
   })

@@ -6,9 +6,10 @@ import { generateKeyFile } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import { ask } from '../../app/admin/rig.js'
 import { Running } from '../../support/gateway-process.js'
+import { ofSuite } from '../../support/parts.js'
 import { TemporaryDir } from '../../support/temporary-dir.js'
 import { type HandCall, type HandClient, roundAt, startHandClient } from './hand-client.js'
-import { adminToken, type Billing, bothModes, idIn, startBilling, waiting } from './rig.js'
+import { adminToken, bothModes, idIn, startBilling, waiting } from './rig.js'
 
 const things = ['nothing', 'argument', 'definition', 'rule', 'block'] as const
 const moments = ['before the vote', 'after the vote'] as const
@@ -41,8 +42,6 @@ async function answerOf(call: HandCall, asked: number): Promise<string> {
 
 describe('a change between the vote and the send', function () {
   this.timeout(120_000)
-  let billing: Billing
-  let folder: TemporaryDir
   let running: Running
   let urls: { readonly url: string; readonly adminUrl: string }
   let amounts = 0
@@ -69,9 +68,9 @@ describe('a change between the vote and the send', function () {
     writeFileSync(file(), JSON.stringify(policy))
   }
 
+  const billing = ofSuite(() => startBilling())
+  const folder = ofSuite(() => new TemporaryDir())
   before(async () => {
-    billing = await startBilling()
-    folder = new TemporaryDir()
     generateKeyFile(join(folder.path, 'key'))
     write('First.')
     running = new Running(['--policy', file(), '--dir', join(folder.path, 'state')], {
@@ -80,11 +79,7 @@ describe('a change between the vote and the send', function () {
     const { url = '', adminUrl = '' } = await running.line('listening')
     urls = { url, adminUrl }
   })
-  after(async () => {
-    await running[Symbol.asyncDispose]()
-    await billing[Symbol.asyncDispose]()
-    folder[Symbol.dispose]()
-  })
+  after(() => running[Symbol.asyncDispose]())
 
   const admin = (path: string, body?: object) =>
     ask(urls.adminUrl, path, {

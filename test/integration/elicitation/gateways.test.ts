@@ -1,23 +1,16 @@
 // Several gateways of one deployment: what one asks gets its response, its vote and its repetition at another.
 import { expect } from 'chai'
-import { type RedisServer, startRedis } from '../../support/redis.js'
+import { ofSuite } from '../../support/parts.js'
+import { startRedis } from '../../support/redis.js'
 import { until } from '../../support/stdio-target.js'
 import { type Round, roundAt, startHandClient } from './hand-client.js'
-import { type Billing, bothModes, idIn, startBilling, startGateway, waiting } from './rig.js'
+import { bothModes, idIn, startBilling, startGateway, waiting } from './rig.js'
 
 describe('a call that waits for a person, at several gateways', function () {
   this.timeout(60_000)
-  let billing: Billing
-  let redis: RedisServer
 
-  before(async () => {
-    billing = await startBilling()
-    redis = await startRedis()
-  })
-  after(async () => {
-    await billing[Symbol.asyncDispose]()
-    await redis[Symbol.asyncDispose]()
-  })
+  const billing = ofSuite(() => startBilling())
+  const redis = ofSuite(() => startRedis())
   beforeEach(() => {
     billing.refunds.length = 0
   })

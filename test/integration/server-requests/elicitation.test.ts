@@ -1,8 +1,9 @@
 // Elicitations that a policy allows: what they must not ask, what clients may reply, and the streams that they come on.
 import { expect } from 'chai'
 import { startTestGateway } from '../../support/gateway.js'
+import { ofSuite } from '../../support/parts.js'
 import { scriptedTarget } from '../../support/stdio-target.js'
-import { type Asking, connectAsked, eras, openRoute, requestOf, startAsking } from './asking.js'
+import { connectAsked, eras, openRoute, requestOf, startAsking } from './asking.js'
 
 const form = (message: string, properties: object = { value: { type: 'string' } }) => ({
   method: 'elicitation/create',
@@ -62,12 +63,8 @@ const policy = {
 
 describe('an elicitation', function () {
   this.timeout(120_000)
-  let asking: Asking
 
-  before(async () => {
-    asking = await startAsking()
-  })
-  after(() => asking[Symbol.asyncDispose]())
+  const asking = ofSuite(() => startAsking())
 
   it('that asks for a secret, imitates the gateway, names another host or is of no known form is refused', async () => {
     await using opened = await openRoute('several servers', asking.urls.handshake, policy)

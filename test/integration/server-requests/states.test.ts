@@ -3,8 +3,9 @@ import { expect } from 'chai'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import { TestIssuer } from '../../support/issuer.js'
 import { lastMessage, postStateless } from '../../support/mcp-post.js'
+import { ofSuite } from '../../support/parts.js'
 import { startRedis } from '../../support/redis.js'
-import { type Asking, requestOf, startAsking } from './asking.js'
+import { requestOf, startAsking } from './asking.js'
 
 type Params = Record<string, unknown>
 interface Reply {
@@ -14,17 +15,9 @@ interface Reply {
 
 describe('a requestState that the gateway has sealed', function () {
   this.timeout(60_000)
-  let asking: Asking
-  let issuer: TestIssuer
 
-  before(async () => {
-    asking = await startAsking()
-    issuer = await TestIssuer.start()
-  })
-  after(async () => {
-    await asking[Symbol.asyncDispose]()
-    await issuer[Symbol.asyncDispose]()
-  })
+  const asking = ofSuite(() => startAsking())
+  const issuer = ofSuite(() => TestIssuer.start())
 
   const settings = (more: object = {}) => ({
     targets: { asking: asking.urls.stateless, other: asking.urls.stateless },

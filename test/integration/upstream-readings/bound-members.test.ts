@@ -2,8 +2,9 @@ import { canonicalize, type JsonObject } from '@svc/core/json'
 import { issueMandates } from '@svc/plugin-ap2/dev'
 import { expect } from 'chai'
 import { args, issuance, section } from '../../plugins/ap2/purchase.js'
-import { startTestGateway, type TestGateway } from '../../support/gateway.js'
-import { startUpstream, type TestUpstream } from '../../support/upstream.js'
+import { startTestGateway } from '../../support/gateway.js'
+import { ofSuite } from '../../support/parts.js'
+import { startUpstream } from '../../support/upstream.js'
 import { compareBoundMembers } from './bound-members.js'
 
 describe('a member of the arguments that a rule limits', () => {
@@ -14,21 +15,14 @@ describe('a member of the arguments that a rule limits', () => {
   })
 
   describe('in a gateway', () => {
-    let upstream: TestUpstream
-    let gateway: TestGateway
-
-    before(async () => {
-      upstream = await startUpstream()
-      gateway = await startTestGateway({
+    const upstream = ofSuite(() => startUpstream())
+    const gateway = ofSuite(() =>
+      startTestGateway({
         targets: { shop: upstream.url, web: upstream.url },
         ap2: section,
         security: { side_effects: { require_idempotency_key: true, tools: { 'web/known': false } } },
-      })
-    })
-    after(async () => {
-      await gateway[Symbol.asyncDispose]()
-      await upstream[Symbol.asyncDispose]()
-    })
+      }),
+    )
 
     async function invoke(path: string, body: JsonObject, headers: Record<string, string> = {}) {
       const before = upstream.calls.length

@@ -1,4 +1,5 @@
 import { expect } from 'chai'
+import { ofSuite } from '../../support/parts.js'
 import { compareReadings, error, ReadersGateway } from './experiment.js'
 import { compareMembers } from './members.js'
 import type { GeneratedRequest } from './requests.js'
@@ -6,11 +7,7 @@ import type { GeneratedRequest } from './requests.js'
 const seed = Number(process.env['SVC_SEED'] ?? 1)
 
 describe('a request that an upstream reads', () => {
-  let gateway: ReadersGateway
-  before(async () => {
-    gateway = await new ReadersGateway().start()
-  })
-  after(() => gateway[Symbol.asyncDispose]())
+  const gateway = ofSuite(() => new ReadersGateway().start())
 
   it('names the tool that was recorded and allowed', async () => {
     const { requests, sent } = await compareReadings(seed, 6_000)

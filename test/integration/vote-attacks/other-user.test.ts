@@ -6,9 +6,10 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { expect } from 'chai'
 import { adminToken } from '../../app/admin/rig.js'
+import { ofSuite } from '../../support/parts.js'
 import { copyQuickStart, startQuickStart } from '../../support/quick-start.js'
 import { temporaryDir } from '../../support/temporary-dir.js'
-import { type Office, startOffice } from './office.js'
+import { startOffice } from './office.js'
 
 const nobody = { uid: 65_534, gid: 65_534 }
 
@@ -82,11 +83,7 @@ describe('an agent with a shell of another user', () => {
   })
 
   describe('and the admin token', () => {
-    let office: Office
-    before(async () => {
-      office = await startOffice()
-    })
-    after(() => office[Symbol.asyncDispose]())
+    const office = ofSuite(() => startOffice())
 
     it('does not approve its own call, as its key is not the passkey of a reviewer', async () => {
       const [id] = office.waiting

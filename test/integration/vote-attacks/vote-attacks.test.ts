@@ -6,6 +6,7 @@ import { expect } from 'chai'
 import fc from 'fast-check'
 import type { HttpResponse } from '../../app/admin/rig.js'
 import { type OddResponse, registrationOf } from '../../support/authenticator.js'
+import { ofSuite } from '../../support/parts.js'
 import { propertyRuns } from '../../support/property-runs.js'
 import { type Json, type Office, type Person, people, startOffice, type Who } from './office.js'
 
@@ -133,13 +134,7 @@ function isAccepted({ status, json }: HttpResponse): boolean {
 }
 
 describe('a vote that needs a passkey, attacked', () => {
-  let office: Office
-
-  before(async () => {
-    office = await startOffice()
-  })
-
-  after(() => office[Symbol.asyncDispose]())
+  const office = ofSuite(() => startOffice())
 
   it('counts for nobody but a reviewer, whatever of it is changed, alone or with others', async () => {
     const legitimate = new Set(['ann', 'bo'])

@@ -4,24 +4,19 @@ import { issueMandates, type MandateShape } from '@svc/plugin-ap2/dev'
 import { expect } from 'chai'
 import type { GatewayOptions } from 'svc-sdk'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
+import { ofEachTest } from '../../support/parts.js'
 import { until } from '../../support/redis.js'
-import { startUpstream, type TestUpstream, type UpstreamCall } from '../../support/upstream.js'
+import { startUpstream, type UpstreamCall } from '../../support/upstream.js'
 import { args, binding, issuance, issuer, section } from './rig.js'
 
 type Ap2 = { readonly verified: boolean; readonly reason?: string; readonly mandates?: readonly JsonObject[] }
 
 describe('a gateway with mandates', () => {
-  let upstream: TestUpstream
   let gateway: TestGateway
 
-  beforeEach(async () => {
-    upstream = await startUpstream()
-  })
+  const upstream = ofEachTest(() => startUpstream())
 
-  afterEach(async () => {
-    await gateway[Symbol.asyncDispose]()
-    await upstream[Symbol.asyncDispose]()
-  })
+  afterEach(() => gateway[Symbol.asyncDispose]())
 
   async function start(over: object = {}, more: Partial<GatewayOptions> = {}): Promise<void> {
     gateway = await startTestGateway({

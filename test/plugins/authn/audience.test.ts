@@ -1,6 +1,7 @@
 import { type Call, identity, type PluginContext, publicBaseUrl, type Stage } from '@svc/core'
 import { expect } from 'chai'
 import { type CallOverrides, makeCall } from '../../support/call.js'
+import { ofEachTest } from '../../support/parts.js'
 import { send, why } from '../../support/stage-rig.js'
 import { AuthnRig, present } from './rig.js'
 
@@ -8,11 +9,7 @@ const publicUrl = 'https://gw.example'
 const targets = { files: 'http://127.0.0.1:1', 'my mail': 'http://127.0.0.1:2' }
 
 describe('authn: the audience of a token', () => {
-  let rig: AuthnRig
-  beforeEach(async () => {
-    rig = await AuthnRig.start()
-  })
-  afterEach(() => rig[Symbol.asyncDispose]())
+  const rig = ofEachTest(() => AuthnRig.start())
 
   const stage = (context: Partial<PluginContext> = { publicUrl }): Promise<Stage> =>
     rig.stage({}, {}, { targets, ...context })

@@ -1,17 +1,12 @@
 import type { Identity } from '@svc/core'
 import { expect } from 'chai'
 import fc from 'fast-check'
+import { ofEachTest } from '../../support/parts.js'
 import { why } from '../../support/stage-rig.js'
 import { AuthnRig, present } from './rig.js'
 
 describe('authn: claims', () => {
-  let rig: AuthnRig
-
-  beforeEach(async () => {
-    rig = await AuthnRig.start()
-  })
-
-  afterEach(() => rig[Symbol.asyncDispose]())
+  const rig = ofEachTest(() => AuthnRig.start())
 
   async function who(claims: Record<string, unknown>, oidc: object = {}): Promise<Identity | undefined> {
     return (await present(await rig.stage(oidc), await rig.issuer.sign(claims))).identity

@@ -3,6 +3,7 @@ import type { AddressInfo } from 'node:net'
 import { authnPlugin } from '@svc/plugin-authn'
 import { expect } from 'chai'
 import { generateKeyPair } from 'jose'
+import { ofEachTest } from '../../support/parts.js'
 import { refusal, why } from '../../support/stage-rig.js'
 import { AuthnRig, present, sendWith } from './rig.js'
 
@@ -26,13 +27,7 @@ async function asReceived(options: ServerOptions, lines: string[]): Promise<Inco
 }
 
 describe('authn: headers', () => {
-  let rig: AuthnRig
-
-  beforeEach(async () => {
-    rig = await AuthnRig.start()
-  })
-
-  afterEach(() => rig[Symbol.asyncDispose]())
+  const rig = ofEachTest(() => AuthnRig.start())
 
   describe('the Authorization header', () => {
     const malformed = 'The Authorization header is malformed; send "Bearer <token>", once.'

@@ -3,11 +3,10 @@ import { type Identify, isRefusal, type Stage, services } from '@svc/core'
 import { authnPlugin, stdioClient } from '@svc/plugin-authn'
 import { expect } from 'chai'
 import sinon from 'sinon'
+import { ofEachTest } from '../../support/parts.js'
 import { AuthnRig, present, sendWith } from './rig.js'
 
 describe('authn: the identity of a request that is not a call', () => {
-  let rig: AuthnRig
-
   const identifyOf = (stage: Stage): Identify =>
     rig.serviceOf(stage, services.identify) ?? expect.fail('authn identifies nobody')
 
@@ -22,11 +21,7 @@ describe('authn: the identity of a request that is not a call', () => {
     )
   }
 
-  beforeEach(async () => {
-    rig = await AuthnRig.start()
-  })
-
-  afterEach(() => rig[Symbol.asyncDispose]())
+  const rig = ofEachTest(() => AuthnRig.start())
 
   it('equals the identity of a call with the same token, which is verified once for both', async () => {
     const stage = await rig.stage()

@@ -1,19 +1,14 @@
 import { Resources } from '@svc/core'
 import { expect } from 'chai'
 import { generateKeyPair } from 'jose'
+import { ofEachTest } from '../../support/parts.js'
 import { refusal, why } from '../../support/stage-rig.js'
 import { AuthnRig, type HttpResponse, present, sendWith } from './rig.js'
 
 const fresh = { maxAgeSec: 600, staleSec: 3600, cooldownSec: 30, timeoutMs: 5000 }
 
 describe("authn: the issuer's keys", () => {
-  let rig: AuthnRig
-
-  beforeEach(async () => {
-    rig = await AuthnRig.start()
-  })
-
-  afterEach(() => rig[Symbol.asyncDispose]())
+  const rig = ofEachTest(() => AuthnRig.start())
 
   async function user(response: Promise<HttpResponse>): Promise<string | undefined> {
     return (await response).identity?.user

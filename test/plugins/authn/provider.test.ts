@@ -1,26 +1,23 @@
 import type { Stage } from '@svc/core'
 import { expect } from 'chai'
 import { CredentialsProvider, privateJwk } from '../../support/credentials-provider.js'
+import { ofSuite } from '../../support/parts.js'
 import { why } from '../../support/stage-rig.js'
 import { AuthnRig, present } from './rig.js'
 
 const resource = 'https://gateway.example/mcp'
 
 describe('authn: an OpenID Connect provider', () => {
-  let rig: AuthnRig
   let provider: CredentialsProvider
 
+  const rig = ofSuite(() => AuthnRig.start())
   before(async () => {
-    rig = await AuthnRig.start()
     const claims = { org: 'acme', roles: ['reporter'] }
     provider = await CredentialsProvider.start({ resource, clientId: 'nightly-report', claims })
     provider.provide([await privateJwk('first', 'RS256')])
   })
 
-  after(async () => {
-    await provider[Symbol.asyncDispose]()
-    await rig[Symbol.asyncDispose]()
-  })
+  after(() => provider[Symbol.asyncDispose]())
 
   async function stage(): Promise<Stage> {
     const { jwks_uri } = await provider.endpoints()

@@ -3,6 +3,7 @@ import { authnPlugin, authnSchema } from '@svc/plugin-authn'
 import { expect } from 'chai'
 import { type CallOverrides, makeCall } from '../../support/call.js'
 import { checkSection } from '../../support/check.js'
+import { ofEachTest } from '../../support/parts.js'
 import { explain, send, served } from '../../support/stage-rig.js'
 import { AuthnRig } from './rig.js'
 
@@ -13,11 +14,7 @@ const scopes = {
 }
 
 describe('authn: scopes', () => {
-  let rig: AuthnRig
-  beforeEach(async () => {
-    rig = await AuthnRig.start()
-  })
-  afterEach(() => rig[Symbol.asyncDispose]())
+  const rig = ofEachTest(() => AuthnRig.start())
 
   const targets = { files: 'http://127.0.0.1:1', mail: 'http://127.0.0.1:2' }
   const stage = (oidc: object = { scopes }, section: object = {}): Promise<Stage> =>

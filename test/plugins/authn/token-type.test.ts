@@ -1,16 +1,11 @@
 // What the issuer signs beside access tokens, and tokens that are bound to a key, are no bearer tokens.
 import { expect } from 'chai'
+import { ofSuite } from '../../support/parts.js'
 import { refusal } from '../../support/stage-rig.js'
 import { AuthnRig, present } from './rig.js'
 
 describe('authn: the type of a token', () => {
-  let rig: AuthnRig
-
-  before(async () => {
-    rig = await AuthnRig.start()
-  })
-
-  after(() => rig[Symbol.asyncDispose]())
+  const rig = ofSuite(() => AuthnRig.start())
 
   async function reasonOf(
     claims: object,

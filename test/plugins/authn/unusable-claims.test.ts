@@ -2,6 +2,7 @@
 import { services } from '@svc/core'
 import { expect } from 'chai'
 import fc from 'fast-check'
+import { ofSuite } from '../../support/parts.js'
 import { propertyRuns } from '../../support/property-runs.js'
 import { refusal, why } from '../../support/stage-rig.js'
 import { acme, reasonFor } from '../entitlements/rig.js'
@@ -105,13 +106,7 @@ function namesIn(claims: Claims, name: string): readonly string[] {
 }
 
 describe('authn: a claim that cannot be used', () => {
-  let rig: AuthnRig
-
-  before(async () => {
-    rig = await AuthnRig.start()
-  })
-
-  after(() => rig[Symbol.asyncDispose]())
+  const rig = ofSuite(() => AuthnRig.start())
 
   async function reasonOf(claims: Claims, oidc: object = {}): Promise<string | undefined> {
     const response = await present(await rig.stage(oidc), await rig.issuer.sign(claims))

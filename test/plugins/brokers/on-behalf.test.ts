@@ -2,6 +2,7 @@ import { generateKeyPairSync } from 'node:crypto'
 import { type Stage, services } from '@svc/core'
 import { expect } from 'chai'
 import { exportJWK, jwtVerify } from 'jose'
+import { ofEachTest } from '../../support/parts.js'
 import { explain } from '../../support/stage-rig.js'
 import { json, startTokenEndpoint, type TestTokenEndpoint } from '../../support/token-endpoint.js'
 import { ada, afterResponse, BrokersRig, keyFor, sendWith, why } from './rig.js'
@@ -11,19 +12,15 @@ const grant = 'urn:ietf:params:oauth:grant-type:token-exchange'
 const accessToken = 'urn:ietf:params:oauth:token-type:access_token'
 
 describe('brokers: token exchange on behalf of the caller', () => {
-  let rig: BrokersRig
   let endpoint: TestTokenEndpoint
 
+  const rig = ofEachTest(() => new BrokersRig())
   beforeEach(async () => {
-    rig = new BrokersRig()
     rig.env['SECRET'] = 'a secret: with+signs'
     endpoint = await startTokenEndpoint()
   })
 
-  afterEach(async () => {
-    await rig[Symbol.asyncDispose]()
-    await endpoint[Symbol.asyncDispose]()
-  })
+  afterEach(() => endpoint[Symbol.asyncDispose]())
 
   const onBehalf = (more: object = {}): Promise<Stage> =>
     rig.stage({

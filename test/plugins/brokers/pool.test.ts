@@ -1,17 +1,15 @@
 import { expect } from 'chai'
+import { ofEachTest } from '../../support/parts.js'
 import { explain } from '../../support/stage-rig.js'
 import { afterResponse, BrokersRig, held, keyFor, sendWith, why } from './rig.js'
 
 describe('brokers: a pool of keys', () => {
-  let rig: BrokersRig
   const pool = { type: 'vendor_key_pool', key_refs: ['env:A', 'env:B', 'env:C'] }
 
+  const rig = ofEachTest(() => new BrokersRig())
   beforeEach(() => {
-    rig = new BrokersRig()
     Object.assign(rig.env, { A: 'a', B: 'b', C: 'c' })
   })
-
-  afterEach(() => rig[Symbol.asyncDispose]())
 
   it('uses its keys round-robin', async () => {
     const stage = await rig.stage(pool)

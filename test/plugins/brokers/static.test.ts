@@ -3,17 +3,12 @@ import { brokersPlugin, type CredentialSource, credentialSource } from '@svc/plu
 import { expect } from 'chai'
 import { container, type DependencyContainer } from 'tsyringe'
 import { checkSection } from '../../support/check.js'
+import { ofEachTest } from '../../support/parts.js'
 import { send } from '../../support/stage-rig.js'
 import { afterResponse, BrokersRig, held, keyFor, sendWith, why } from './rig.js'
 
 describe('brokers: a static key', () => {
-  let rig: BrokersRig
-
-  beforeEach(() => {
-    rig = new BrokersRig()
-  })
-
-  afterEach(() => rig[Symbol.asyncDispose]())
+  const rig = ofEachTest(() => new BrokersRig())
 
   it('is put into the header, raw, as a bearer token, or into a template', async () => {
     rig.env['KEY'] = 'k$&1'

@@ -2,6 +2,7 @@
 import type { Identity, Stage } from '@svc/core'
 import { expect } from 'chai'
 import { Chance } from '../../support/chance.js'
+import { ofEachTest } from '../../support/parts.js'
 import { json, startTokenEndpoint, type TestTokenEndpoint } from '../../support/token-endpoint.js'
 import { ada, afterResponse, BrokersRig, sendWith } from './rig.js'
 
@@ -9,19 +10,15 @@ const seed = Number(process.env['SVC_SEED'] ?? 1)
 const bob: Identity = { tenant: 'acme', authenticated: true, user: 'bob@example.com', roles: [] }
 
 describe('brokers: two callers', () => {
-  let rig: BrokersRig
   let endpoint: TestTokenEndpoint
 
+  const rig = ofEachTest(() => new BrokersRig())
   beforeEach(async () => {
-    rig = new BrokersRig()
     Object.assign(rig.env, { A: 'a', B: 'b', SECRET: 's' })
     endpoint = await startTokenEndpoint()
   })
 
-  afterEach(async () => {
-    await rig[Symbol.asyncDispose]()
-    await endpoint[Symbol.asyncDispose]()
-  })
+  afterEach(() => endpoint[Symbol.asyncDispose]())
 
   const pool = (more: object = {}): Promise<Stage> =>
     rig.stage({ type: 'vendor_key_pool', key_refs: ['env:A', 'env:B'], ...more })

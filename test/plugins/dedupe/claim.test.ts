@@ -2,16 +2,11 @@ import type { DedupeClaim } from '@svc/core/store'
 import { expect } from 'chai'
 import type { CallOverrides } from '../../support/call.js'
 import { controlOf } from '../../support/call.js'
+import { ofEachTest } from '../../support/parts.js'
 import { DedupeRig, keyed } from './rig.js'
 
 describe('an idempotency key', () => {
-  let rig: DedupeRig
-
-  beforeEach(() => {
-    rig = new DedupeRig()
-  })
-
-  afterEach(() => rig[Symbol.asyncDispose]())
+  const rig = ofEachTest(() => new DedupeRig())
 
   async function claimed(over: CallOverrides = {}, section: object = {}): Promise<DedupeClaim> {
     const running = await rig.pipeline(section)

@@ -7,23 +7,19 @@ import { expect } from 'chai'
 import { FakeClock } from 'svc-sdk/testing'
 import { advanceRedis } from '../../core/store/key-value/deployments.js'
 import { controlOf } from '../../support/call.js'
-import { type RedisServer, startRedis } from '../../support/redis.js'
+import { ofSuite } from '../../support/parts.js'
+import { startRedis } from '../../support/redis.js'
 import { StageRig } from '../../support/stage-rig.js'
 import { keyed, responded } from './rig.js'
 
 const PREFIX = 'svc:dedupe:'
 
 describe('a store of idempotency keys that has lost them', () => {
-  let redis: RedisServer
   let rigs: StageRig[]
   let stores: RedisKeyValueStore[]
   let sent: number
 
-  before(async () => {
-    redis = await startRedis()
-  })
-
-  after(() => redis[Symbol.asyncDispose]())
+  const redis = ofSuite(() => startRedis())
 
   beforeEach(async () => {
     await redis.send('FLUSHALL')

@@ -2,16 +2,11 @@ import type { Completed } from '@svc/core'
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { controlOf } from '../../support/call.js'
+import { ofEachTest } from '../../support/parts.js'
 import { DedupeRig, keyed, responded, textOf } from './rig.js'
 
 describe('a replay', () => {
-  let rig: DedupeRig
-
-  beforeEach(() => {
-    rig = new DedupeRig()
-  })
-
-  afterEach(() => rig[Symbol.asyncDispose]())
+  const rig = ofEachTest(() => new DedupeRig())
 
   it('replays the stored response with any bytes', async () => {
     let body: Uint8Array = Buffer.alloc(0)

@@ -3,17 +3,12 @@ import { Pipeline } from '@svc/core/pipeline'
 import { expect } from 'chai'
 import sinon, { type SinonFakeTimers } from 'sinon'
 import { controlOf, makeCall } from '../../support/call.js'
+import { ofEachTest } from '../../support/parts.js'
 import { explain } from '../../support/stage-rig.js'
 import { DedupeRig, keyed, responded, textOf } from './rig.js'
 
 describe('the dedupe stage', () => {
-  let rig: DedupeRig
-
-  beforeEach(() => {
-    rig = new DedupeRig()
-  })
-
-  afterEach(() => rig[Symbol.asyncDispose]())
+  const rig = ofEachTest(() => new DedupeRig())
 
   it('does not use the store for a call without a key, nor for other requests than tool calls', async () => {
     const running = await rig.pipeline()

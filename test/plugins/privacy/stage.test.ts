@@ -13,18 +13,16 @@ import {
 import { privacyPlugin } from '@svc/plugin-privacy'
 import { expect } from 'chai'
 import fc from 'fast-check'
+import { ofEachTest } from '../../support/parts.js'
 import { StageRig, send, served } from '../../support/stage-rig.js'
 
 describe('privacy', () => {
-  let rig: StageRig
   let state: string
 
+  const rig = ofEachTest(() => new StageRig())
   beforeEach(() => {
-    rig = new StageRig()
     state = rig.context.stateDir
   })
-
-  afterEach(() => rig[Symbol.asyncDispose]())
 
   async function redactorFor(
     section: object = {},

@@ -5,6 +5,7 @@ import { tokens } from '@svc/core'
 import { MemoryQuotaAdapter, quotaAdapters, quotasPlugin } from '@svc/plugin-quotas'
 import { expect } from 'chai'
 import { checkSection } from '../../support/check.js'
+import { ofEachTest } from '../../support/parts.js'
 import { StageRig } from '../../support/stage-rig.js'
 import { countOne } from './rig.js'
 
@@ -114,13 +115,7 @@ describe('quotas: choice of the adapter', () => {
     }
   }
 
-  let rig: StageRig
-
-  beforeEach(() => {
-    rig = new StageRig()
-  })
-
-  afterEach(() => rig[Symbol.asyncDispose]())
+  const rig = ofEachTest(() => new StageRig())
 
   async function use(section: object) {
     const stage = await rig.start(quotasPlugin, section)

@@ -3,17 +3,12 @@ import { quotasPlugin } from '@svc/plugin-quotas'
 import { expect } from 'chai'
 import sinon from 'sinon'
 import { FakeClock } from 'svc-sdk/testing'
-import { type RedisServer, startRedis, until } from '../../support/redis.js'
+import { ofSuite } from '../../support/parts.js'
+import { startRedis, until } from '../../support/redis.js'
 import { StageRig } from '../../support/stage-rig.js'
 
 describe('a store of quotas that has lost its counts', () => {
-  let redis: RedisServer
-
-  before(async () => {
-    redis = await startRedis()
-  })
-
-  after(() => redis[Symbol.asyncDispose]())
+  const redis = ofSuite(() => startRedis())
 
   it('is reported by the gateways that knew it, and by those that start later', async () => {
     const timers = sinon.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })

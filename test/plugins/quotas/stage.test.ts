@@ -13,17 +13,12 @@ import { quotasPlugin } from '@svc/plugin-quotas'
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { controlOf, makeCall } from '../../support/call.js'
+import { ofEachTest } from '../../support/parts.js'
 import { explain, sendWithHolds, served } from '../../support/stage-rig.js'
 import { KEY, limited, QuotasRig, run } from './rig.js'
 
 describe('quotas', () => {
-  let rig: QuotasRig
-
-  beforeEach(() => {
-    rig = new QuotasRig()
-  })
-
-  afterEach(() => rig[Symbol.asyncDispose]())
+  const rig = ofEachTest(() => new QuotasRig())
 
   it('returns the outcome untouched when no limit applies', async () => {
     const stage = await rig.started()

@@ -3,17 +3,12 @@ import { Pipeline } from '@svc/core/pipeline'
 import { expect } from 'chai'
 import sinon from 'sinon'
 import { controlOf } from '../../support/call.js'
+import { ofEachTest } from '../../support/parts.js'
 import { served } from '../../support/stage-rig.js'
 import { KEY, limited, NOON, QuotasRig, run } from './rig.js'
 
 describe('quotas: when the store fails', () => {
-  let rig: QuotasRig
-
-  beforeEach(() => {
-    rig = new QuotasRig()
-  })
-
-  afterEach(() => rig[Symbol.asyncDispose]())
+  const rig = ofEachTest(() => new QuotasRig())
 
   const responses = {
     'incrDaily rejects': { incrDaily: sinon.stub().rejects(new Error('disk gone')) },

@@ -1,10 +1,11 @@
 // Fuzzing: bytes of valid requests are inserted, removed and changed.
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { startTestGateway, type TestGateway } from '../../../support/gateway.js'
+import { startTestGateway } from '../../../support/gateway.js'
+import { ofSuite } from '../../../support/parts.js'
 import { propertyRuns } from '../../../support/property-runs.js'
 import { sendRaw } from '../../../support/raw.js'
-import { startUpstream, type TestUpstream } from '../../../support/upstream.js'
+import { startUpstream } from '../../../support/upstream.js'
 
 const start = 'POST /mcp/files/read@1 HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n'
 const whole = [
@@ -87,12 +88,9 @@ const attack = fc
   )
 
 describe('requests with inserted, removed and changed bytes', () => {
-  let upstream: TestUpstream
-  let gateway: TestGateway
-
-  before(async () => {
-    upstream = await startUpstream()
-    gateway = await startTestGateway({
+  const upstream = ofSuite(() => startUpstream())
+  const gateway = ofSuite(() =>
+    startTestGateway({
       targets: { files: upstream.url },
       // Short limits end each request, whatever part is missing.
       server: {
@@ -101,13 +99,8 @@ describe('requests with inserted, removed and changed bytes', () => {
         keepAliveTimeoutMs: 1,
         maxRequestsPerConnection: 4,
       },
-    })
-  })
-
-  after(async () => {
-    await gateway[Symbol.asyncDispose]()
-    await upstream[Symbol.asyncDispose]()
-  })
+    }),
+  )
 
   it('get an HTTP response or none, and only calls are sent upstream', async function () {
     this.timeout(propertyRuns(60_000))

@@ -2,6 +2,7 @@ import { expect } from 'chai'
 import type { TestGateway } from '../../../support/gateway.js'
 import { TestIssuer } from '../../../support/issuer.js'
 import { postMcp } from '../../../support/mcp-post.js'
+import { ofSuite } from '../../../support/parts.js'
 import { scriptedTarget, withStdio } from '../../../support/stdio-target.js'
 
 const initialize = {
@@ -16,11 +17,7 @@ const initialize = {
 }
 
 describe('the sessions of a server over stdio', () => {
-  let issuer: TestIssuer
-  before(async () => {
-    issuer = await TestIssuer.start()
-  })
-  after(() => issuer[Symbol.asyncDispose]())
+  const issuer = ofSuite(() => TestIssuer.start())
 
   it('are limited for each caller; a new one ends an idle one, or is refused', async () => {
     const alice = `Bearer ${await issuer.sign()}`

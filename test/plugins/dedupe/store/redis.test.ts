@@ -3,7 +3,8 @@ import { type RedisKeyValueOptions, RedisKeyValueStore } from '@svc/core/redis'
 import { ClaimStore } from '@svc/core/store'
 import { expect } from 'chai'
 import { advanceRedis } from '../../../core/store/key-value/deployments.js'
-import { type RedisServer, startRedis, until } from '../../../support/redis.js'
+import { ofEachTest, ofSuite } from '../../../support/parts.js'
+import { startRedis, until } from '../../../support/redis.js'
 import { rejectionOf } from '../../../support/rejection.js'
 import { claimOf, dedupeStoreSuite, spaceNameOf } from './suite.js'
 
@@ -15,13 +16,7 @@ const claimsIn = (
 ) => new ClaimStore(new RedisKeyValueStore({ keyPrefix: NAMESPACE, clock: hostClock, ...options }))
 
 describe('redis', () => {
-  let server: RedisServer
-
-  before(async () => {
-    server = await startRedis()
-  })
-
-  after(() => server[Symbol.asyncDispose]())
+  const server = ofSuite(() => startRedis())
 
   dedupeStoreSuite(
     'redis',
@@ -155,20 +150,12 @@ describe('redis', () => {
 })
 
 describe('redis with replicas', () => {
-  let primary: RedisServer
-  let replica: RedisServer
-
+  const primary = ofEachTest(() => startRedis())
+  const replica = ofEachTest(() => startRedis(['--replicaof', '127.0.0.1', String(primary.port)]))
   beforeEach(async () => {
-    primary = await startRedis()
-    replica = await startRedis(['--replicaof', '127.0.0.1', String(primary.port)])
     await until(async () =>
       String(await replica.send('INFO', 'replication')).includes('master_link_status:up'),
     )
-  })
-
-  afterEach(async () => {
-    await replica[Symbol.asyncDispose]()
-    await primary[Symbol.asyncDispose]()
   })
 
   /** Milliseconds that no test reaches: each ends when the replica has responded. */

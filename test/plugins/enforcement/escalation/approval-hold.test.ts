@@ -3,22 +3,20 @@ import { MemoryKeyValueStore } from '@svc/core/store'
 import { expect } from 'chai'
 import { testPasskey } from '../../../support/authenticator.js'
 import { controlOf } from '../../../support/call.js'
-import { type EscalationRig, idOf, reviewer, startRig, summaryOf, TestStore, TTL } from './rig.js'
+import { ofEachTest } from '../../../support/parts.js'
+import { idOf, reviewer, startRig, summaryOf, TestStore, TTL } from './rig.js'
 
 const notSent = async (): Promise<Outcome> => denied('RATE_LIMITED', 'too many')
 
 describe('an approval', () => {
-  let rig: EscalationRig
   let id: string
 
+  const rig = ofEachTest(() => startRig())
   beforeEach(async () => {
-    rig = await startRig()
     id = idOf(await rig.call())
     await rig.service.vote(id, reviewer('ann'), { vote: 'approve' })
     rig.events.splice(0)
   })
-
-  afterEach(() => rig[Symbol.asyncDispose]())
 
   const isUsed = async () => (await rig.service.find(id))?.isUsed
   const names = () => rig.events.map(({ name }) => name)

@@ -3,6 +3,7 @@ import { canonicalize, sha256Hex } from '@svc/core/json'
 import { isVoteError } from '@svc/plugin-enforcement'
 import { expect } from 'chai'
 import { FakeClock } from 'svc-sdk/testing'
+import { ofEachTest } from '../../../support/parts.js'
 import { type EscalationRig, idOf, reviewer, risky, startRig, summaryOf, TestStore, TTL } from './rig.js'
 
 const long = { amount: 10, note: 'x'.repeat(3000), payee: 'last' }
@@ -21,13 +22,7 @@ const approving = (inputSha256?: string) =>
   ({ vote: 'approve', ...(inputSha256 === undefined ? {} : { inputSha256 }) }) as const
 
 describe('the input of an escalation', () => {
-  let rig: EscalationRig
-
-  beforeEach(async () => {
-    rig = await startRig()
-  })
-
-  afterEach(() => rig[Symbol.asyncDispose]())
+  const rig = ofEachTest(() => startRig())
 
   it('is whole, with the hash that the records have', async () => {
     const id = idOf(await rig.call({ args: long }))

@@ -7,7 +7,8 @@ import { expect } from 'chai'
 import fc from 'fast-check'
 import { FakeClock } from 'svc-sdk/testing'
 import { controlOf } from '../../../support/call.js'
-import { type RedisServer, startRedis } from '../../../support/redis.js'
+import { ofSuite } from '../../../support/parts.js'
+import { startRedis } from '../../../support/redis.js'
 import {
   caller,
   type EscalationRig,
@@ -185,13 +186,7 @@ describe('votes, calls and time in any order, on two gateways', () => {
   })
 
   describe('on one Redis', () => {
-    let server: RedisServer
-
-    before(async () => {
-      server = await startRedis()
-    })
-
-    after(() => server[Symbol.asyncDispose]())
+    const server = ofSuite(() => startRedis())
 
     it('let no call through without its approval, and use each approval once', async () => {
       await fc.assert(

@@ -8,7 +8,8 @@ import { expect } from 'chai'
 import fc from 'fast-check'
 import { FakeClock } from 'svc-sdk/testing'
 import { checkSection } from '../../../support/check.js'
-import { type RedisServer, startRedis } from '../../../support/redis.js'
+import { ofSuite } from '../../../support/parts.js'
+import { startRedis } from '../../../support/redis.js'
 import { rejectionOf } from '../../../support/rejection.js'
 import {
   idOf,
@@ -124,13 +125,7 @@ describe('the steps of an escalation that nobody decides', () => {
   })
 
   describe('on one Redis', () => {
-    let server: RedisServer
-
-    before(async () => {
-      server = await startRedis()
-    })
-
-    after(() => server[Symbol.asyncDispose]())
+    const server = ofSuite(() => startRedis())
 
     it('are taken once each by two gateways', async () => {
       const property = fc.asyncProperty(batches, async (given) => {

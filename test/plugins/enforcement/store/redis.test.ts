@@ -4,7 +4,8 @@ import { EscalationStore } from '@svc/plugin-enforcement'
 import { expect } from 'chai'
 import { FakeClock } from 'svc-sdk/testing'
 import { advanceRedis } from '../../../core/store/key-value/deployments.js'
-import { type RedisServer, startRedis, until } from '../../../support/redis.js'
+import { ofSuite } from '../../../support/parts.js'
+import { startRedis, until } from '../../../support/redis.js'
 import { entry, escalationStoreSuite } from './suite.js'
 
 const DAY = 86_400_000
@@ -13,13 +14,7 @@ const { signal } = new AbortController()
 const none = { replaces: undefined, maxPending: 20, maxInputBytes: 100, now: entry('').createdAt }
 
 describe('redis', () => {
-  let server: RedisServer
-
-  before(async () => {
-    server = await startRedis()
-  })
-
-  after(() => server[Symbol.asyncDispose]())
+  const server = ofSuite(() => startRedis())
 
   async function openValues(keyPrefix = PREFIX): Promise<RedisKeyValueStore> {
     const store = new RedisKeyValueStore({ url: server.url, keyPrefix, clock: hostClock })

@@ -5,7 +5,8 @@ import { startTestGateway, type TestGateway } from '../../../support/gateway.js'
 import { TestIssuer } from '../../../support/issuer.js'
 import { postMcp } from '../../../support/mcp-post.js'
 import { event, events, type HttpResponse, json, result, serverOf } from '../../../support/mcp-server.js'
-import { type RedisServer, startRedis } from '../../../support/redis.js'
+import { ofSuite } from '../../../support/parts.js'
+import { startRedis } from '../../../support/redis.js'
 import { signalled } from '../../../support/signalled.js'
 
 const flows = {
@@ -18,23 +19,17 @@ const secret = 'token ghp_0123456789abcdefghijABCDEFGHIJ012345'
 
 describe('flows of labelled data', function () {
   this.timeout(60_000)
-  let redis: RedisServer
-  let issuer: TestIssuer
   let servers: Awaited<ReturnType<typeof serverOf>>[] = []
   let gateways: TestGateway[] = []
   let alice: string
   let bob: string
   let respond: HttpResponse
 
+  const redis = ofSuite(() => startRedis())
+  const issuer = ofSuite(() => TestIssuer.start())
   before(async () => {
-    redis = await startRedis()
-    issuer = await TestIssuer.start()
     alice = await issuer.sign({ sub: 'alice', tenant: 'acme' })
     bob = await issuer.sign({ sub: 'bob', tenant: 'acme' })
-  })
-  after(async () => {
-    await redis[Symbol.asyncDispose]()
-    await issuer[Symbol.asyncDispose]()
   })
   beforeEach(() => {
     respond = (message, response) => json(response, result(message))

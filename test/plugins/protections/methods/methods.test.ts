@@ -5,13 +5,9 @@ import type { GatewaySettings } from 'svc-sdk'
 import { z } from 'zod'
 import { startTestGateway, type TestGateway } from '../../../support/gateway.js'
 import { postMcp } from '../../../support/mcp-post.js'
+import { ofSuite } from '../../../support/parts.js'
 import { connect1, connect2 } from '../../../support/sdk-clients.js'
-import {
-  type SessionServer,
-  type StatelessServer,
-  startSessionServer,
-  startStatelessServer,
-} from '../../../support/tool-servers.js'
+import { startSessionServer, startStatelessServer } from '../../../support/tool-servers.js'
 
 const done = { content: [{ type: 'text' as const, text: 'done' }] }
 const vendor = 'notifications/vendor/news'
@@ -35,11 +31,9 @@ const pages: Readonly<Record<string, ReturnType<typeof page>>> = {
 
 describe('methods and apps', function () {
   this.timeout(60_000)
-  let session: SessionServer
-  let stateless: StatelessServer
 
-  before(async () => {
-    session = await startSessionServer('old', (server) => {
+  const session = ofSuite(async () =>
+    startSessionServer('old', (server) => {
       server.registerTool('tell', {}, async ({ sendNotification }) => {
         await sendNotification({ method: vendor, params: {} } as never)
         return done
@@ -52,18 +46,16 @@ describe('methods and apps', function () {
         const uri = `ui://${name}`
         server.registerResource(name, uri, {}, () => ({ contents: [{ ...content, uri }] }))
       }
-    })
-    stateless = await startStatelessServer('new', (server) => {
+    }),
+  )
+  const stateless = ofSuite(async () =>
+    startStatelessServer('new', (server) => {
       server.registerTool('tell', {}, async ({ mcpReq }: ServerContext) => {
         await mcpReq.notify({ method: vendor, params: {} } as never)
         return done
       })
-    })
-  })
-  after(async () => {
-    await session[Symbol.asyncDispose]()
-    await stateless[Symbol.asyncDispose]()
-  })
+    }),
+  )
 
   const settings = (methods: object, more: object = {}): GatewaySettings => ({
     targets: { old: session.url, new: stateless.url },

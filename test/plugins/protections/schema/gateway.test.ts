@@ -3,13 +3,9 @@ import { expect } from 'chai'
 import type { GatewaySettings } from 'svc-sdk'
 import { z } from 'zod'
 import { startTestGateway, type TestGateway } from '../../../support/gateway.js'
+import { ofSuite } from '../../../support/parts.js'
 import { connect1, connect2 } from '../../../support/sdk-clients.js'
-import {
-  type SessionServer,
-  type StatelessServer,
-  startSessionServer,
-  startStatelessServer,
-} from '../../../support/tool-servers.js'
+import { startSessionServer, startStatelessServer } from '../../../support/tool-servers.js'
 
 const done = { content: [{ type: 'text' as const, text: 'done' }] }
 const input = { branch: z.string(), count: z.number().optional() }
@@ -18,21 +14,17 @@ const secret = 'the value of the argument'
 
 describe('the arguments of a tool', function () {
   this.timeout(60_000)
-  let session: SessionServer
-  let stateless: StatelessServer
 
-  before(async () => {
-    session = await startSessionServer('git', (server) => {
+  const session = ofSuite(() =>
+    startSessionServer('git', (server) => {
       server.registerTool('merge', { inputSchema: input }, () => done)
-    })
-    stateless = await startStatelessServer('git', (server) => {
+    }),
+  )
+  const stateless = ofSuite(() =>
+    startStatelessServer('git', (server) => {
       server.registerTool('merge', { inputSchema: z.object(input) }, () => done)
-    })
-  })
-  after(async () => {
-    await session[Symbol.asyncDispose]()
-    await stateless[Symbol.asyncDispose]()
-  })
+    }),
+  )
 
   const settings = (protections: object): GatewaySettings => ({
     targets: { git: session.url, new: stateless.url },

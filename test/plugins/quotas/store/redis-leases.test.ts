@@ -3,7 +3,8 @@ import type { StoreAdapter } from '@svc/plugin-quotas/internal/store/adapter'
 import { LeasedCounters } from '@svc/plugin-quotas/internal/store/leases'
 import { expect } from 'chai'
 import { FakeClock } from 'svc-sdk/testing'
-import { type RedisServer, startRedis } from '../../../support/redis.js'
+import { ofSuite } from '../../../support/parts.js'
+import { startRedis } from '../../../support/redis.js'
 import { adapterOn } from './adapters.js'
 
 const keyPrefix = 'svc:quotas:'
@@ -13,15 +14,10 @@ const { signal } = new AbortController()
 type Leased = StoreAdapter & Pick<LeasedCounters, 'endBatches'>
 
 describe('redis leases', () => {
-  let server: RedisServer
   let clock: FakeClock
   const opened: Leased[] = []
 
-  before(async () => {
-    server = await startRedis()
-  })
-
-  after(() => server[Symbol.asyncDispose]())
+  const server = ofSuite(() => startRedis())
 
   beforeEach(async () => {
     await server.send('FLUSHALL')

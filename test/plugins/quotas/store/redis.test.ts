@@ -1,6 +1,7 @@
 import type { StoreAdapter } from '@svc/plugin-quotas/internal/store/adapter'
 import { expect } from 'chai'
-import { type RedisServer, startRedis } from '../../../support/redis.js'
+import { ofSuite } from '../../../support/parts.js'
+import { startRedis } from '../../../support/redis.js'
 import { rejectionOf } from '../../../support/rejection.js'
 import { adapterOn, redisCounters } from './adapters.js'
 import { quotaAdapterSuite } from './suite.js'
@@ -10,13 +11,7 @@ const DAY = 86_400_000
 const { signal } = new AbortController()
 
 describe('redis', () => {
-  let server: RedisServer
-
-  before(async () => {
-    server = await startRedis()
-  })
-
-  after(() => server[Symbol.asyncDispose]())
+  const server = ofSuite(() => startRedis())
 
   async function open(): Promise<StoreAdapter> {
     const adapter = adapterOn(redisCounters({ url: server.url }))

@@ -1,9 +1,10 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'
+import { ofEachTest } from '../../../../support/parts.js'
 import { temporaryDir } from '../../../../support/temporary-dir.js'
 import { DAY, envelope, fixedClock, spansOf } from '../writer/records.js'
-import { type Cloud, failing, type Interceptor, startCloud } from './cloud.js'
+import { failing, type Interceptor, startCloud } from './cloud.js'
 import { textOf, uploading, writeState } from './rig.js'
 
 const daily = `audit-${DAY}.ndjson`
@@ -16,11 +17,7 @@ function meeting(part: string, times: number, how: Interceptor): Interceptor {
 
 describe('upload failures', () => {
   const dir = temporaryDir()
-  let cloud: Cloud
-  beforeEach(async () => {
-    cloud = await startCloud()
-  })
-  afterEach(() => cloud[Symbol.asyncDispose]())
+  const cloud = ofEachTest(() => startCloud())
 
   const reset: Interceptor = (_, response) => {
     response.socket?.resetAndDestroy()

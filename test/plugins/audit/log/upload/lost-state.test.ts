@@ -2,6 +2,7 @@ import { mkdirSync, rmdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { LocalDevSigner, revokeKey, rotateKey } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
+import { ofEachTest } from '../../../../support/parts.js'
 import { temporaryDir } from '../../../../support/temporary-dir.js'
 import { appenderIn, DAY, envelope, signer } from '../writer/records.js'
 import { type Cloud, failing, OWNER, startCloud } from './cloud.js'
@@ -13,11 +14,7 @@ const next = LocalDevSigner.fromSeed(new Uint8Array(32).fill(9))
 
 describe('a lost upload state', () => {
   const dir = temporaryDir()
-  let cloud: Cloud
-  beforeEach(async () => {
-    cloud = await startCloud()
-  })
-  afterEach(() => cloud[Symbol.asyncDispose]())
+  const cloud = ofEachTest(() => startCloud())
 
   const state = () => join(dir.path, '.svc-presign-state.json')
   const text = () => textOf(dir.path, daily)

@@ -3,9 +3,10 @@ import { once } from 'node:events'
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { endWithRunner } from '../../../../support/child-lifetime.js'
+import { ofEachTest } from '../../../../support/parts.js'
 import { temporaryDir } from '../../../../support/temporary-dir.js'
 import { DAY, linesOf } from '../writer/records.js'
-import { type Cloud, type CloudRequest, startCloud } from './cloud.js'
+import { type CloudRequest, startCloud } from './cloud.js'
 import { textOf, uploading } from './rig.js'
 
 /** Appends and uploads all the time, until it is killed; the upload is at most 100 records behind. */
@@ -30,11 +31,7 @@ const writer = `
 
 describe('an uploader that is killed', () => {
   const dir = temporaryDir()
-  let cloud: Cloud
-  beforeEach(async () => {
-    cloud = await startCloud()
-  })
-  afterEach(() => cloud[Symbol.asyncDispose]())
+  const cloud = ofEachTest(() => startCloud())
 
   async function killedAt(moment: number, isMoment: (request: CloudRequest) => boolean): Promise<void> {
     const child = endWithRunner(

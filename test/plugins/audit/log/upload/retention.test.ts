@@ -2,23 +2,20 @@ import { appendFileSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFile
 import { join } from 'node:path'
 import type { UploadError } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
+import { ofEachTest } from '../../../../support/parts.js'
 import { propertyRuns } from '../../../../support/property-runs.js'
 import { temporaryDir } from '../../../../support/temporary-dir.js'
 import { append } from '../seal/rig.js'
 import { sealedLog } from '../seal/sealed-log.js'
 import { DAY, envelope, fixedClock } from '../writer/records.js'
-import { type Cloud, type CloudRequest, failing, startCloud } from './cloud.js'
+import { type CloudRequest, failing, startCloud } from './cloud.js'
 import { stateOf, textOf, uploading } from './rig.js'
 
 const daily = `audit-${DAY}.ndjson`
 
 describe('retention with upload', () => {
   const dir = temporaryDir()
-  let cloud: Cloud
-  beforeEach(async () => {
-    cloud = await startCloud()
-  })
-  afterEach(() => cloud[Symbol.asyncDispose]())
+  const cloud = ofEachTest(() => startCloud())
 
   const old = 'audit-2026-10-01.ndjson'
 

@@ -3,20 +3,17 @@ import { join } from 'node:path'
 import { canonicalize } from '@svc/core/json'
 import { LocalDevSigner } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
+import { ofEachTest } from '../../../../support/parts.js'
 import { temporaryDir } from '../../../../support/temporary-dir.js'
 import { appenderIn, DAY, envelope, signer, spansOf } from '../writer/records.js'
-import { type Cloud, startCloud } from './cloud.js'
+import { startCloud } from './cloud.js'
 import { stateOf, textOf, uploading, writeState } from './rig.js'
 
 const daily = `audit-${DAY}.ndjson`
 
 describe('the state file of the upload', () => {
   const dir = temporaryDir()
-  let cloud: Cloud
-  beforeEach(async () => {
-    cloud = await startCloud()
-  })
-  afterEach(() => cloud[Symbol.asyncDispose]())
+  const cloud = ofEachTest(() => startCloud())
 
   const state = () => join(dir.path, '.svc-presign-state.json')
 

@@ -2,10 +2,11 @@ import { createHash } from 'node:crypto'
 import { appendFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'
+import { ofEachTest } from '../../../../support/parts.js'
 import { RecordingMeter } from '../../../../support/stage-rig.js'
 import { temporaryDir } from '../../../../support/temporary-dir.js'
 import { appenderIn, DAY, envelope, memoryLogger } from '../writer/records.js'
-import { type Cloud, METADATA, OWNER, startCloud } from './cloud.js'
+import { METADATA, OWNER, startCloud } from './cloud.js'
 import { stateOf, textOf, uploading, uploadingSoon } from './rig.js'
 
 const daily = `audit-${DAY}.ndjson`
@@ -23,11 +24,7 @@ const raw = {
 
 describe('upload', () => {
   const dir = temporaryDir()
-  let cloud: Cloud
-  beforeEach(async () => {
-    cloud = await startCloud()
-  })
-  afterEach(() => cloud[Symbol.asyncDispose]())
+  const cloud = ofEachTest(() => startCloud())
 
   it('uploads exactly the bytes of the log under a key with their hash', async () => {
     const { appender } = await uploadingSoon(dir.path, cloud)

@@ -1,19 +1,16 @@
 import { ControlPlaneSource, download } from '@svc/plugin-audit/internal/log/tools/fetch/object-source'
 import { expect } from 'chai'
-import { type Cloud, failing, OWNER, startCloud } from '../../upload/cloud.js'
+import { ofEachTest } from '../../../../../support/parts.js'
+import { failing, OWNER, startCloud } from '../../upload/cloud.js'
 import { codeOf } from '../../writer/records.js'
 
 describe('the source of a restore', () => {
-  let cloud: Cloud
   let source: ControlPlaneSource
-  beforeEach(async () => {
-    cloud = await startCloud()
+  const cloud = ofEachTest(() => startCloud())
+  beforeEach(() => {
     source = new ControlPlaneSource({ apiBaseUrl: cloud.url, auditKey: 'Bearer k' })
   })
-  afterEach(async () => {
-    source.close()
-    await cloud[Symbol.asyncDispose]()
-  })
+  afterEach(() => source.close())
 
   async function listed(): Promise<string[]> {
     const keys: string[] = []
