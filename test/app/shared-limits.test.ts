@@ -41,15 +41,15 @@ describe('gateways that share a Redis', () => {
 
   it('do not exceed a limit together: ten gateways', async function () {
     this.timeout(60_000)
-    const started = await Promise.allSettled(
-      Array.from({ length: 10 }, () => startTestGateway(options({ calls_per_day: 120 }))),
-    )
+    // A busy machine has its time: a call that Redis does not respond to soon is refused with 503.
+    const patient = options({ calls_per_day: 120 }, { timeoutMs: 15_000 })
+    const started = await Promise.allSettled(Array.from({ length: 10 }, () => startTestGateway(patient)))
     const ten = started.flatMap((start) => (start.status === 'fulfilled' ? [start.value] : []))
     try {
       expect(ten).to.have.lengthOf(10)
       const responses = await statuses(ten, 400)
       expect(responses.filter((status) => status === 200)).to.have.lengthOf(120)
-      expect(responses.filter((status) => status === 429)).to.have.lengthOf(280)
+      expect(responses.filter((status) => status !== 200)).to.deep.equal(Array(280).fill(429))
       expect(upstream.calls).to.have.lengthOf(120)
     } finally {
       await Promise.all(ten.map((gateway) => gateway[Symbol.asyncDispose]()))

@@ -81,7 +81,8 @@ describe('svc policy diff of many tenants', () => {
 
   // 1,000 tenants by `npm run chaos:properties`.
   const tenants = Math.min(1_000, propertyRuns(200))
-  it(`takes at most ${tenants / 100} s of CPU for ${tenants} tenants and 200 tools, and lets others have their turn`, async function () {
+  const maxCpuMs = 4_000 + 6 * tenants
+  it(`takes at most ${maxCpuMs / 1_000} s of CPU for ${tenants} tenants and 200 tools, and lets others have their turn`, async function () {
     this.timeout(300_000)
     const turns = { count: 0, isOver: false }
     const turn = () => {
@@ -96,6 +97,6 @@ describe('svc policy diff of many tenants', () => {
     expect(changes.filter(({ effect }) => effect === 'gain')).to.have.lengthOf(tenants / 10)
     expect(turns.count).to.be.above(tenants / 5)
     // CPU time, as other processes may run, and twice what an idle machine takes.
-    expect(cpuMs).to.be.below(tenants * 10)
+    expect(cpuMs).to.be.below(maxCpuMs)
   })
 })
