@@ -71,7 +71,7 @@ export class TextScanner {
   }
 
   *#found(text: string): Generator<undefined, Found[]> {
-    const outer = this.#within(text)
+    const outer = yield* this.#within(text)
     yield
     const { parts, isComplete } = decodedParts(text)
     const unread = isComplete ? undefined : this.#unread
@@ -79,7 +79,7 @@ export class TextScanner {
     const covered = parts.length === 0 ? undefined : new Covered(outer)
     for (const group of joinedParts(parts)) {
       yield
-      for (const { rule, start: at } of this.#within(group.text)) {
+      for (const { rule, start: at } of yield* this.#within(group.text)) {
         const { encoding, start, end } = group.partAt(at)
         // Written as an escape, a character that hides text is seen.
         if (rule.class === 'hidden' && encoding === 'escapes') continue
@@ -90,7 +90,7 @@ export class TextScanner {
     return findings
   }
 
-  #within(text: string): Found[] {
+  *#within(text: string): Generator<undefined, Found[]> {
     const findings: Found[] = []
     for (const { phrase, start, end } of this.#phrases?.find(text) ?? []) {
       const rule = this.#byPhrase[phrase]
@@ -101,6 +101,7 @@ export class TextScanner {
       if (start >= 0) findings.push({ rule, start, end: start + literal.length })
     }
     for (const rule of this.#detectors) {
+      yield
       const spans = rule.detect?.(text) ?? []
       // As many certain findings are all that is listed.
       const listed = this.#certain.has(rule) ? Math.min(spans.length, MAX_FINDINGS) : spans.length

@@ -51,7 +51,7 @@ export class TextSearch {
       if (!this.#scanner.isForModel) yield* this.#acrossArguments(texts.arguments, pointer)
       if (!this.#isStripping) return value
       if (!isRead) return withoutTexts(shown, 'too long to be checked')
-      const changed = texts.changed(shown, times < MAX_CUTS)
+      const changed = yield* texts.changed(shown, times < MAX_CUTS)
       if (changed === shown) return shown
       if (times === MAX_CUTS + MAX_REMOVALS) return withoutTexts(shown, 'too many findings')
       shown = changed

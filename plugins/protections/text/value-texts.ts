@@ -16,6 +16,8 @@ const MAX_DEPTH = 512
 const MAX_VALUES = 500_000
 /** Texts of a value that look like JSON and are not; later ones are read as they are written. */
 const MAX_NOT_JSON = 1_000
+/** Changes after which others can have a turn. */
+const AT_ONCE = 500
 /** Arguments that are read together: a command line is in few and short ones. */
 export const MAX_ARGUMENTS = 16
 const MAX_ARGUMENT = 64
@@ -149,10 +151,15 @@ export class ValueTexts {
   }
 
   /** The value without what was certainly found; whole texts are removed if nothing is cut out of them. */
-  changed(value: unknown, isCutting: boolean): unknown {
+  *changed(value: unknown, isCutting: boolean): SearchSteps<unknown> {
     const changes = new Changes()
-    for (const stream of [this.#together, this.#apart])
-      for (const [index, text] of changesIn(stream, isCutting)) changes.add(stream.ownerOf(index), text)
+    let count = 0
+    for (const stream of [this.#together, this.#apart]) {
+      for (const [index, text] of changesIn(stream, isCutting)) {
+        changes.add(stream.ownerOf(index), text)
+        if (++count % AT_ONCE === 0) yield
+      }
+    }
     return changes.valueAt(undefined, value)
   }
 }
@@ -161,8 +168,13 @@ export class ValueTexts {
 function changesIn(stream: TextStream<Place>, isCutting: boolean): ReadonlyMap<number, string> {
   const changes = new Map<number, string>()
   const alone = new Map<number, TextFinding[]>()
-  for (const { first, last, finding } of stream.found)
-    if (first === last) alone.set(first, [...(alone.get(first) ?? []), finding])
+  const floods = new Set(stream.flooded.flatMap(({ first, last }) => (first === last ? [first] : [])))
+  for (const { first, last, finding } of stream.found) {
+    if (first < last || floods.has(first)) continue
+    const findings = alone.get(first)
+    if (findings === undefined) alone.set(first, [finding])
+    else findings.push(finding)
+  }
   for (const [index, findings] of alone) {
     const certain = findings.find((finding) => finding.certain)
     if (certain !== undefined)
