@@ -1,10 +1,35 @@
 // The labels that the response of one call gives its caller, before each part of it leaves.
 import type { Call, CallRequest, Clock, Finding, Meter } from '@svc/core'
 import type { ResponseRewriter } from '@svc/core/response'
-import { detectorsIn } from '../text/detectors.js'
+import { ReadingBudget } from '../shared/reading-budget.js'
+import { TextScanner } from '../text/scan.js'
 import { OVERLAP } from '../text/text-stream.js'
+import { TextSearch } from '../text/texts.js'
 import type { Labels } from './labels.js'
 import type { DetectedLabel } from './rules.js'
+
+type Detected = 'secret' | 'personal_data' | 'attack'
+
+let scanners: readonly [TextScanner, TextScanner] | undefined
+
+/** Secrets, personal data and attacks on the model in a value; one that is too long to be searched has all of them. */
+async function detectorsIn(value: unknown): Promise<ReadonlySet<Detected>> {
+  scanners ??= [new TextScanner('argument'), new TextScanner('result')]
+  const budget = new ReadingBudget()
+  const [data, attacks] = scanners.map((scanner) => new TextSearch(scanner, budget))
+  const found = new Set<Detected>()
+  for (const search of [data, attacks]) {
+    if (search === undefined) continue
+    await search.value(value)
+    if (search.isIncomplete) return new Set(['secret', 'personal_data', 'attack'])
+  }
+  for (const { finding } of data?.found ?? []) {
+    if (finding.rule.class === 'secret') found.add('secret')
+    if (finding.rule.class === 'personal') found.add('personal_data')
+  }
+  if (attacks?.found.some(({ finding }) => finding.certain) === true) found.add('attack')
+  return found
+}
 
 export interface ResponseLabelOptions {
   readonly call: Call
