@@ -1,4 +1,4 @@
 export { auditSchema } from './config.js'
 export { logDirectory } from './open-log.js'
 export { auditPlugin } from './plugin.js'
-export { recordListener } from './record-listener.js'
+export { recordListener } from './record.js'

@@ -5,25 +5,82 @@ import {
   type Appender,
   hostOf,
   type Lease,
+  type Notices,
   type PluginContext,
   resolve,
   resolveOptional,
   type Signer,
   tokens,
 } from '@svc/core'
-import { sha256Hex } from '@svc/core/json'
+import { messageOf, sha256Hex } from '@svc/core/json'
 import { literalSecret } from '@svc/core/policy'
 import type { AuditConfig } from './config.js'
 import { IntentTracker } from './intent/tracker.js'
 import { nodeFileSystem } from './log/files/file-system.js'
 import { keepPolicy } from './log/files/kept-policies.js'
+import { AuditError } from './log/format/errors.js'
 import { openSigner } from './log/keys/open-signer.js'
-import { withTimeLimit } from './log/keys/signed-json.js'
+import { withTimeLimit } from './log/keys/signatures.js'
+import { uploadWarning } from './log/upload/upload-status.js'
 import { SvcAppender } from './log/writer/appender.js'
 import { DEFAULT_LIMITS } from './log/writer/config.js'
-import { LogNotices } from './log-notices.js'
+import type { AppenderStatus } from './log/writer/status.js'
 import { eventRecordOf, recordContextOf } from './record.js'
 import { missingSigner } from './signer-key.js'
+
+// Sends notices when the log becomes unwritable, falls behind with its upload, or turns out to be changed; and when the
+// first two end.
+
+const CHECK_INTERVAL_MS = 1_000
+
+type WatchedStatus = Pick<AppenderStatus, 'writable' | 'error' | 'upload'>
+
+export class LogNotices {
+  readonly #notices: Notices | undefined
+  #isWritable = true
+  #isBehind = false
+  /** Messages of errors that were sent. */
+  readonly #errors = new Set<string>()
+  #timer: NodeJS.Timeout | undefined
+
+  constructor(notices: Notices | undefined) {
+    this.#notices = notices
+  }
+
+  /** Checks the status every second, until `stop`. */
+  start(status: () => WatchedStatus): void {
+    this.#timer ??= setInterval(() => this.check(status()), CHECK_INTERVAL_MS).unref()
+  }
+
+  stop(): void {
+    clearInterval(this.#timer)
+  }
+
+  check({ writable, error, upload }: WatchedStatus): void {
+    if (writable !== this.#isWritable) {
+      this.#isWritable = writable
+      const message = writable
+        ? 'the log can be written again'
+        : `the log cannot be written: ${messageOf(error)}`
+      this.#notices?.send({ type: 'audit.unwritable', data: { writable, message } })
+    }
+    const warning = upload && uploadWarning(upload)
+    const behind = warning !== undefined
+    if (behind !== this.#isBehind) {
+      this.#isBehind = behind
+      const message = warning ?? 'the upload of the log has caught up'
+      this.#notices?.send({ type: 'audit.upload_behind', data: { behind, message } })
+    }
+  }
+
+  /** Reports an error of the log, at its opening or in the background, if it shows that the log was changed. */
+  error(error: unknown): void {
+    if (!(error instanceof AuditError) || error.code !== 'log_unlinked' || this.#errors.has(error.message))
+      return
+    this.#errors.add(error.message)
+    this.#notices?.send({ type: 'audit.tampered', data: { message: error.message } })
+  }
+}
 
 /** The parts of an open log. */
 export interface OpenLog {

@@ -20,12 +20,20 @@ import {
   type Sent,
   type Settlement,
   servedDefinition,
+  token,
 } from '@svc/core'
 import { readDigest, sha256Hex } from '@svc/core/json'
 import type { AuditConfig } from './config.js'
 import { OUTCOME_UNKNOWN } from './intent/entry.js'
 import type { AuditEnvelope, EnvelopePrincipal } from './log/format/envelope.js'
 import { redactEnvelope } from './redact-envelope.js'
+
+// A listener that code may bind to see records as they are written, such as a terminal.
+
+/** Called after each record of a call or an event is durable. It must not throw or change the record. */
+export type RecordListener = (record: AuditEnvelope) => void
+
+export const recordListener = token<RecordListener>('audit/RecordListener')
 
 /** Members that are the same in every record of a gateway. */
 export interface RecordContext {

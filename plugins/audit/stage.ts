@@ -30,9 +30,15 @@ import type { IntentTracker } from './intent/tracker.js'
 import type { AuditEnvelope } from './log/format/envelope.js'
 import type { LogSource, OpenLog } from './open-log.js'
 import { PayloadRecorder } from './raw/payload-recorder.js'
-import { eventRecordOf, floodRecordOf, type RecordContext, recordOf, unknownRecordOf } from './record.js'
+import {
+  eventRecordOf,
+  floodRecordOf,
+  type RecordContext,
+  type RecordListener,
+  recordOf,
+  unknownRecordOf,
+} from './record.js'
 import { AgentRunLimiter, FloodLimiter, isUnidentified } from './record-limits.js'
-import type { RecordListener } from './record-listener.js'
 import { redactEnvelope } from './redact-envelope.js'
 
 interface AuditStageOptions {

@@ -7,7 +7,7 @@ import type { Signer } from '@svc/core'
 import { canonicalize, parseBase64, parseJsonObject, sha256Hex, toBase64 } from '@svc/core/json'
 import { publicKeyLine, type SignatureVerifier } from '../log/format/verifier.js'
 import { ed25519, SEED_BYTES } from '../log/keys/ed25519.js'
-import { signJson } from '../log/keys/signed-json.js'
+import { signJson } from '../log/keys/signatures.js'
 
 /** A log as its intents name it. */
 export interface IntentLog {

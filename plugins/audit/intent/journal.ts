@@ -17,7 +17,7 @@ import { AuditError } from '../log/format/errors.js'
 import { dailyLog, INTENTS_FOLDER } from '../log/format/paths.js'
 import { type IntentLog, ProcessKey } from './batch-chain.js'
 import { type Intent, intentLine, outcomeLine } from './entry.js'
-import { SignedSegment } from './signed-segment.js'
+import { SignedSegment } from './segment.js'
 
 /** From this size on a journal is truncated, or its open intents are copied to a new one. */
 const SEGMENT_BYTES = 4_194_304

@@ -1,6 +1,6 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { parseWitnessKey } from '@svc/plugin-audit/internal/log/keys/note-keys'
+import { parseWitnessKey } from '@svc/plugin-audit/internal/log/keys/signatures'
 import { generateKeyFile, LocalDevSigner, rotateKey } from '@svc/plugin-audit/log'
 import { readKeys, verifyLog } from '@svc/plugin-audit/tools'
 import { expect } from 'chai'

@@ -3,7 +3,7 @@
 
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { scan } from '@svc/plugin-audit/internal/log/upload/scan'
+import { scan } from '@svc/plugin-audit/internal/log/upload/source'
 import { expect } from 'chai'
 import { type Cloud, startCloud } from '../../plugins/audit/log/upload/cloud.js'
 import { DAY, linesOf, spansOf } from '../../plugins/audit/log/writer/records.js'

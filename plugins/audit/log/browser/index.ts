@@ -3,8 +3,7 @@
 import { checkAppendOnly, ProofChecker } from '../format/check-proof.js'
 import type { CheckResult } from '../format/check-result.js'
 import type { Head } from '../format/checkpoint.js'
-import { leafKeysOf, type VerifierKeys } from './verifier-keys.js'
-import { webCrypto, webNodeHash } from './web-crypto.js'
+import { leafKeysOf, type VerifierKeys, webCrypto, webNodeHash } from './web-crypto.js'
 
 export { isHidden, splitAtHidden } from '@svc/core/json/portable'
 export { ANONYMOUS, callerIn, callerNameIn } from '../format/caller-name.js'
@@ -19,7 +18,7 @@ export {
 export type { CheckResult } from '../format/check-result.js'
 export { isEventRecord } from '../format/evidence-summary.js'
 export { canonicalText } from '../format/stored-record.js'
-export { readVerifierKeys, type VerifierKeys } from './verifier-keys.js'
+export { readVerifierKeys, type VerifierKeys } from './web-crypto.js'
 
 /** Checks proofs with the keys that the reader gives. */
 export function webChecker({ logs, witnesses }: Pick<VerifierKeys, 'logs' | 'witnesses'>): ProofChecker {

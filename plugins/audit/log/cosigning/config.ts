@@ -2,7 +2,7 @@
 
 import { isUrl } from '@svc/core/json'
 import { SignerKeyError } from '../format/errors.js'
-import { parseWitnessKey } from '../keys/note-keys.js'
+import { parseWitnessKey } from '../keys/signatures.js'
 
 export interface WitnessConfig {
   /** Its submission address: requests go to `<url>/add-checkpoint`. */

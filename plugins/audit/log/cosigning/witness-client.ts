@@ -3,12 +3,11 @@
 
 import { HttpClient } from '@svc/core/http-client'
 import { messageOf } from '@svc/core/json'
-import { formatAddCheckpoint } from '../format/add-checkpoint.js'
 import { parseTreeSize } from '../format/checkpoint.js'
-import { isBy, judgeCosignature } from '../format/cosignature.js'
+import { formatAddCheckpoint, isBy, judgeCosignature } from '../format/cosignature.js'
 import type { Digest } from '../format/digest.js'
+import type { NamedKey } from '../format/note.js'
 import { type Note, parseSignature, signatureLine } from '../format/note.js'
-import type { NamedKey } from '../format/vkey.js'
 
 const MAX_RESPONSE_BYTES = 65_536
 const CONFLICT = 409

@@ -7,12 +7,12 @@ import { type Head, parseCheckpoint } from './checkpoint.js'
 import { isPast, judgeCosignature } from './cosignature.js'
 import { bytesOfDigest, type Digest, digestFromBase64, hexOf } from './digest.js'
 import { consistencyRoots, inclusionRoot, type NodeHash } from './merkle-proof.js'
+import type { NamedKey } from './note.js'
 import { judgeNote, type Note, parseNote } from './note.js'
 import { checkVote, type PasskeyCrypto } from './passkey-proof.js'
 import { type Proof, parseProof } from './proof-text.js'
 import { objectIn } from './stored-record.js'
 import type { LeafKeys } from './verifier.js'
-import type { NamedKey } from './vkey.js'
 
 /** The hashes of a log's tree (RFC 6962 §2.1). */
 export interface TreeHash {

@@ -3,7 +3,7 @@
 
 import { callerIn, callerNameIn } from './caller-name.js'
 import { utcDayOf } from './day.js'
-import { recordPlace } from './record-place.js'
+import { recordPlace } from './stored-record.js'
 
 type SummarizedRecord = Readonly<Record<string, unknown>>
 

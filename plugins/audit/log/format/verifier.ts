@@ -1,5 +1,4 @@
 // Public keys and signatures as the log's files have them, and what verifies with a key.
-
 import { parseBase64, toBase64 } from '@svc/core/json/portable'
 import { PUBLIC_KEY_BYTES } from './key-sizes.js'
 

@@ -7,10 +7,9 @@ import { parseBase64 } from '@svc/core/json'
 import { readInput } from '../files/read-input.js'
 import { AuditError, SignerKeyError, systemCode } from '../format/errors.js'
 import { PUBLIC_KEY_BYTES } from '../format/key-sizes.js'
-import { ED25519_TYPE } from '../format/note.js'
+import { ED25519_TYPE, parseVkey } from '../format/note.js'
 import { PUBLIC_KEYS_FILE } from '../format/paths.js'
 import { isKeyId, leafBounds, type TrustedKey, withoutLabel } from '../format/verifier.js'
-import { parseVkey } from '../format/vkey.js'
 import { rawPublicKey, verifierFromLine, verifierFromPublicKey } from './public-key.js'
 
 /**

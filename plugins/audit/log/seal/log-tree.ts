@@ -11,10 +11,11 @@ import type { JournalBody, LineOf, UnsignedJournalLine } from '../format/journal
 import { inclusionRanges } from '../format/merkle-proof.js'
 import { isVerified } from '../format/note.js'
 import { checkpointFile } from '../format/paths.js'
-import { type NoteSigner, signNote } from '../keys/note-keys.js'
-import { signJson } from '../keys/signed-json.js'
+import { type NoteSigner, signJson, signNote } from '../keys/signatures.js'
 import { LeafRange } from '../merkle/leaf-range.js'
 import { leafHash, verifyInclusion } from '../merkle/tree-hash.js'
+import type { NotePiece } from '../tree/checkpoint-file.js'
+import { appendNote } from '../tree/checkpoint-file.js'
 import { inconsistentLog, rebuildDamaged } from '../tree/inconsistent-log.js'
 import {
   cutTornLine,
@@ -26,8 +27,6 @@ import {
   writeJournalLine,
 } from '../tree/journal-file.js'
 import { JournalState } from '../tree/journal-state.js'
-import type { NotePiece } from '../tree/note-file.js'
-import { appendNote } from '../tree/note-tail.js'
 import { followingLine, resumedState } from '../tree/resumed-state.js'
 import { addSealedLeaves, type CoverOffsets } from '../tree/sealed-leaves.js'
 import { TreeStore, TreeWriter } from '../tree/tree-store.js'

@@ -4,8 +4,13 @@
 import type { Worker } from 'node:worker_threads'
 import type { Logger, Signer } from '@svc/core'
 import { hasWorkerFile, startWorker, Thread } from '@svc/core/thread'
-import type { SharedBatch } from './shared-batch.js'
-import { SharedMemory, type SharedMemorySize, SIGNING_PROBE, sharedBytes } from './shared-memory.js'
+import {
+  type SharedBatch,
+  SharedMemory,
+  type SharedMemorySize,
+  SIGNING_PROBE,
+  sharedBytes,
+} from './shared-batch.js'
 
 export interface SigningWorkerData {
   readonly memory: SharedArrayBuffer

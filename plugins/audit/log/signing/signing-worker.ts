@@ -3,7 +3,7 @@
 import { workerData } from 'node:worker_threads'
 import { Calls } from '@svc/core/thread'
 import { whenFastest } from '../keys/ed25519.js'
-import { SharedMemory, SIGNING_PROBE } from './shared-memory.js'
+import { SharedMemory, SIGNING_PROBE } from './shared-batch.js'
 import type { SigningHost, SigningWorkerData } from './signing-thread.js'
 
 const { memory, size, seed } = workerData as SigningWorkerData

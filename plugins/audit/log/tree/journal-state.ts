@@ -1,8 +1,16 @@
 // The state of the journal after each line: the size of the tree, the sealed bytes of each day, the keys, the retention.
 // Checks that a line continues the ones before it; hashes and signatures are the caller's.
 
-import type { JournalLine, LineOf, SealBody, SealRange } from '../format/journal-line.js'
-import { coveredBy, LEAVES_PER_PIECE, type PlacedRange, placeRanges } from '../format/seal-ranges.js'
+import {
+  coveredBy,
+  type JournalLine,
+  LEAVES_PER_PIECE,
+  type LineOf,
+  type PlacedRange,
+  placeRanges,
+  type SealBody,
+  type SealRange,
+} from '../format/journal-line.js'
 import { KeyHistory } from './key-history.js'
 
 /** A larger step between two lines is one of the clock, or a writer that was stopped. */

@@ -4,7 +4,7 @@
 import type { JournalLine, KeySpan } from '../format/journal-line.js'
 import { ALL, type LeafKeys, type NoteVerifier, publicKeyLine, type TrustedKey } from '../format/verifier.js'
 import { noteVerifier, verifierFromLine } from '../keys/public-key.js'
-import { hasSigned } from '../keys/signed-json.js'
+import { hasSigned } from '../keys/signatures.js'
 
 interface Entry {
   readonly key: NoteVerifier

@@ -1,6 +1,9 @@
 // The files that are uploaded, their datasets and their keys.
 
+import { lstatSync } from 'node:fs'
+import { join } from 'node:path'
 import { pathSegment } from '@svc/core/json'
+import { namesIn, nodeFileSystem } from '../files/file-system.js'
 import {
   dayOfCheckpointFile,
   dayOfCoverFile,
@@ -8,9 +11,58 @@ import {
   dayOfRawLog,
   JOURNAL_FILE,
 } from '../format/paths.js'
-import { shortLogId } from '../format/record-place.js'
-import { HASH_BYTES, parseTreePath } from '../format/tree-layout.js'
+import { shortLogId } from '../format/stored-record.js'
+import { HASH_BYTES, parseTreePath, TREE_FOLDER } from '../format/tree-layout.js'
+import { readGenesis } from '../tree/journal-file.js'
 import type { UploadMetadata } from './presign.js'
+
+export interface FoundFile {
+  readonly source: UploadSource
+  readonly size: number
+  /** The time of its last write, milliseconds since the epoch. */
+  readonly writtenAt: number
+}
+
+/** Logs come before the files that refer to them: a reader who reads checkpoints first finds all that they cover. */
+export const PHASES: readonly (readonly UploadMode[])[] = [
+  ['audit'],
+  ['tree', 'cover', 'journal'],
+  ['checkpoint'],
+  ['raw', 'agent'],
+]
+
+/**
+ * Every file of every dataset, older days first. There can be thousands of agents' files, so `days` limits them to those that
+ * may have grown.
+ */
+export function scan(dir: string, days?: ReadonlySet<string>): FoundFile[] {
+  const paths = [
+    ...namesIn(nodeFileSystem, dir),
+    ...namesIn(nodeFileSystem, join(dir, 'raw')).map((name) => `raw/${name}`),
+  ]
+  for (const level of namesIn(nodeFileSystem, join(dir, TREE_FOLDER))) {
+    const folder = `${TREE_FOLDER}/${level}`
+    for (const name of namesIn(nodeFileSystem, join(dir, folder))) paths.push(`${folder}/${name}`)
+  }
+  for (const node of namesIn(nodeFileSystem, join(dir, 'agents'))) {
+    for (const day of days ?? namesIn(nodeFileSystem, join(dir, 'agents', node))) {
+      const folder = `agents/${node}/${day}`
+      for (const name of namesIn(nodeFileSystem, join(dir, folder))) paths.push(`${folder}/${name}`)
+    }
+  }
+  const genesis = readGenesis(nodeFileSystem, dir)
+  const log = genesis && { logId: genesis.log_id, date: genesis.at.slice(0, 10) }
+  const found: FoundFile[] = []
+  for (const path of paths) {
+    const source = sourceOf(path, log)
+    const stat = source && lstatSync(join(dir, path), { throwIfNoEntry: false })
+    if (source !== undefined && stat?.isFile()) {
+      found.push({ source, size: stat.size, writtenAt: stat.mtimeMs })
+    }
+  }
+  const rank = ({ source }: FoundFile) => `${source.date} ${source.path}`
+  return found.sort((a, b) => (rank(a) < rank(b) ? -1 : 1))
+}
 
 export type UploadMode = 'audit' | 'agent' | 'raw' | 'tree' | 'cover' | 'journal' | 'checkpoint'
 

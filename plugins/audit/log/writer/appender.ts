@@ -5,13 +5,18 @@ import type { Signer } from '@svc/core'
 import { canonicalize, messageOf } from '@svc/core/json'
 import { nodeFileSystem } from '../files/file-system.js'
 import { LogFile } from '../files/log-file.js'
-import { checkEnvelope, recordDefaults, withDefaults } from '../format/check-envelope.js'
 import { utcDayOf } from '../format/day.js'
-import type { AuditEnvelope, RawPayloadRecord } from '../format/envelope.js'
+import {
+  type AuditEnvelope,
+  checkEnvelope,
+  type RawPayloadRecord,
+  recordDefaults,
+  withDefaults,
+} from '../format/envelope.js'
 import { AuditError } from '../format/errors.js'
 import { coverFile, dayOfDailyLog, rawLog } from '../format/paths.js'
-import { shortLogId } from '../format/record-place.js'
-import { withTimeLimit } from '../keys/signed-json.js'
+import { shortLogId } from '../format/stored-record.js'
+import { withTimeLimit } from '../keys/signatures.js'
 import { canUseThread, SigningThread } from '../signing/signing-thread.js'
 import { uploadWarning } from '../upload/upload-status.js'
 import type { Uploader, UploaderOptions } from '../upload/uploader.js'

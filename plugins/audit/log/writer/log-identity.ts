@@ -26,8 +26,7 @@ import {
   PUBLIC_KEYS_FILE,
 } from '../format/paths.js'
 import { publicKeyLine } from '../format/verifier.js'
-import type { NoteSigner } from '../keys/note-keys.js'
-import { signJson } from '../keys/signed-json.js'
+import { type NoteSigner, signJson } from '../keys/signatures.js'
 import { EMPTY_ROOT } from '../merkle/tree-hash.js'
 import { inconsistentLog } from '../tree/inconsistent-log.js'
 import { journalSize, readGenesis } from '../tree/journal-file.js'

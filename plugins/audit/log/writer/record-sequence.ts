@@ -2,7 +2,7 @@
 
 import { randomBytes } from 'node:crypto'
 import { canonicalize, type WrittenMember } from '@svc/core/json'
-import { type LostRange, shortLogId } from '../format/record-place.js'
+import { type LostRange, shortLogId } from '../format/stored-record.js'
 
 interface DayNumbers {
   next: number

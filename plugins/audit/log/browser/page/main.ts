@@ -5,15 +5,18 @@ import { visibleInLine } from '@svc/core/json/portable'
 import { type ReadProof, readProof } from '../../format/check-proof.js'
 import type { CheckResult } from '../../format/check-result.js'
 import { bytesOfDigest, hexOf, utf8Bytes } from '../../format/digest.js'
-import { type Evidence, readEvidence } from '../../format/evidence-data.js'
-import { definitionIn } from '../../format/evidence-rules.js'
+import {
+  definitionIn,
+  type Evidence,
+  type JudgedProof,
+  judgeEvidence,
+  readEvidence,
+} from '../../format/evidence-data.js'
 import { type SummaryCounts, SummaryTally, summarySections } from '../../format/evidence-summary.js'
-import { type JudgedProof, judgeEvidence } from '../../format/judge-evidence.js'
 import { lineText } from '../../format/stored-record.js'
 import { webChecker } from '../index.js'
-import { readVerifierKeys, type VerifierKeys } from '../verifier-keys.js'
-import { element, part, untrusted } from './dom.js'
-import { memberOf, type RecordMembers, sentenceOf } from './sentence.js'
+import { readVerifierKeys, type VerifierKeys } from '../web-crypto.js'
+import { element, memberOf, part, type RecordMembers, sentenceOf, untrusted } from './sentence.js'
 
 const ROWS = 100
 const WORDS = { ok: 'proven', failed: 'NOT PROVEN', unchecked: 'not checked' } as const

@@ -8,7 +8,6 @@ import {
   evidenceOf,
 } from '../evidence/collect.js'
 import type { LogFilter } from '../read/filter.js'
-import { type BrowsedProof, browseProof, consistencyPath } from './browse-proof.js'
 import {
   type BrowsedRecord,
   type BrowsedRecords,
@@ -19,7 +18,7 @@ import {
   recordEndingAt,
   type SealedEnd,
 } from './browse-records.js'
-import { LogDays, type LogSummary } from './log-days.js'
+import { type BrowsedProof, browseProof, consistencyPath, LogDays, type LogSummary } from './log-days.js'
 
 export interface BrowseMethods {
   /** `consistency` leads from `older` leaves to the head; absent without `older`. */

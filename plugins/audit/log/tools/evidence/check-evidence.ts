@@ -2,9 +2,8 @@
 
 import { sha256Hex } from '@svc/core/json'
 import type { CheckedProof } from '../../format/check-proof.js'
-import type { EvidenceList } from '../../format/evidence-rules.js'
+import { type EvidenceList, type JudgedProof, judgeEvidence } from '../../format/evidence-data.js'
 import { type EvidenceSummary, SummaryTally } from '../../format/evidence-summary.js'
-import { type JudgedProof, judgeEvidence } from '../../format/judge-evidence.js'
 import type { Selection } from '../../format/selection.js'
 import type { TrustedKey } from '../../format/verifier.js'
 import { NOT_A_PROOF, nodeChecker, whyNotProven } from '../prove/check-proof.js'

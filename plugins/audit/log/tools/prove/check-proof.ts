@@ -1,9 +1,9 @@
 // Checks inclusion proofs with the public keys alone.
 
 import { type CheckedProof, ProofChecker, readProof } from '../../format/check-proof.js'
+import type { NamedKey } from '../../format/note.js'
 import { splitProofs } from '../../format/proof-text.js'
 import type { TrustedKey } from '../../format/verifier.js'
-import type { NamedKey } from '../../format/vkey.js'
 import { nodePasskeys } from '../../keys/passkeys.js'
 import { leafHash, nodeHash } from '../../merkle/tree-hash.js'
 import { KeyHistory } from '../../tree/key-history.js'

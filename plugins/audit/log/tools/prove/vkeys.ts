@@ -2,11 +2,11 @@
 
 import { AuditError, SignerKeyError } from '../../format/errors.js'
 import { isOrigin } from '../../format/journal-line.js'
+import type { NamedKey } from '../../format/note.js'
 import { ED25519_TYPE } from '../../format/note.js'
-import type { NamedKey } from '../../format/vkey.js'
-import { formatVkey, parseWitnessKey } from '../../keys/note-keys.js'
 import { verifierFromLine } from '../../keys/public-key.js'
 import { readKeyLines } from '../../keys/read-keys.js'
+import { formatVkey, parseWitnessKey } from '../../keys/signatures.js'
 import { factsOfLog } from '../verify/journal-facts.js'
 
 /**

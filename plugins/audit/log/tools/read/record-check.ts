@@ -1,8 +1,8 @@
 // Checks single records with the keys that the log itself names.
 
 import { checkLine } from '../../format/check-line.js'
-import { shortLogId } from '../../format/record-place.js'
 import { isVote } from '../../format/recorded-vote.js'
+import { shortLogId } from '../../format/stored-record.js'
 import { voteFailure } from '../../keys/passkeys.js'
 import { keysOfLog } from '../../keys/read-keys.js'
 import { KeyHistory } from '../../tree/key-history.js'

@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseCheckpoint } from '../../format/checkpoint.js'
 import { checkpointFile, JOURNAL_FILE } from '../../format/paths.js'
-import { notePieces } from '../../tree/note-file.js'
+import { notePieces } from '../../tree/checkpoint-file.js'
 import type { Context } from './inventory.js'
 import { type SavedCheckpoint, signatureFailure } from './kept-checkpoint.js'
 

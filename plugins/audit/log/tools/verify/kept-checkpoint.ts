@@ -4,8 +4,8 @@ import { readInput } from '../../files/read-input.js'
 import { type Head, parseCheckpoint } from '../../format/checkpoint.js'
 import { AuditError } from '../../format/errors.js'
 import { judgeNote, type Note } from '../../format/note.js'
+import { notePieces } from '../../tree/checkpoint-file.js'
 import type { KeyHistory } from '../../tree/key-history.js'
-import { notePieces } from '../../tree/note-file.js'
 import type { FailureKind } from './report.js'
 
 export interface SavedCheckpoint extends Head {

@@ -12,7 +12,7 @@ import {
   type LineFailure,
 } from '../../format/check-line.js'
 import type { Digest } from '../../format/digest.js'
-import type { PlacedRange } from '../../format/seal-ranges.js'
+import type { PlacedRange } from '../../format/journal-line.js'
 import { objectIn } from '../../format/stored-record.js'
 import { signatureIn } from '../../format/verifier.js'
 import { LeafRange, type SubtreeRoot } from '../../merkle/leaf-range.js'

@@ -2,7 +2,7 @@
 // occurs twice is a replay, and one that is missing is a record that never reached the tree.
 
 import type { LineFailure } from '../../format/check-line.js'
-import { recordPlace } from '../../format/record-place.js'
+import { recordPlace } from '../../format/stored-record.js'
 
 /** Consecutive numbers of one session, in the order of the log. */
 export interface NumberRun {

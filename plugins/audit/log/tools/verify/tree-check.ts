@@ -2,7 +2,7 @@
 // stored leaves, if they lead to the signed root, show which ranges and lines have changed.
 
 import type { Digest } from '../../format/digest.js'
-import type { PlacedRange } from '../../format/seal-ranges.js'
+import type { PlacedRange } from '../../format/journal-line.js'
 import { LeafRange, type SubtreeRoot } from '../../merkle/leaf-range.js'
 import { storedLeaves } from '../../tree/tree-store.js'
 import type { JournalEntry } from './journal-walk.js'

@@ -3,9 +3,8 @@
 // verdict.
 
 import { isBy, isPast, judgeCosignature, timeOf } from '../../format/cosignature.js'
-import type { Note } from '../../format/note.js'
+import type { NamedKey, Note } from '../../format/note.js'
 import { JOURNAL_FILE } from '../../format/paths.js'
-import type { NamedKey } from '../../format/vkey.js'
 import type { SavedCheckpoint } from './kept-checkpoint.js'
 import type { ClockAgreement, ClockSetBack, CosignedHead, Findings } from './report.js'
 

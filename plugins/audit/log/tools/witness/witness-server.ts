@@ -3,8 +3,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { readBounded } from '@svc/core/http'
 import { messageOf } from '@svc/core/json'
-import { readTrustedLogs } from './trusted-logs.js'
-import { Witness, type WitnessOptions, type WitnessResponse } from './witness.js'
+import { readTrustedLogs, Witness, type WitnessOptions, type WitnessResponse } from './witness.js'
 
 export interface WitnessServerOptions extends WitnessOptions {
   /** Default 127.0.0.1. */

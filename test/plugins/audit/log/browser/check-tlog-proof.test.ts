@@ -7,7 +7,7 @@ import {
 } from '@svc/plugin-audit/browser'
 import { COSIGNATURE_TYPE } from '@svc/plugin-audit/internal/log/format/note'
 import { publicKeyLine } from '@svc/plugin-audit/internal/log/format/verifier'
-import { cosign, formatVkey } from '@svc/plugin-audit/internal/log/keys/note-keys'
+import { cosign, formatVkey } from '@svc/plugin-audit/internal/log/keys/signatures'
 import { EMPTY_ROOT } from '@svc/plugin-audit/internal/log/merkle/tree-hash'
 import { verifierFromPublicKey } from '@svc/plugin-audit/log'
 import { checkConsistency, checkProof, proveRecords } from '@svc/plugin-audit/tools'

@@ -1,6 +1,6 @@
 // Shared parts of the tests of sealing.
 
-import { signNote } from '@svc/plugin-audit/internal/log/keys/note-keys'
+import { signNote } from '@svc/plugin-audit/internal/log/keys/signatures'
 import type { LocalDevSigner, SvcAppender } from '@svc/plugin-audit/log'
 import { appenderIn, codeOf, DAY, envelope, fixedClock, memoryLogger } from '../writer/records.js'
 import { journalOf } from './sealed-log.js'

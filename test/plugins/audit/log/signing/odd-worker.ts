@@ -2,7 +2,7 @@
 
 import { parentPort, workerData } from 'node:worker_threads'
 import { Calls } from '@svc/core/thread'
-import { SharedMemory, SIGNING_PROBE } from '@svc/plugin-audit/internal/log/signing/shared-memory'
+import { SharedMemory, SIGNING_PROBE } from '@svc/plugin-audit/internal/log/signing/shared-batch'
 import type { SigningHost, SigningWorkerData } from '@svc/plugin-audit/internal/log/signing/signing-thread'
 import { LocalDevSigner } from '@svc/plugin-audit/log'
 

@@ -9,10 +9,10 @@ import type {
   JournalLine,
   UnsignedJournalLine,
 } from '@svc/plugin-audit/internal/log/format/journal-line'
-import { recordPlace } from '@svc/plugin-audit/internal/log/format/record-place'
+import { recordPlace } from '@svc/plugin-audit/internal/log/format/stored-record'
 import { parseTreePath, placeOfHash, treeFileBytes } from '@svc/plugin-audit/internal/log/format/tree-layout'
 import { publicKeyLine } from '@svc/plugin-audit/internal/log/format/verifier'
-import { hasSigned, signJson } from '@svc/plugin-audit/internal/log/keys/signed-json'
+import { hasSigned, signJson } from '@svc/plugin-audit/internal/log/keys/signatures'
 import { alignedSubtrees } from '@svc/plugin-audit/internal/log/merkle/leaf-range'
 import { EMPTY_ROOT } from '@svc/plugin-audit/internal/log/merkle/tree-hash'
 import { JournalState } from '@svc/plugin-audit/internal/log/tree/journal-state'

@@ -2,7 +2,7 @@
 
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { signJson } from '@svc/plugin-audit/internal/log/keys/signed-json'
+import { signJson } from '@svc/plugin-audit/internal/log/keys/signatures'
 import type { AppenderOptions, PresignConfig, SvcAppender, UploadError } from '@svc/plugin-audit/log'
 import { appenderIn, signer } from '../writer/records.js'
 import type { Cloud } from './cloud.js'

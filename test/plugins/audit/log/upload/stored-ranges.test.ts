@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { closeSync, openSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { storedRanges } from '@svc/plugin-audit/internal/log/upload/stored-ranges'
+import { storedRanges } from '@svc/plugin-audit/internal/log/upload/stored-files'
 import { UploadThrottle } from '@svc/plugin-audit/internal/log/upload/throttle'
 import { expect } from 'chai'
 import { temporaryDir } from '../../../../support/temporary-dir.js'

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { COSIGNATURE_TYPE } from '@svc/plugin-audit/internal/log/format/note'
-import { cosign, formatVkey } from '@svc/plugin-audit/internal/log/keys/note-keys'
+import { cosign, formatVkey } from '@svc/plugin-audit/internal/log/keys/signatures'
 import { estimateEvidence, evidenceOf } from '@svc/plugin-audit/tools'
 import { expect } from 'chai'
 import { signerOf } from '../../../../../support/audit-log.js'

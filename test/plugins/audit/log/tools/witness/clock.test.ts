@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { parseWitnessKey } from '@svc/plugin-audit/internal/log/keys/note-keys'
+import { parseWitnessKey } from '@svc/plugin-audit/internal/log/keys/signatures'
 import { verifierFromPublicKey } from '@svc/plugin-audit/log'
 import { type RunningWitness, verifyLog } from '@svc/plugin-audit/tools'
 import { expect } from 'chai'

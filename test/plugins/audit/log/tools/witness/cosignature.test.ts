@@ -1,14 +1,18 @@
-import { parseAddCheckpoint } from '@svc/plugin-audit/internal/log/format/add-checkpoint'
-import { judgeCosignature, timeOf } from '@svc/plugin-audit/internal/log/format/cosignature'
+import {
+  judgeCosignature,
+  parseAddCheckpoint,
+  timeOf,
+} from '@svc/plugin-audit/internal/log/format/cosignature'
 import {
   COSIGNATURE_TYPE,
   ED25519_TYPE,
   type Note,
+  namedKey,
   parseNote,
+  parseVkey,
 } from '@svc/plugin-audit/internal/log/format/note'
-import { namedKey, parseVkey } from '@svc/plugin-audit/internal/log/format/vkey'
-import { cosign, formatVkey } from '@svc/plugin-audit/internal/log/keys/note-keys'
 import { verifierFromPublicKey } from '@svc/plugin-audit/internal/log/keys/public-key'
+import { cosign, formatVkey } from '@svc/plugin-audit/internal/log/keys/signatures'
 import { expect } from 'chai'
 import { MemoryLog, witnessSigner } from './rig.js'
 

@@ -4,7 +4,7 @@ import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { publicKeyLine } from '@svc/plugin-audit/internal/log/format/verifier'
-import { cosign, parseWitnessKey } from '@svc/plugin-audit/internal/log/keys/note-keys'
+import { cosign, parseWitnessKey } from '@svc/plugin-audit/internal/log/keys/signatures'
 import {
   type AppenderConfig,
   type AppenderOptions,

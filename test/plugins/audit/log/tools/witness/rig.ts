@@ -6,7 +6,7 @@ import { checkpointText } from '@svc/plugin-audit/internal/log/format/checkpoint
 import { digestToBase64 } from '@svc/plugin-audit/internal/log/format/digest'
 import { consistencyRanges } from '@svc/plugin-audit/internal/log/format/merkle-proof'
 import { ED25519_TYPE } from '@svc/plugin-audit/internal/log/format/note'
-import { formatVkey, signNote } from '@svc/plugin-audit/internal/log/keys/note-keys'
+import { formatVkey, signNote } from '@svc/plugin-audit/internal/log/keys/signatures'
 import { LeafRange } from '@svc/plugin-audit/internal/log/merkle/leaf-range'
 import { leafHash } from '@svc/plugin-audit/internal/log/merkle/tree-hash'
 import { LocalDevSigner } from '@svc/plugin-audit/log'
