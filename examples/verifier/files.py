@@ -29,8 +29,6 @@ class Files:
             raise CannotJudge(str(error)) from error
         self._check(names)
         self.names = [one for one in names if DAILY.fullmatch(one) or CHECKPOINTS.fullmatch(one) or one == NAME]
-        if NAME not in names and self._is_old(names):
-            raise CannotJudge("the log has the old format with checkpoints of each day")
         if not self.names:
             raise CannotJudge("there is no log")
         if not any(CHECKPOINTS.fullmatch(name) or self.read(name) for name in self.names):
@@ -59,9 +57,3 @@ class Files:
                     raise CannotJudge(f"a line of {name} is longer than any record")
                 lines.append(line)
             return b"".join(lines)
-
-    def _is_old(self, names):
-        if "audit-removed.notes" in names or any(re.fullmatch(r"audit-[\d-]{10}\.tree", name) for name in names):
-            return True
-        first = next((name for name in names if CHECKPOINTS.fullmatch(name)), None)
-        return first is not None and re.match(rb"svc-audit/[^\n/]+/\d{4}-", self.read(first)) is not None

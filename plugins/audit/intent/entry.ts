@@ -2,8 +2,8 @@
 // written if the outcome of its call stays unknown.
 
 import { parseJsonObject } from '@svc/core/json'
-import { utcDayOf } from '../log/format/day.js'
 import type { AuditEnvelope } from '../log/format/envelope.js'
+import { utcDayOf } from '../log/format/paths.js'
 
 /** Occurs only in records, never in a response. */
 export const OUTCOME_UNKNOWN = 'OUTCOME_UNKNOWN'

@@ -11,10 +11,9 @@ import {
   syncPath,
 } from '../log/files/file-system.js'
 import { requireLocal } from '../log/files/local-file-system.js'
-import { utcDayOf } from '../log/format/day.js'
 import type { AuditEnvelope } from '../log/format/envelope.js'
 import { AuditError } from '../log/format/errors.js'
-import { dailyLog, INTENTS_FOLDER } from '../log/format/paths.js'
+import { dailyLog, INTENTS_FOLDER, utcDayOf } from '../log/format/paths.js'
 import { type IntentLog, ProcessKey } from './batch-chain.js'
 import { type Intent, intentLine, outcomeLine } from './entry.js'
 import { SignedSegment } from './segment.js'

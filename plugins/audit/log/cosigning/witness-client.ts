@@ -3,11 +3,9 @@
 
 import { HttpClient } from '@svc/core/http-client'
 import { messageOf } from '@svc/core/json'
-import { parseTreeSize } from '../format/checkpoint.js'
-import { formatAddCheckpoint, isBy, judgeCosignature } from '../format/cosignature.js'
+import { formatAddCheckpoint, isBy, judgeCosignature, parseTreeSize } from '../format/checkpoint.js'
 import type { Digest } from '../format/digest.js'
-import type { NamedKey } from '../format/note.js'
-import { type Note, parseSignature, signatureLine } from '../format/note.js'
+import { type NamedKey, type Note, parseSignature, signatureLine } from '../format/note.js'
 
 const MAX_RESPONSE_BYTES = 65_536
 const CONFLICT = 409

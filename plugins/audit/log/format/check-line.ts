@@ -1,7 +1,7 @@
 // Checks one stored line by itself: canonical JSON, of its file's day, signed by a known key.
 
 import { parseJsonObject } from '@svc/core/json/portable'
-import { utcDayOf } from './day.js'
+import { utcDayOf } from './paths.js'
 import { canonicalText, lineText } from './stored-record.js'
 import { isKeyId, type LeafKeys, signatureIn } from './verifier.js'
 

@@ -2,8 +2,8 @@
 
 import { type CheckedProof, type ProofChecker, type ReadProof, readProof } from './check-proof.js'
 import { type CheckResult, confirmed, notChecked, refuted, worstOf } from './check-result.js'
-import { utcDayOf } from './day.js'
 import { isEnvelope, type SignedEnvelope } from './envelope.js'
+import { utcDayOf } from './paths.js'
 import { isSelection, type Selection, selectionRule } from './selection.js'
 import { canonicalText, recordPlace } from './stored-record.js'
 

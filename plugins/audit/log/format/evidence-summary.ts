@@ -2,7 +2,7 @@
 // is missing, and which witnesses cosigned.
 
 import { callerIn, callerNameIn } from './caller-name.js'
-import { utcDayOf } from './day.js'
+import { utcDayOf } from './paths.js'
 import { recordPlace } from './stored-record.js'
 
 type SummarizedRecord = Readonly<Record<string, unknown>>

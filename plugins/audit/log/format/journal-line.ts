@@ -1,7 +1,7 @@
 // The lines of `audit.journal`: their members, and the types of these. Each line is a leaf of the log's tree and states
 // what the tree holds before it.
 import { isJsonObject } from '@svc/core/json/portable'
-import { dayOfInstant } from './day.js'
+import { dayOfInstant } from './paths.js'
 import { isKeyId, parsePublicKeyLine } from './verifier.js'
 
 // The ranges of a seal. None crosses a leaf index that is a multiple of 4096, so that verification has pieces for every

@@ -1,7 +1,7 @@
 // Selects records by a filter: one rule for readers of a log, and for verifiers of evidence that names its filter.
 
-import { utcDayOf } from './day.js'
 import type { SignedEnvelope } from './envelope.js'
+import { utcDayOf } from './paths.js'
 
 const selectionMembers = [
   'since',

@@ -2,7 +2,7 @@
 // signature of their canonical JSON without it.
 import type { Signer } from '@svc/core'
 import { canonicalize, defined, toBase64 } from '@svc/core/json'
-import { cosignedMessage, TIME_BYTES } from '../format/cosignature.js'
+import { cosignedMessage, TIME_BYTES } from '../format/checkpoint.js'
 import { AuditError, SignerKeyError, signerFailure } from '../format/errors.js'
 import { SIGNATURE_BYTES } from '../format/key-sizes.js'
 import {

@@ -3,19 +3,17 @@
 // files, so leaves that were persisted are never sealed in another way.
 
 import { checkpointText, type Head, parseCheckpoint } from '../format/checkpoint.js'
-import { dayOfInstant } from '../format/day.js'
 import { type Digest, digestToBase64 } from '../format/digest.js'
 import { AuditError } from '../format/errors.js'
 import { encodeJournalLine } from '../format/journal-codec.js'
 import type { JournalBody, LineOf, UnsignedJournalLine } from '../format/journal-line.js'
 import { inclusionRanges } from '../format/merkle-proof.js'
 import { isVerified } from '../format/note.js'
-import { checkpointFile } from '../format/paths.js'
+import { checkpointFile, dayOfInstant } from '../format/paths.js'
 import { type NoteSigner, signJson, signNote } from '../keys/signatures.js'
 import { LeafRange } from '../merkle/leaf-range.js'
 import { leafHash, verifyInclusion } from '../merkle/tree-hash.js'
-import type { NotePiece } from '../tree/checkpoint-file.js'
-import { appendNote } from '../tree/checkpoint-file.js'
+import { appendNote, type NotePiece } from '../tree/checkpoint-file.js'
 import { inconsistentLog, rebuildDamaged } from '../tree/inconsistent-log.js'
 import {
   cutTornLine,

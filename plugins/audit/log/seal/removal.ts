@@ -12,9 +12,8 @@ import {
   syncFile,
   writeFully,
 } from '../files/file-system.js'
-import { daysBetween, type LegalHold } from '../format/day.js'
 import { AuditError } from '../format/errors.js'
-import { coverFile, dailyLog } from '../format/paths.js'
+import { coverFile, dailyLog, daysBetween, type LegalHold } from '../format/paths.js'
 import { MAX_STEP_MS } from '../tree/journal-state.js'
 import { compareDay, type SealedDay, sealedDays } from '../tree/sealed-leaves.js'
 import { isChangeConfirmed } from './confirm-change.js'

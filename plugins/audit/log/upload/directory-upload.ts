@@ -4,7 +4,7 @@
 import type { MessagePort } from 'node:worker_threads'
 import { sha256Hex } from '@svc/core/json'
 import { Calls } from '@svc/core/thread'
-import { daysBetween } from '../format/day.js'
+import { daysBetween } from '../format/paths.js'
 import { ControlPlane } from './control-plane.js'
 import {
   asUploadError,

@@ -8,7 +8,7 @@ import { messageOf } from '@svc/core/json'
 import { hasWorkerFile, inThisThread, type ServedCalls, startWorker, Thread } from '@svc/core/thread'
 import { HeldLock } from '../files/directory-lock.js'
 import { nodeFileSystem } from '../files/file-system.js'
-import { dayOfInstant } from '../format/day.js'
+import { dayOfInstant } from '../format/paths.js'
 import type { RoundRequest, UploadHost, UploadTask } from './directory-upload.js'
 import {
   asUploadError,

@@ -5,7 +5,6 @@ import type { Signer } from '@svc/core'
 import { canonicalize, messageOf } from '@svc/core/json'
 import { nodeFileSystem } from '../files/file-system.js'
 import { LogFile } from '../files/log-file.js'
-import { utcDayOf } from '../format/day.js'
 import {
   type AuditEnvelope,
   checkEnvelope,
@@ -14,12 +13,13 @@ import {
   withDefaults,
 } from '../format/envelope.js'
 import { AuditError } from '../format/errors.js'
-import { coverFile, dayOfDailyLog, rawLog } from '../format/paths.js'
+import { coverFile, dayOfDailyLog, rawLog, utcDayOf } from '../format/paths.js'
 import { shortLogId } from '../format/stored-record.js'
 import { withTimeLimit } from '../keys/signatures.js'
 import { canUseThread, SigningThread } from '../signing/signing-thread.js'
 import { uploadWarning } from '../upload/upload-status.js'
 import type { Uploader, UploaderOptions } from '../upload/uploader.js'
+import { BatchPool, batchSize, WriteQueues } from './batch.js'
 import {
   type AppenderConfig,
   type AppenderLimits,
@@ -33,12 +33,10 @@ import {
   usesThreads,
   warningLogger,
 } from './config.js'
-import { DiskMonitor } from './disk-monitor.js'
 import { GroupCommit } from './group-commit.js'
 import { LogDirectory } from './log-directory.js'
 import { RecordIntake } from './record-intake.js'
-import { type AppenderStatus, StatusTracker } from './status.js'
-import { BatchPool, batchSize, WriteQueues } from './write-queues.js'
+import { type AppenderStatus, DiskMonitor, StatusTracker } from './status.js'
 
 const PROBE_INTERVAL_MS = 1_000
 // One fills, one is written, one is signed, and one serves the previous day or the raw payloads.

@@ -4,11 +4,10 @@
 
 import { messageOf } from '@svc/core/json'
 import { AuditError, signerFailure } from '../format/errors.js'
-import type { WriteBatch } from './batch.js'
+import type { WriteBatch, WriteQueue, WriteQueues } from './batch.js'
 import type { LogDirectory } from './log-directory.js'
 import type { OpenDirectory } from './open-directory.js'
 import type { StatusTracker } from './status.js'
-import type { WriteQueue, WriteQueues } from './write-queues.js'
 
 // A batch of this size is written before the event loop turn ends, so that its sync runs while the rest of a burst
 // is being signed.

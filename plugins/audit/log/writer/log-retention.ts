@@ -5,9 +5,14 @@ import type { Clock, Logger } from '@svc/core'
 import type { Cosigning } from '../cosigning/cosigning.js'
 import type { DirectoryLock } from '../files/directory-lock.js'
 import { type FileSystem, namesIn, sizeOf } from '../files/file-system.js'
-import { dayOfInstant, daysBetween } from '../format/day.js'
 import { AuditError } from '../format/errors.js'
-import { dayOfCheckpointFile, dayOfDailyLog, dayOfRawLog } from '../format/paths.js'
+import {
+  dayOfCheckpointFile,
+  dayOfDailyLog,
+  dayOfInstant,
+  dayOfRawLog,
+  daysBetween,
+} from '../format/paths.js'
 import type { NoteSigner } from '../keys/signatures.js'
 import type { Sealer } from '../seal/sealer.js'
 import { NEWEST_FILES } from '../tree/checkpoint-file.js'

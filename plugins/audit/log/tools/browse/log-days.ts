@@ -2,7 +2,7 @@
 import { join } from 'node:path'
 import { dailyFiles } from '../../files/daily-files.js'
 import { nodeFileSystem, sizeOf } from '../../files/file-system.js'
-import { timeOf } from '../../format/cosignature.js'
+import { timeOf } from '../../format/checkpoint.js'
 import { digestToBase64 } from '../../format/digest.js'
 import type { JournalLine, LineOf } from '../../format/journal-line.js'
 import { consistencyRanges } from '../../format/merkle-proof.js'

@@ -10,49 +10,46 @@ import { dailyLog } from '../../format/paths.js'
 import { objectIn } from '../../format/stored-record.js'
 import type { Context } from './inventory.js'
 
-/** A digest over lines with their newlines. */
-class LineDigest {
-  lines = 0
-  readonly #hash: Hash = createHash('sha256')
-
-  add(line: Uint8Array): void {
-    this.lines++
-    this.#hash.update(line).update('\n')
-  }
-
-  get value(): string {
-    return `${this.lines} ${this.#hash.copy().digest('hex')}`
-  }
-}
-
 /** Files of days whose removal is stated may be missing. */
 export async function checkAgents({ dir, sizes: days, facts, findings }: Context): Promise<void> {
   const present = agentFiles(dir)
   for (const day of new Set([...days.keys(), ...present.keys()])) {
     const files = present.get(day) ?? new Set()
-    const expected = days.has(day) ? await expectedOf(dir, day) : new Map<string, LineDigest>()
+    const expected = days.has(day) ? await expectedOf(dir, day) : new Map<string, Hash>()
     for (const file of new Set([...(facts?.removals.has(day) ? [] : expected.keys()), ...files])) {
-      const at = files.has(file) ? await firstDifference(dir, day, file, expected.get(file)) : 1
-      if (at === undefined) continue
+      const isSame =
+        files.has(file) && digestOf(expected.get(file)) === digestOf(await hashOf(join(dir, file)))
+      if (isSame) continue
+      const line = files.has(file) && expected.has(file) ? await firstDifference(dir, day, file) : 1
       const message = days.has(day)
         ? `from this line on it is not what the records of ${dailyLog(day)} lead to`
         : `there is no ${dailyLog(day)} that shows its records`
-      findings.fail(file, at, 'agent_file', message)
+      findings.fail(file, line, 'agent_file', message)
     }
   }
 }
 
-/** A digest over the lines of each agent run of the day, by its file. */
-async function expectedOf(dir: string, day: string): Promise<Map<string, LineDigest>> {
-  const expected = new Map<string, LineDigest>()
+/** The hash of the lines of each agent run of the day, by its file. */
+async function expectedOf(dir: string, day: string): Promise<Map<string, Hash>> {
+  const expected = new Map<string, Hash>()
   for await (const { bytes, complete } of linesOf(join(dir, dailyLog(day)))) {
     const file = complete ? fileOf(bytes, day) : undefined
     if (file === undefined) continue
-    const own = expected.get(file) ?? new LineDigest()
-    expected.set(file, own)
-    own.add(bytes)
+    const own = expected.get(file) ?? createHash('sha256')
+    expected.set(file, own.update(bytes).update('\n'))
   }
   return expected
+}
+
+/** The hash of the whole lines of a file. */
+async function hashOf(path: string): Promise<Hash> {
+  const hash = createHash('sha256')
+  for await (const { bytes, complete } of linesOf(path)) if (complete) hash.update(bytes).update('\n')
+  return hash
+}
+
+function digestOf(hash = createHash('sha256')): string {
+  return hash.digest('hex')
 }
 
 function fileOf(line: Uint8Array, day: string): string | undefined {
@@ -61,17 +58,7 @@ function fileOf(line: Uint8Array, day: string): string | undefined {
   return agentLog(nodeId, day, agentRef)
 }
 
-/** The first line of the file that differs; undefined if none does. */
-async function firstDifference(
-  dir: string,
-  day: string,
-  file: string,
-  expected: LineDigest | undefined,
-): Promise<number | undefined> {
-  const present = new LineDigest()
-  for await (const { bytes, complete } of linesOf(join(dir, file))) if (complete) present.add(bytes)
-  if (expected === undefined) return present.lines === 0 ? undefined : 1
-  if (present.value === expected.value) return undefined
+async function firstDifference(dir: string, day: string, file: string): Promise<number> {
   const own = linesOf(join(dir, file))
   let line = 1
   for await (const { bytes } of linesOf(join(dir, dailyLog(day)))) {

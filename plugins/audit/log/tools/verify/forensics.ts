@@ -10,7 +10,6 @@ import { dailyLog } from '../../format/paths.js'
 import { objectIn, recordPlace } from '../../format/stored-record.js'
 import { storedLeaves } from '../../tree/tree-store.js'
 import type { Context } from './inventory.js'
-import { reportChanges } from './leaf-diff.js'
 import type { Findings } from './report.js'
 import type { ChunkResult, IndexedFailure } from './scan-chunk.js'
 import { scanLines } from './scan-pool.js'
@@ -92,6 +91,128 @@ export async function reportChangedDay(
 function sealedLeaves(dir: string, ranges: readonly ScannedRange[]): Digest[] | undefined {
   if (ranges.reduce((sum, { lines }) => sum + lines, 0) > MAX_LINES) return undefined
   return ranges.flatMap(({ leaf, lines }) => [...storedLeaves(dir, leaf, leaf + lines)].flat())
+}
+
+interface ComparedLines {
+  readonly file: string
+  /** Lines of the file before those that are compared. */
+  readonly lineBefore: number
+  readonly sealed: readonly Digest[]
+  readonly present: readonly Digest[]
+  /** Lines, counted from 0, that have a failure already. */
+  readonly failedLines: ReadonlySet<number>
+  /** Whether each record was checked by itself. */
+  readonly judged: boolean
+  /** Whether the lines reach to the end of the file, so that new ones may not be sealed yet. */
+  readonly isToEnd: boolean
+}
+
+/**
+ * Reports how the lines differ from the sealed leaves, which are practically unique: the longest series of lines that are in
+ * the sealed order stands where it was sealed, and the others were moved, copied, changed or added.
+ *
+ * @returns the number of lines at the end that are not sealed yet.
+ */
+function reportChanges(lines: ComparedLines, findings: Findings): number {
+  const { file, lineBefore, sealed, present, failedLines, judged, isToEnd } = lines
+  const sealedAt = new Map(sealed.map((leaf, at) => [leaf, at]))
+  const standing = longestSeries(present.map((leaf) => sealedAt.get(leaf)))
+  const stand = new Set(standing.map((line) => present[line]))
+  const here = new Set(present)
+  const report = (line: number, kind: 'reordered' | 'replayed', message: string) => {
+    findings.tampered(kind)
+    findings.fail(file, lineBefore + line + 1, kind, message)
+  }
+  let unsealed = 0
+  let [at, lineAt] = [0, 0]
+  for (const line of [...standing, present.length]) {
+    const isLast = line === present.length
+    const next = isLast ? sealed.length : (sealedAt.get(present[line] ?? '') ?? sealed.length)
+    const missing: number[] = []
+    for (; at < next; at++) if (!here.has(sealed[at] ?? '')) missing.push(at)
+    const unknown: number[] = []
+    const atEnd = isLast && isToEnd
+    const start = lineAt
+    for (; lineAt < line; lineAt++) {
+      const leaf = present[lineAt] ?? ''
+      const from = sealedAt.get(leaf)
+      // A caller may append the same record twice; after the end of the sealed lines that is not a failure.
+      if (from !== undefined && !stand.has(leaf)) {
+        report(lineAt, 'reordered', `the record was sealed as line ${lineBefore + from + 1}`)
+      } else if (from !== undefined && !atEnd) {
+        report(lineAt, 'replayed', 'a second copy of a record that was sealed once')
+      } else if (atEnd && !failedLines.has(lineAt) && (judged || missing.length <= unknown.length)) {
+        unsealed++
+      } else {
+        unknown.push(lineAt)
+      }
+    }
+    reportDifference(lines, { missing, unknown, lineAt: start, atEnd }, findings)
+    at = next + 1
+    lineAt = line + 1
+  }
+  return unsealed
+}
+
+/**
+ * Reports the lines from `lineAt` on that are neither moved nor copied: replaced line by line, else missing or new.
+ *
+ * @param change `missing` counted among the sealed leaves, `unknown` among the lines.
+ */
+function reportDifference(
+  { file, lineBefore, failedLines }: ComparedLines,
+  change: {
+    readonly missing: readonly number[]
+    readonly unknown: readonly number[]
+    readonly lineAt: number
+    readonly atEnd: boolean
+  },
+  findings: Findings,
+): void {
+  const { missing, unknown, lineAt, atEnd } = change
+  for (const [i, line] of unknown.entries()) {
+    const replaced = missing[i]
+    const kind = replaced === undefined ? 'inserted' : 'edited'
+    findings.tampered(kind)
+    if (failedLines.has(line)) continue
+    const message =
+      replaced === undefined
+        ? 'never sealed here'
+        : `not the record that was sealed as line ${lineBefore + replaced + 1}`
+    findings.fail(file, lineBefore + line + 1, kind, message)
+  }
+  const rest = missing.slice(unknown.length).map((line) => lineBefore + line + 1)
+  if (rest.length === 0) return
+  const kind = atEnd ? 'truncated' : 'deleted'
+  findings.tampered(kind, rest.length)
+  const what = rest.length === 1 ? '1 record is' : `${rest.length} records are`
+  const where = atEnd ? 'missing from the end' : 'missing before this line'
+  const sealedAs = rest.length === 1 ? `line ${rest[0]}` : `lines ${rest[0]} to ${rest.at(-1)}`
+  const line = lineBefore + (unknown.at(-1) ?? lineAt - 1) + 2
+  findings.fail(file, line, kind, `${what} ${where}, sealed as ${sealedAs}`)
+}
+
+/** The numbers of the longest series of entries that ascend, by the tops of piles (patience sorting). */
+function longestSeries(entries: readonly (number | undefined)[]): number[] {
+  const tops: number[] = []
+  const before = new Int32Array(entries.length)
+  for (const [number, entry] of entries.entries()) {
+    if (entry === undefined) continue
+    let [low, high] = [0, tops.length]
+    while (low < high) {
+      const middle = (low + high) >>> 1
+      if ((entries[tops[middle] ?? 0] ?? 0) < entry) low = middle + 1
+      else high = middle
+    }
+    const top = tops[low]
+    // Of copies the first one stands.
+    if (top !== undefined && entries[top] === entry) continue
+    before[number] = tops[low - 1] ?? -1
+    tops[low] = number
+  }
+  const series: number[] = []
+  for (let last = tops.at(-1) ?? -1; last >= 0; last = before[last] ?? -1) series.push(last)
+  return series.reverse()
 }
 
 /** Reads the day once more to report the lines of replayed and missing records. */

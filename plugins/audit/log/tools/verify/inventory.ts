@@ -1,12 +1,11 @@
 // The files of a log, as they are when verification begins: first the checkpoints, then the journal, then the daily
 // logs, so that a log that is being written covers what was read before.
 
-import { lstatSync, readdirSync, readFileSync, type Stats } from 'node:fs'
+import { lstatSync, readdirSync, type Stats } from 'node:fs'
 import { join } from 'node:path'
 import { reasonOf } from '@svc/core/json'
 import { systemCode } from '../../format/errors.js'
 import {
-  checkpointFile,
   dayOfCheckpointFile,
   dayOfCoverFile,
   dayOfDailyLog,
@@ -63,7 +62,6 @@ export function takeInventory(dir: string): Inventory | string {
   } catch (error) {
     return `cannot read the log at ${dir}: ${reasonOf(error)}`
   }
-  const checkpointDays = names.flatMap((name) => dayOfCheckpointFile(name) ?? [])
   const checkpoints = new Map<string, number>()
   const sizes = new Map<string, number>()
   const coveredSize = statOf(dir, JOURNAL_FILE)?.size ?? 0
@@ -80,23 +78,10 @@ export function takeInventory(dir: string): Inventory | string {
     else if (checkpoint !== undefined) checkpoints.set(checkpoint, stat.size)
     else if (name === JOURNAL_FILE) journalSize = stat.size
   }
-  if (journalSize === undefined && isOldFormat(dir, names, checkpointDays)) {
-    return 'the log has the old format with checkpoints of each day, which this version does not read'
-  }
   if (journalSize === undefined && sizes.size + checkpoints.size === 0) return 'there is no log'
   const isEmpty = (journalSize ?? 0) === 0 && [...sizes.values()].every((size) => size === 0)
   if (isEmpty && checkpoints.size === 0) return 'there are no records'
   return { checkpoints, journalSize, coveredSize, sizes }
-}
-
-function isOldFormat(dir: string, names: readonly string[], days: readonly string[]): boolean {
-  if (names.includes('audit-removed.notes') || names.some((name) => /^audit-[\d-]{10}\.tree$/.test(name)))
-    return true
-  const [first] = days
-  return (
-    first !== undefined &&
-    /^svc-audit\/[^\n/]+\/\d{4}-/.test(readFileSync(join(dir, checkpointFile(first)), 'latin1'))
-  )
 }
 
 /** Maximum bytes of the file; undefined for one that verification does not read. Each line has its own limit. */

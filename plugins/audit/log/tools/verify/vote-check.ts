@@ -68,8 +68,10 @@ export class VoteCheck {
   readonly #findings: Findings
   readonly #enrolments = new Map<string, Enrolment>()
   readonly #approvals = new Map<string, Approvals>()
-  #proven = 0
-  #unjudged = 0
+  /** Votes that a passkey of their reviewer proves. */
+  proven = 0
+  /** Votes of which the log does not state by which rule of the policy they are cast. */
+  unjudged = 0
 
   /** @param hasRemovals whether retention may have removed the beginning of an escalation. */
   constructor(
@@ -84,16 +86,6 @@ export class VoteCheck {
     this.#voters = voters
     this.#hasRemovals = hasRemovals
     this.#findings = findings
-  }
-
-  /** Votes that a passkey of their reviewer proves. */
-  get proven(): number {
-    return this.#proven
-  }
-
-  /** Votes of which the log does not state by which rule of the policy they are cast. */
-  get unjudged(): number {
-    return this.#unjudged
   }
 
   /** A valid record, in the order of the log, whose proof was checked by itself. */
@@ -143,7 +135,7 @@ export class VoteCheck {
     if (!isListed && !isEnrolled) return `its passkey is not one of ${JSON.stringify(name)}`
     const refused = this.#voterError(id, name, record)
     if (refused !== undefined) return refused
-    this.#proven++
+    this.proven++
     const enrolment = this.#enrolments.get(id)
     const isOwn = enrolment?.reviewer === name
     const isOfIt = enrolment === undefined || enrolment.inputSha256 === claimed.vote.input_sha256
@@ -158,7 +150,7 @@ export class VoteCheck {
       return undefined
     const { firstSet, secondSet, isWhole } = this.#of(id)
     if (!isWhole || firstSet === undefined) {
-      this.#unjudged++
+      this.unjudged++
       return undefined
     }
     if (firstSet === null && defaultSet !== undefined)
@@ -195,12 +187,8 @@ export class VoteCheck {
   }
 
   #of(id: string): Approvals {
-    const known = this.#approvals.get(id) ?? {
-      by: new Set<string>(),
-      isWhole: false,
-      firstSet: undefined,
-      secondSet: undefined,
-    }
+    const none = { by: new Set<string>(), isWhole: false, firstSet: undefined, secondSet: undefined }
+    const known = this.#approvals.get(id) ?? none
     this.#approvals.set(id, known)
     return known
   }

@@ -2,7 +2,7 @@
 // clock was set back, with the times of witnesses on both sides. A wrong clock is not tampering, so it does not change the
 // verdict.
 
-import { isBy, isPast, judgeCosignature, timeOf } from '../../format/cosignature.js'
+import { isBy, isPast, judgeCosignature, timeOf } from '../../format/checkpoint.js'
 import type { NamedKey, Note } from '../../format/note.js'
 import { JOURNAL_FILE } from '../../format/paths.js'
 import type { SavedCheckpoint } from './kept-checkpoint.js'

@@ -21,8 +21,14 @@ import {
   writeFully,
 } from '../../files/file-system.js'
 import { requireLocal } from '../../files/local-file-system.js'
-import { checkpointText, type Head, parseAnyCheckpoint } from '../../format/checkpoint.js'
-import { type AddCheckpoint, judgeCosignature, parseAddCheckpoint } from '../../format/cosignature.js'
+import {
+  type AddCheckpoint,
+  checkpointText,
+  type Head,
+  judgeCosignature,
+  parseAddCheckpoint,
+  parseAnyCheckpoint,
+} from '../../format/checkpoint.js'
 import { areEqual } from '../../format/digest.js'
 import { AuditError, SignerKeyError } from '../../format/errors.js'
 import {

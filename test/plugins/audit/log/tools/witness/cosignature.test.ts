@@ -2,7 +2,7 @@ import {
   judgeCosignature,
   parseAddCheckpoint,
   timeOf,
-} from '@svc/plugin-audit/internal/log/format/cosignature'
+} from '@svc/plugin-audit/internal/log/format/checkpoint'
 import {
   COSIGNATURE_TYPE,
   ED25519_TYPE,

@@ -295,12 +295,4 @@ export const checkpointManipulations: readonly Manipulation[] = [
     },
     cannotBeJudged: /there is no log/,
   },
-  {
-    title: 'a log of the old format is shown',
-    tamper: (f) => {
-      for (const name of [journal, 'tree', `audit-${REMOVED}.checkpoint`]) f.remove(name)
-      f.write('audit-removed.notes', '')
-    },
-    cannotBeJudged: /old format/,
-  },
 ]
