@@ -1,6 +1,17 @@
 // The packages as users install them: packed, unpacked below one directory, third-party packages linked.
 import { execFileSync } from 'node:child_process'
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from 'node:fs'
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -13,18 +24,48 @@ interface PackedFile {
   readonly filename: string
 }
 
-/** Packs every package that a gateway needs, and those in `others`. Takes some seconds: once per suite. */
-export function packInto(target: string, others: readonly string[] = []): readonly PackedFile[] {
+/** Packs every package that a gateway needs, and the control plane. */
+function packTo(target: string): void {
   // npm would do it too, but not while it ignores scripts.
   execFileSync(process.execPath, [join(repository, 'scripts/bundle.mjs'), '--required'])
   const plugins = readdirSync(join(repository, 'plugins')).map((name) => `plugins/${name}`)
-  const flags = ['core', 'app', ...plugins, ...others].flatMap((folder) => ['--workspace', folder])
+  const flags = ['core', 'app', 'control-plane', ...plugins].flatMap((folder) => ['--workspace', folder])
   const printed = execFileSync(
     'npm',
     ['pack', '--json', '--ignore-scripts', '--pack-destination', target, ...flags],
     { cwd: repository, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] },
   )
-  return Object.values(JSON.parse(printed))
+  writeFileSync(join(target, 'packed.json'), printed)
+}
+
+/** The directory with the packages, packed once for all processes of a run that has a directory of its own. */
+function packedOnce(): string {
+  const run = process.env['SVC_TEST_RUN']
+  const shared = run === undefined ? undefined : join(run, 'packages')
+  if (shared !== undefined && existsSync(shared)) return shared
+  const own = mkdtempSync(join(run ?? tmpdir(), 'svc-packages-'))
+  packTo(own)
+  if (shared === undefined) {
+    process.once('exit', () => rmSync(own, { recursive: true, force: true }))
+    return own
+  }
+  try {
+    renameSync(own, shared)
+  } catch (error) {
+    // Another process has packed them in the meantime.
+    if (!existsSync(shared)) throw error
+    rmSync(own, { recursive: true })
+  }
+  return shared
+}
+
+/** Puts the packages that a gateway needs into `target`, and those in `others`. */
+export function packInto(target: string, others: readonly string[] = []): readonly PackedFile[] {
+  const directory = packedOnce()
+  const all = Object.values<PackedFile>(JSON.parse(readFileSync(join(directory, 'packed.json'), 'utf8')))
+  const wanted = all.filter(({ name }) => name !== '@svc/control-plane' || others.includes(name))
+  for (const { filename } of wanted) copyFileSync(join(directory, filename), join(target, filename))
+  return wanted
 }
 
 export class PackedInstall {

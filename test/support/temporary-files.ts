@@ -35,5 +35,6 @@ if (process.env['TMPDIR'] === undefined && hasRoom()) {
     // Some tests start processes of another user, who needs the way to their own directories.
     chmodSync(directory, 0o711)
     process.env['TMPDIR'] = directory
+    process.env['SVC_TEST_RUN'] = directory
   }
 }

@@ -34,7 +34,7 @@ describe('the Dockerfile for a host', function () {
   before(async () => {
     const packages = join(context.path, 'packages')
     mkdirSync(packages)
-    packInto(packages, ['control-plane'])
+    packInto(packages, ['@svc/control-plane'])
     image = await Image.build(fileOf('Dockerfile'), context.path)
     await image.host.configure()
   })
