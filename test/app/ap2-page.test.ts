@@ -1,22 +1,17 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import { ap2Command } from 'svc-sdk/internal/cli/ap2'
 import { type Run, runCommand } from '../support/command.js'
 import { startTestGateway } from '../support/gateway.js'
+import { ofSuite } from '../support/parts.js'
+import { TemporaryDir } from '../support/temporary-dir.js'
 import { startUpstream } from '../support/upstream.js'
 
 const page = readFileSync(new URL('../../../docs/ap2.md', import.meta.url), 'utf8')
 
 describe('docs/ap2.md', () => {
-  let dir: string
-
-  before(() => {
-    dir = mkdtempSync(join(tmpdir(), 'svc-ap2-'))
-  })
-
-  after(() => rmSync(dir, { recursive: true }))
+  const dir = ofSuite(() => new TemporaryDir())
 
   /** A command of the page, with its files in the temporary directory. */
   async function run(command: RegExp, more: readonly string[] = []): Promise<Run> {
@@ -24,22 +19,22 @@ describe('docs/ap2.md', () => {
     const args = line
       .trim()
       .split(' ')
-      .map((arg) => arg.replace('bundle.txt', join(dir, 'bundle.txt')))
+      .map((arg) => arg.replace('bundle.txt', join(dir.path, 'bundle.txt')))
     return runCommand(ap2Command, [...args, ...more])
   }
 
   it('walks from a mandate to a purchase that passes once', async () => {
-    const keys = ['--keys', join(dir, 'keys.json')]
+    const keys = ['--keys', join(dir.path, 'keys.json')]
     const making = /npx svc-sdk ap2 (make .*?) > bundle\.txt/
     const { out, err } = await run(making, keys)
     const issuer = /issuer (did:key:\S+)/.exec(err)?.[1] ?? ''
-    writeFileSync(join(dir, 'bundle.txt'), out)
+    writeFileSync(join(dir.path, 'bundle.txt'), out)
     expect((await run(/npx svc-sdk ap2 (inspect .*)/)).out).to.match(/every check passed\n$/)
 
     const [, call = ''] = /```json\n(\{\n {2}"amount"[\s\S]*?)```/.exec(page) ?? []
     const [, policy = ''] = /```yaml\n(tenant:[\s\S]*?)```/.exec(page) ?? []
-    writeFileSync(join(dir, 'call.json'), call)
-    const bound = JSON.parse((await run(making, [...keys, '--for', join(dir, 'call.json')])).out)
+    writeFileSync(join(dir.path, 'call.json'), call)
+    const bound = JSON.parse((await run(making, [...keys, '--for', join(dir.path, 'call.json')])).out)
 
     await using upstream = await startUpstream()
     await using gateway = await startTestGateway((home) => ({

@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto'
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { canonicalize } from '@svc/core/json'
 import { type AppenderConfig, LocalDevSigner, SvcAppender } from '@svc/plugin-audit/log'
@@ -18,31 +17,31 @@ import {
   startControlPlane,
   type TestControlPlane,
 } from '../support/control-plane.js'
+import { ofSuite } from '../support/parts.js'
+import { TemporaryDir } from '../support/temporary-dir.js'
 
 const prefix = 'logs/'
 
 describe('svc audit fetch', function () {
   this.timeout(60_000)
-  let home: string
   let bucket: Bucket
   let plane: TestControlPlane
   let client: Owner
   let keyFile: string
   let auditKey: string
 
+  const home = ofSuite(() => new TemporaryDir())
   before(async () => {
-    home = mkdtempSync(join(tmpdir(), 'svc-fetch-'))
     bucket = await startBucket()
     Object.assign(process.env, bucket.env)
-    addKey(join(home, 'keys.json'))
-    plane = await startControlPlane(bucket, join(home, 'keys.json'), '--prefix', prefix)
+    addKey(join(home.path, 'keys.json'))
+    plane = await startControlPlane(bucket, join(home.path, 'keys.json'), '--prefix', prefix)
   })
   after(async () => {
     // Another object in its place would not reach the environment that libraries read.
     for (const name of Object.keys(bucket.env)) delete process.env[name]
     await plane?.[Symbol.asyncDispose]()
     await bucket?.[Symbol.asyncDispose]()
-    rmSync(home, { recursive: true, force: true })
   })
 
   let dir: string
@@ -50,12 +49,12 @@ describe('svc audit fetch', function () {
   let serial = 0
   // Each test has a client of its own.
   beforeEach(() => {
-    dir = mkdtempSync(join(home, 'log-'))
-    copy = join(home, `copy-${++serial}`)
+    dir = mkdtempSync(join(home.path, 'log-'))
+    copy = join(home.path, `copy-${++serial}`)
     client = { ...owner, clientName: `edge-${serial}` }
-    keyFile = join(home, `key-${serial}`)
-    auditKey = `Bearer ${addKey(join(home, 'keys.json'), client)}`
-    writeFileSync(keyFile, addKey(join(home, 'keys.json'), client, '--read'))
+    keyFile = join(home.path, `key-${serial}`)
+    auditKey = `Bearer ${addKey(join(home.path, 'keys.json'), client)}`
+    writeFileSync(keyFile, addKey(join(home.path, 'keys.json'), client, '--read'))
   })
 
   function appenderIn(
@@ -134,7 +133,7 @@ describe('svc audit fetch', function () {
   })
 
   it('keeps two logs of one client apart', async () => {
-    const other = mkdtempSync(join(home, 'log-'))
+    const other = mkdtempSync(join(home.path, 'log-'))
     for (const path of [dir, other]) {
       const appender = appenderIn(path)
       await append(appender, path === dir ? 4 : 2, '2026-10-01')
@@ -265,7 +264,7 @@ describe('svc audit fetch', function () {
           await appender.close()
         }
         id = JSON.parse(lines('audit.journal')[0]!).log_id.slice(0, 16)
-        const keys = join(home, 'keys.pub')
+        const keys = join(home.path, 'keys.pub')
         writeFileSync(keys, `ed25519:${Buffer.from(signer.publicKey).toString('base64')}\n`)
         const named = await poison()
         const { code, err } = await fetchAll('--keys', keys)
@@ -341,7 +340,7 @@ describe('svc audit fetch', function () {
   })
 
   it('refuses a directory that has files', async () => {
-    copy = home
+    copy = home.path
     expect((await fetchAll()).err).to.include('is not empty')
   })
 })

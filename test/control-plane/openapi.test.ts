@@ -1,13 +1,14 @@
 // @svc/control-plane/openapi.yaml against the responses of the running server.
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import { parse } from 'yaml'
 import { z } from 'zod'
 import { type Bucket, startBucket } from '../support/bucket.js'
 import { addKey, startControlPlane, type TestControlPlane } from '../support/control-plane.js'
+import { ofSuite } from '../support/parts.js'
+import { TemporaryDir } from '../support/temporary-dir.js'
 
 type JsonSchema = z.core.JSONSchema.JSONSchema
 interface Body {
@@ -48,21 +49,24 @@ function errors(body: Body | undefined, value: unknown): unknown {
 
 describe('@svc/control-plane/openapi.yaml', function () {
   this.timeout(60_000)
-  let home: string
   let bucket: Bucket
   let key: string
   let readKey: string
   let plane: TestControlPlane
   let planeWithoutCredentials: TestControlPlane
 
+  const home = ofSuite(() => new TemporaryDir())
   before(async () => {
-    home = mkdtempSync(join(tmpdir(), 'svc-openapi-'))
-    const keys = join(home, 'keys.json')
+    const keys = join(home.path, 'keys.json')
     bucket = await startBucket()
     key = addKey(keys)
     readKey = addKey(keys, undefined, '--read')
     plane = await startControlPlane(bucket, keys)
-    const nothing = { AWS_ACCESS_KEY_ID: '', AWS_SECRET_ACCESS_KEY: '', AWS_SHARED_CREDENTIALS_FILE: home }
+    const nothing = {
+      AWS_ACCESS_KEY_ID: '',
+      AWS_SECRET_ACCESS_KEY: '',
+      AWS_SHARED_CREDENTIALS_FILE: home.path,
+    }
     planeWithoutCredentials = await startControlPlane(
       { name: bucket.name, env: { ...bucket.env, ...nothing } },
       keys,
@@ -72,7 +76,6 @@ describe('@svc/control-plane/openapi.yaml', function () {
     await planeWithoutCredentials?.[Symbol.asyncDispose]()
     await plane?.[Symbol.asyncDispose]()
     await bucket?.[Symbol.asyncDispose]()
-    rmSync(home, { recursive: true, force: true })
   })
 
   const upload: Readonly<Record<string, unknown>> = {

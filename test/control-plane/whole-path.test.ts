@@ -1,5 +1,4 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { bind, tokens } from '@svc/core'
 import { generateKeyFile } from '@svc/plugin-audit/log'
@@ -10,6 +9,8 @@ import { LocalDevSigner } from 'svc-sdk/signer'
 import { type Bucket, startBucket } from '../support/bucket.js'
 import { addKey, startControlPlane, type TestControlPlane } from '../support/control-plane.js'
 import { keepingLogger } from '../support/logger.js'
+import { ofSuite } from '../support/parts.js'
+import { TemporaryDir } from '../support/temporary-dir.js'
 import { startUpstream } from '../support/upstream.js'
 
 const folder = 'tenants/acme/prod/clients/edge/1.0.0'
@@ -17,26 +18,24 @@ const day = '2026-11-21'
 
 describe('from the log to the bucket', function () {
   this.timeout(60_000)
-  let home: string
   let bucket: Bucket
   let plane: TestControlPlane
   let key: string
 
+  const home = ofSuite(() => new TemporaryDir())
   before(async () => {
-    home = mkdtempSync(join(tmpdir(), 'svc-path-'))
-    generateKeyFile(join(home, 'signing'))
+    generateKeyFile(join(home.path, 'signing'))
     bucket = await startBucket()
-    key = addKey(join(home, 'keys.json'))
-    plane = await startControlPlane(bucket, join(home, 'keys.json'))
+    key = addKey(join(home.path, 'keys.json'))
+    plane = await startControlPlane(bucket, join(home.path, 'keys.json'))
   })
   after(async () => {
     await plane?.[Symbol.asyncDispose]()
     await bucket?.[Symbol.asyncDispose]()
-    rmSync(home, { recursive: true, force: true })
   })
   let dir: string
   beforeEach(() => {
-    dir = mkdtempSync(join(home, 'log-'))
+    dir = mkdtempSync(join(home.path, 'log-'))
     bucket.error = () => false
     bucket.keys.length = 0
     bucket.statuses.length = 0
@@ -53,7 +52,7 @@ describe('from the log to the bucket', function () {
         retentionDays: 30,
         presign: { apiBaseUrl: plane.url, auditKey, intervalMs: 3_600_000, timeoutMs: 60_000 },
       },
-      signer: LocalDevSigner.fromKeyRef(`file://${join(home, 'signing')}`),
+      signer: LocalDevSigner.fromKeyRef(`file://${join(home.path, 'signing')}`),
       clock: { now: () => Date.parse(now), monotonic: () => performance.now() },
       onAsyncError: (error) => errors.push(error as UploadError),
     })
@@ -185,7 +184,7 @@ describe('from the log to the bucket', function () {
         gatewayName: 'gw',
         gatewayVersion: '1.0.0',
         dir,
-        signer: { keyRef: `file://${join(home, 'signing')}` },
+        signer: { keyRef: `file://${join(home.path, 'signing')}` },
         presign: { apiBaseUrl: plane.url, auditKey: `Bearer ${key}` },
         raw_payloads: true,
       },

@@ -1,6 +1,5 @@
 // Starts every entry of the snippets in docs/clients.md, with the paths and URLs of the test.
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
@@ -10,11 +9,13 @@ import { generateKeyFile } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import { startGatewayServer } from 'svc-sdk'
 import { Browser } from '../support/browser.js'
-import { type Forwarder, startForwarder } from '../support/forwarder.js'
+import { startForwarder } from '../support/forwarder.js'
 import { freePort } from '../support/loopback.js'
 import { OAuthClient } from '../support/oauth-client.js'
-import { type OAuthProvider, startOAuthProvider } from '../support/oauth-provider.js'
+import { startOAuthProvider } from '../support/oauth-provider.js'
 import { writeOpener } from '../support/opener.js'
+import { ofSuite } from '../support/parts.js'
+import { TemporaryDir } from '../support/temporary-dir.js'
 
 const fromRoot = (path: string) => fileURLToPath(new URL(`../../../${path}`, import.meta.url))
 const page = readFileSync(fromRoot('docs/clients.md'), 'utf8')
@@ -44,9 +45,6 @@ const clients = ['Claude Desktop', 'Claude Code', 'Cursor', 'VS Code', 'Zed', 'W
 
 describe('docs/clients.md', function () {
   this.timeout(240_000)
-  let home: string
-  let provider: OAuthProvider
-  let forwarder: Forwarder
   let gateway: ReturnType<typeof startGatewayServer>
   let gatewayUrl: string
   /** Replaces the fixed port of the page. */
@@ -54,35 +52,30 @@ describe('docs/clients.md', function () {
   /** The end of what the command of the entry has printed there. */
   let standardError = ''
 
+  const home = ofSuite(() => new TemporaryDir())
+  const provider = ofSuite(() => startOAuthProvider('tools'))
+  const forwarder = ofSuite(() => startForwarder(() => gatewayUrl))
   before(async () => {
-    home = mkdtempSync(join(tmpdir(), 'svc-clients-'))
-    provider = await startOAuthProvider('tools')
-    forwarder = await startForwarder(() => gatewayUrl)
-    mkdirSync(join(home, 'notes'))
-    writeFileSync(join(home, 'notes', 'note.txt'), 'remember the milk')
+    mkdirSync(join(home.path, 'notes'))
+    writeFileSync(join(home.path, 'notes', 'note.txt'), 'remember the milk')
     // Here npx finds the packages in the directory of the policy.
-    symlinkSync(fromRoot('node_modules'), join(home, 'node_modules'))
-    writeFileSync(join(home, 'package.json'), '{}')
-    generateKeyFile(join(home, 'audit.key'))
-    writeFileSync(join(home, 'policy.yaml'), here(policyYaml))
-    writeFileSync(join(home, 'gateway.yaml'), here(gatewayYaml))
-    writeOpener(join(home, 'bin'))
+    symlinkSync(fromRoot('node_modules'), join(home.path, 'node_modules'))
+    writeFileSync(join(home.path, 'package.json'), '{}')
+    generateKeyFile(join(home.path, 'audit.key'))
+    writeFileSync(join(home.path, 'policy.yaml'), here(policyYaml))
+    writeFileSync(join(home.path, 'gateway.yaml'), here(gatewayYaml))
+    writeOpener(join(home.path, 'bin'))
     callbackPort = await freePort()
     gateway = startGatewayServer({
-      policyFile: join(home, 'gateway.yaml'),
+      policyFile: join(home.path, 'gateway.yaml'),
       policyYaml: here(gatewayYaml),
       port: 0,
-      sec0Dir: join(home, 'gateway'),
+      sec0Dir: join(home.path, 'gateway'),
     })
     gatewayUrl = (await gateway.ready()).url
   })
 
-  after(async () => {
-    await gateway.close()
-    await forwarder[Symbol.asyncDispose]()
-    await provider[Symbol.asyncDispose]()
-    rmSync(home, { recursive: true, force: true })
-  })
+  after(() => gateway.close())
 
   /** The text of the page with the paths and URLs of the test. */
   function here(text: string): string {
@@ -90,8 +83,8 @@ describe('docs/clients.md', function () {
       .replaceAll('https://gateway.example.com', forwarder.url)
       .replace('https://id.example.com/jwks', provider.oidc.jwks_uri)
       .replace('https://id.example.com/', provider.issuer)
-      .replaceAll('/home/ada', home)
-      .replaceAll('/srv/files', join(home, 'notes'))
+      .replaceAll('/home/ada', home.path)
+      .replaceAll('/srv/files', join(home.path, 'notes'))
   }
 
   async function connect({ command = '', args = [], env = {}, url, oauth, auth }: Entry): Promise<Client> {
@@ -99,16 +92,16 @@ describe('docs/clients.md', function () {
     const options = { timeout: 120_000 }
     if (url === undefined) {
       const variables = {
-        PATH: `${join(home, 'bin')}:${process.env['PATH']}`,
-        HOME: home,
+        PATH: `${join(home.path, 'bin')}:${process.env['PATH']}`,
+        HOME: home.path,
         SIGN_IN_AS: 'ada',
-        BROWSER: join(home, 'bin', 'xdg-open'),
+        BROWSER: join(home.path, 'bin', 'xdg-open'),
       }
       const transport = new StdioClientTransport({
         command: here(command),
         args: args.map((arg) => here(arg).replace('8976', String(callbackPort))),
         env: { ...variables, ...env },
-        cwd: home,
+        cwd: home.path,
         stderr: 'pipe',
       })
       standardError = ''
@@ -144,7 +137,7 @@ describe('docs/clients.md', function () {
       ])
       const { content } = await client.callTool({
         name: names.find((tool) => tool.endsWith('read_text_file')) ?? '',
-        arguments: { path: join(home, 'notes', 'note.txt') },
+        arguments: { path: join(home.path, 'notes', 'note.txt') },
       })
       expect(content).to.deep.equal([{ type: 'text', text: 'remember the milk' }])
     } finally {

@@ -1,6 +1,5 @@
 // Two gateway processes share a store: a caller waits at one, reviewers vote at the other.
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { generateKeyFile } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
@@ -8,6 +7,7 @@ import { ask } from '../app/admin/rig.js'
 import { Running } from '../support/gateway-process.js'
 import { ofSuite } from '../support/parts.js'
 import { startRedis } from '../support/redis.js'
+import { temporaryDir } from '../support/temporary-dir.js'
 import { startUpstream, type TestUpstream } from '../support/upstream.js'
 
 const adminToken = 'a-token-of-the-tests-0123456789'
@@ -19,22 +19,20 @@ interface Process {
 
 describe('escalations at two gateway processes', function () {
   this.timeout(60_000)
-  let home: string
   let upstream: TestUpstream
 
+  const home = temporaryDir()
   beforeEach(async () => {
-    home = mkdtempSync(join(tmpdir(), 'svc-test-'))
-    generateKeyFile(join(home, 'key'))
+    generateKeyFile(join(home.path, 'key'))
     upstream = await startUpstream()
   })
 
   afterEach(async () => {
     await upstream[Symbol.asyncDispose]()
-    rmSync(home, { recursive: true, force: true })
   })
 
   function policy(escalations: object): string {
-    const file = join(home, 'policy.yaml')
+    const file = join(home.path, 'policy.yaml')
     const sections = {
       tenant: 'acme',
       port: 0,
@@ -78,7 +76,7 @@ describe('escalations at two gateway processes', function () {
   }
 
   async function shared(escalations: object): Promise<void> {
-    const args = ['--policy', policy(escalations), '--dir', join(home, 'state')]
+    const args = ['--policy', policy(escalations), '--dir', join(home.path, 'state')]
     await using first = new Running(args, { SVC_ADMIN: adminToken })
     await using second = new Running(args, { SVC_ADMIN: adminToken })
     const [here, there] = [await startIn(first), await startIn(second)]

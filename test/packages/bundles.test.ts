@@ -1,7 +1,6 @@
 // What docs/bundlers.md says: programs bundled by esbuild, in both module formats, and their types with `module: commonjs`.
 import { execFile } from 'node:child_process'
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
@@ -9,6 +8,7 @@ import { generateKeyFile } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import { build } from 'esbuild'
 import { startCloud } from '../plugins/audit/log/upload/cloud.js'
+import { temporaryDir } from '../support/temporary-dir.js'
 
 const fromRoot = (path: string) => fileURLToPath(new URL(`../../../${path}`, import.meta.url))
 const run = promisify(execFile)
@@ -21,17 +21,14 @@ const banner = "const require = process.getBuiltinModule('node:module').createRe
 
 describe('a program bundled by esbuild', function () {
   this.timeout(60_000)
-  let dir: string
 
+  const dir = temporaryDir()
   beforeEach(() => {
-    dir = mkdtempSync(join(tmpdir(), 'svc-bundle-'))
-    mkdirSync(join(dir, 'node_modules'))
+    mkdirSync(join(dir.path, 'node_modules'))
   })
 
-  afterEach(() => rmSync(dir, { recursive: true, force: true }))
-
   async function bundled(name: string, format: 'esm' | 'cjs', external: string[] = []): Promise<string> {
-    const outfile = join(dir, `${name}.${format === 'esm' ? 'mjs' : 'cjs'}`)
+    const outfile = join(dir.path, `${name}.${format === 'esm' ? 'mjs' : 'cjs'}`)
     const entry = fromRoot(`test/fixtures/bundled/${name}.ts`)
     await build({
       entryPoints: [entry],
@@ -48,25 +45,27 @@ describe('a program bundled by esbuild', function () {
   }
 
   const install = (name: string) =>
-    symlinkSync(fromRoot(`node_modules/${name}`), join(dir, 'node_modules', name))
+    symlinkSync(fromRoot(`node_modules/${name}`), join(dir.path, 'node_modules', name))
 
   for (const format of ['esm', 'cjs'] as const) {
     it(`writes, uploads and verifies a log without files of threads (${format})`, async () => {
       native.forEach(install)
-      generateKeyFile(join(dir, 'audit.key'))
+      generateKeyFile(join(dir.path, 'audit.key'))
       await using cloud = await startCloud()
       const program = await bundled('audit', format)
-      const { stdout, stderr } = await run(process.execPath, [program, dir, cloud.url], { cwd: dir })
+      const { stdout, stderr } = await run(process.execPath, [program, dir.path, cloud.url], {
+        cwd: dir.path,
+      })
       expect([stdout, stderr]).to.deep.equal(['{"verdict":"intact","records":1200}', ''])
       const stored = [...cloud.objects.keys()].filter((key) => key.includes('records'))
       expect(stored, [...cloud.objects.keys()].join()).to.not.equal([])
-      expect(readdirSync(dir).filter((name) => name.includes('worker'))).to.deep.equal([])
+      expect(readdirSync(dir.path).filter((name) => name.includes('worker'))).to.deep.equal([])
     })
 
     it(`mounts a gateway that is not bundled (${format})`, async () => {
       install('svc-sdk')
-      generateKeyFile(join(dir, 'audit.key'))
-      const policy = join(dir, 'policy.yaml')
+      generateKeyFile(join(dir.path, 'audit.key'))
+      const policy = join(dir.path, 'policy.yaml')
       writeFileSync(
         policy,
         `tenant: acme
@@ -78,7 +77,7 @@ entitlements: open
 `,
       )
       const program = await bundled('middleware', format, ['svc-sdk'])
-      const { stdout } = await run(process.execPath, [program, policy], { cwd: dir })
+      const { stdout } = await run(process.execPath, [program, policy], { cwd: dir.path })
       expect(stdout).to.equal('404')
     })
   }
@@ -87,7 +86,7 @@ entitlements: open
     const names = ['svc-sdk', '@svc', '@types', 'tsyringe', 'pino']
     names.forEach(install)
     writeFileSync(
-      join(dir, 'typed.ts'),
+      join(dir.path, 'typed.ts'),
       `import { SvcAppender } from 'svc-sdk/audit'
 import { mountGateway } from 'svc-sdk/node'
 import { definePlugin } from 'svc-sdk/core'
@@ -100,7 +99,7 @@ export { close, definePlugin }
     const options = ['--noEmit', '--skipLibCheck', '--strict', '--module', 'commonjs', '--target', 'es2022']
     const tsc = fromRoot('node_modules/typescript/bin/tsc')
     const said = await run(process.execPath, [tsc, ...options, '--types', 'node', 'typed.ts'], {
-      cwd: dir,
+      cwd: dir.path,
     }).then(
       () => '',
       (error: { stdout: string }) => error.stdout,

@@ -1,8 +1,5 @@
 // Every store in Redis, on every kind of server: alone, a cluster, a Sentinel's primary, and over TLS.
 import { execFile } from 'node:child_process'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { hostClock } from '@svc/core'
@@ -22,6 +19,7 @@ import {
   until,
 } from '../support/redis.js'
 import { rejectionOf } from '../support/rejection.js'
+import { TemporaryDir } from '../support/temporary-dir.js'
 import { claimOf, dedupeStoreSuite, spaceNameOf } from './dedupe/store/suite.js'
 import { escalationStoreSuite } from './enforcement/store/suite.js'
 import { adapterOn, redisCounters } from './quotas/store/adapters.js'
@@ -254,19 +252,17 @@ describe('stores in Redis', function () {
   })
 
   describe('over TLS', () => {
-    let home: string
     let authority: TestAuthority
     let redis: Awaited<ReturnType<typeof startTlsRedis>>
 
+    const home = ofSuite(() => new TemporaryDir())
     before(async () => {
-      home = mkdtempSync(join(tmpdir(), 'svc-test-'))
-      authority = new TestAuthority(home)
+      authority = new TestAuthority(home.path)
       redis = await startTlsRedis(authority.server('redis'))
     })
 
     after(async () => {
       await redis[Symbol.asyncDispose]()
-      rmSync(home, { recursive: true, force: true })
     })
 
     async function results(
@@ -292,12 +288,12 @@ describe('stores in Redis', function () {
       await using cluster = await startRedisCluster({ tls: { authority, node: authority.node() } })
       const [first, ...nodes] = cluster.tlsPorts.map((port) => `127.0.0.1:${port}`)
       expect(await results(`rediss://${first}`, authority, nodes)).to.deep.equal(['ok', 'ok', 'ok'])
-      const strangers = await results(`rediss://${first}`, new TestAuthority(home, 'Other Root'), nodes)
+      const strangers = await results(`rediss://${first}`, new TestAuthority(home.path, 'Other Root'), nodes)
       for (const result of strangers) expect(result).to.match(/Redis cannot be reached: .*certificate/)
     })
 
     it('do not connect if it is not, and say why and what to do', async () => {
-      const other = new TestAuthority(home, 'Other Root')
+      const other = new TestAuthority(home.path, 'Other Root')
       const url = `rediss://127.0.0.1:${redis.port}`
       const untrusted = await Promise.all([undefined, other].map((trusted) => results(url, trusted)))
       for (const result of untrusted.flat()) {

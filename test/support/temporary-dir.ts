@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { ofEachTest } from './parts.js'
 
 /** A directory on the disk of the checkout, as temporary files may lie in memory, of which `svc doctor` warns. */
 export const onDisk: string = fileURLToPath(new URL('..', import.meta.url))
@@ -16,20 +17,9 @@ export class TemporaryDir implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    rmSync(this.path, { recursive: true, force: true })
+    rmSync(this.path, { recursive: true, force: true, maxRetries: 20 })
   }
 }
 
 /** A fresh folder for each test of the calling suite. */
-export function temporaryDir(): { readonly path: string } {
-  let dir: TemporaryDir
-  beforeEach(() => {
-    dir = new TemporaryDir()
-  })
-  afterEach(() => dir[Symbol.dispose]())
-  return {
-    get path() {
-      return dir.path
-    },
-  }
-}
+export const temporaryDir = (): TemporaryDir => ofEachTest(() => new TemporaryDir())

@@ -1,14 +1,15 @@
 import { execFile } from 'node:child_process'
-import { copyFileSync, mkdtempSync, rmSync } from 'node:fs'
+import { copyFileSync } from 'node:fs'
 import { request } from 'node:https'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { PeerCertificate, TLSSocket } from 'node:tls'
 import { promisify } from 'node:util'
 import { expect } from 'chai'
 import { type Certificate, TestAuthority } from '../../support/certificates.js'
+import { ofSuite } from '../../support/parts.js'
 import { rejectionOf } from '../../support/rejection.js'
 import { svc } from '../../support/svc.js'
+import { TemporaryDir } from '../../support/temporary-dir.js'
 import { type AdminRig, adminToken, ask, startAdminRig } from './rig.js'
 
 interface Seen {
@@ -18,29 +19,31 @@ interface Seen {
 }
 
 describe('TLS on the admin listener', () => {
-  let home: string
   let authority: TestAuthority
   let first: Certificate
 
+  const home = ofSuite(() => new TemporaryDir())
   before(() => {
-    home = mkdtempSync(join(tmpdir(), 'svc-test-'))
-    authority = new TestAuthority(home)
+    authority = new TestAuthority(home.path)
     first = authority.server('first')
   })
 
   beforeEach(() => install(first))
 
-  after(() => rmSync(home, { recursive: true, force: true }))
-
   function install({ keyFile, certFile }: Pick<Certificate, 'keyFile' | 'certFile'>): void {
-    copyFileSync(keyFile, join(home, 'admin.key'))
-    copyFileSync(certFile, join(home, 'admin.crt'))
+    copyFileSync(keyFile, join(home.path, 'admin.key'))
+    copyFileSync(certFile, join(home.path, 'admin.crt'))
   }
 
   const admin = (more: object = {}) => ({
     port: 0,
     tokenRef: 'env:SVC_ADMIN',
-    tls: { key: `file://${home}/admin.key`, cert: `file://${home}/admin.crt`, dirs: [home], ...more },
+    tls: {
+      key: `file://${home.path}/admin.key`,
+      cert: `file://${home.path}/admin.crt`,
+      dirs: [home.path],
+      ...more,
+    },
   })
 
   function seen(
@@ -85,8 +88,8 @@ describe('TLS on the admin listener', () => {
   })
 
   it('requires client certificates if the policy names an authority for them', async () => {
-    copyFileSync(authority.root.certFile, join(home, 'clients.crt'))
-    await using rig = await startAdminRig({ admin: admin({ clientCa: `file://${home}/clients.crt` }) })
+    copyFileSync(authority.root.certFile, join(home.path, 'clients.crt'))
+    await using rig = await startAdminRig({ admin: admin({ clientCa: `file://${home.path}/clients.crt` }) })
     const { key, cert } = authority.client()
     expect((await seen(rig, '/metrics', { key, cert })).status).to.equal(200)
     expect(await codeOf(seen(rig, '/metrics'))).not.to.equal('none')

@@ -1,6 +1,5 @@
 import { execFile } from 'node:child_process'
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
@@ -13,6 +12,7 @@ import { type Certificate, TestAuthority } from '../../support/certificates.js'
 import { runCommand, runSvc } from '../../support/command.js'
 import { startEverything } from '../../support/everything.js'
 import { Running } from '../../support/gateway-process.js'
+import { temporaryDir } from '../../support/temporary-dir.js'
 import { startUpstream } from '../../support/upstream.js'
 
 const scripted = fileURLToPath(new URL('../../support/scripted-server.js', import.meta.url))
@@ -29,34 +29,31 @@ authn: { allowUnauthenticated: true }
 }
 
 describe('svc gateway', () => {
-  let home: string
   let policy: string
 
+  const home = temporaryDir()
   beforeEach(() => {
-    home = mkdtempSync(join(tmpdir(), 'svc-test-'))
-    policy = join(home, 'policy.yaml')
-    generateKeyFile(join(home, 'key'))
+    policy = join(home.path, 'policy.yaml')
+    generateKeyFile(join(home.path, 'key'))
   })
-
-  afterEach(() => rmSync(home, { recursive: true, force: true }))
 
   const invoke = (url: string | undefined) => fetch(`${url}/mcp/files/read@1`, { method: 'POST', body: '{}' })
 
   it('prints its URL, serves, and exits with 0 after SIGTERM', async () => {
     await using upstream = await startUpstream()
     writeFileSync(policy, policyOf(upstream.url))
-    await using gateway = new Running(['--policy', policy, '--port', '0', '--dir', join(home, 'state')])
+    await using gateway = new Running(['--policy', policy, '--port', '0', '--dir', join(home.path, 'state')])
     const { url } = await gateway.line('listening')
     expect((await invoke(url)).status).to.equal(200)
     gateway.child.kill('SIGTERM')
     expect(await gateway.exit).to.equal(0)
     expect(
-      readdirSync(join(home, 'state', 'audit')).some((name) => /^audit-.*\.ndjson$/.test(name)),
+      readdirSync(join(home.path, 'state', 'audit')).some((name) => /^audit-.*\.ndjson$/.test(name)),
     ).to.equal(true)
   })
 
   it('reports the admin URL, and serves metrics there', async () => {
-    writeFileSync(join(home, 'token'), 'the-token-of-this-one-test', { mode: 0o600 })
+    writeFileSync(join(home.path, 'token'), 'the-token-of-this-one-test', { mode: 0o600 })
     const admin = 'admin: { port: 0, tokenRef: file://token }\n'
     writeFileSync(policy, `${policyOf('http://127.0.0.1:1')}${admin}`)
     await using gateway = new Running(['--policy', policy, '--port', '0'])
@@ -69,11 +66,11 @@ describe('svc gateway', () => {
   })
 
   it('reloads a changed certificate on SIGHUP, for clients that trust its authority by NODE_EXTRA_CA_CERTS', async () => {
-    const authority = new TestAuthority(home)
-    const other = new TestAuthority(home, 'Other Root')
+    const authority = new TestAuthority(home.path)
+    const other = new TestAuthority(home.path, 'Other Root')
     const install = ({ key, cert }: Certificate): void => {
-      writeFileSync(join(home, 'tls.key'), key)
-      writeFileSync(join(home, 'tls.crt'), cert)
+      writeFileSync(join(home.path, 'tls.key'), key)
+      writeFileSync(join(home.path, 'tls.crt'), cert)
     }
     install(authority.server())
     const tls = 'server: { tls: { key: file://tls.key, cert: file://tls.crt } }\n'
@@ -130,7 +127,7 @@ describe('svc gateway', () => {
   it('serves a URL and a command without a policy, denies nothing, and prints their URLs', async () => {
     await using everything = await startEverything()
     const command = `files='${process.execPath}' ${scripted}`
-    const env = { XDG_STATE_HOME: home, HOME: home }
+    const env = { XDG_STATE_HOME: home.path, HOME: home.path }
     const targets = [command, `all=${everything.url}`, 'none=http://127.0.0.1:1']
     const args = [...targets.flatMap((target) => ['--target', target]), '--port', '0', '--admin-port', '0']
     await using gateway = new Running(args, env)
@@ -160,7 +157,7 @@ describe('svc gateway', () => {
       body: JSON.stringify({ message: 'by curl' }),
     })
     expect(await echoed.json()).to.deep.equal({ content: [{ type: 'text', text: 'Echo: by curl' }] })
-    expect(log).to.equal(join(home, 'svc', 'logs', 'gateway'))
+    expect(log).to.equal(join(home.path, 'svc', 'logs', 'gateway'))
     gateway.child.kill('SIGHUP')
     expect(await gateway.exit).to.equal(0)
     const { out } = await runCommand(auditCommand, ['show', log, '--tool', 'echo', '--format', 'table'])
@@ -203,7 +200,7 @@ describe('svc gateway', () => {
     }
 
     it('as a process, with the reason on stderr', async () => {
-      await using gateway = new Running(['--policy', join(home, 'none.yaml')])
+      await using gateway = new Running(['--policy', join(home.path, 'none.yaml')])
       expect(await gateway.exit).to.equal(1)
       expect(gateway.stderr).to.match(/none\.yaml cannot be read/)
     })

@@ -1,22 +1,20 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { generateKeyFile, type SignedEnvelope } from '@svc/plugin-audit/log'
 import { verifyLog } from '@svc/plugin-audit/tools'
 import { expect } from 'chai'
 import { Running } from '../../support/gateway-process.js'
 import { signalled } from '../../support/signalled.js'
+import { temporaryDir } from '../../support/temporary-dir.js'
 import { startUpstream, type TestUpstream } from '../../support/upstream.js'
 
 describe('a gateway that is killed during calls', () => {
-  let home: string
+  const home = temporaryDir()
   beforeEach(() => {
-    home = mkdtempSync(join(tmpdir(), 'svc-test-'))
-    generateKeyFile(join(home, 'key'))
+    generateKeyFile(join(home.path, 'key'))
   })
-  afterEach(() => rmSync(home, { recursive: true, force: true }))
 
-  const log = () => join(home, 'state/audit')
+  const log = () => join(home.path, 'state/audit')
 
   function records(): SignedEnvelope[] {
     return readdirSync(log())
@@ -26,7 +24,7 @@ describe('a gateway that is killed during calls', () => {
   }
 
   function gateway(upstream: TestUpstream): Running {
-    const policy = join(home, 'policy.yaml')
+    const policy = join(home.path, 'policy.yaml')
     writeFileSync(
       policy,
       `tenant: acme
@@ -38,7 +36,7 @@ quotas: { adapter: memory }
 authn: { allowUnauthenticated: true }
 `,
     )
-    return new Running(['--policy', policy, '--port', '0', '--dir', join(home, 'state')])
+    return new Running(['--policy', policy, '--port', '0', '--dir', join(home.path, 'state')])
   }
 
   /** Sends these calls, waits until `arriving` of them have reached the upstream, and kills the gateway. */

@@ -1,7 +1,6 @@
 // `svc stdio --preset` with the client of the MCP SDK: a governed server without any file of the user's.
 import { execFile } from 'node:child_process'
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
@@ -18,6 +17,7 @@ import { startEverything } from '../../support/everything.js'
 import { refusalOf } from '../../support/rejection.js'
 import { say } from '../../support/stdio-target.js'
 import { svc } from '../../support/svc.js'
+import { temporaryDir } from '../../support/temporary-dir.js'
 
 const scripted = fileURLToPath(new URL('../../support/scripted-server.js', import.meta.url))
 const files = ['--admin-port', '0', '--name', 'files', '--', process.execPath, scripted]
@@ -37,18 +37,16 @@ require('node:readline').createInterface({ input: process.stdin }).on('line', (l
 
 describe('svc stdio --preset', function () {
   this.timeout(60_000)
-  let state: string
   let work: string
 
+  const state = temporaryDir()
   beforeEach(() => {
-    state = mkdtempSync(join(tmpdir(), 'svc-state-'))
-    work = join(state, 'work')
+    work = join(state.path, 'work')
     mkdirSync(work)
   })
-  afterEach(() => rmSync(state, { recursive: true, force: true }))
 
-  const home = (): string => join(state, 'svc')
-  const variables = () => ({ PATH: process.env['PATH'] ?? '', HOME: state, XDG_STATE_HOME: state })
+  const home = (): string => join(state.path, 'svc')
+  const variables = () => ({ PATH: process.env['PATH'] ?? '', HOME: state.path, XDG_STATE_HOME: state.path })
 
   async function connect(args: readonly string[]) {
     const transport = new StdioClientTransport({

@@ -1,8 +1,7 @@
 // `svc gateway` and `svc stdio` at a real terminal: what they print at the start and for each call.
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
@@ -16,6 +15,7 @@ import { envelope } from '../../plugins/audit/log/writer/records.js'
 import { endWithRunner } from '../../support/child-lifetime.js'
 import { until } from '../../support/stdio-target.js'
 import { svc } from '../../support/svc.js'
+import { temporaryDir } from '../../support/temporary-dir.js'
 
 const scripted = fileURLToPath(new URL('../../support/scripted-server.js', import.meta.url))
 
@@ -74,14 +74,13 @@ async function callTools(url: string, names: readonly string[]): Promise<void> {
 
 describe('at a terminal', function () {
   this.timeout(60_000)
-  let home: string
 
+  const home = temporaryDir()
   beforeEach(() => {
-    home = mkdtempSync(join(tmpdir(), 'svc-tty-'))
-    generateKeyFile(join(home, 'key'))
+    generateKeyFile(join(home.path, 'key'))
     const target = { command: process.execPath, args: [scripted] }
     writeFileSync(
-      join(home, 'policy.yaml'),
+      join(home.path, 'policy.yaml'),
       `tenant: acme
 port: 0
 targets: ${JSON.stringify({ files: target })}
@@ -92,12 +91,11 @@ entitlements: { default_plan: a, plans: { a: { allowlist: [files/pid] } }, tenan
 `,
     )
   })
-  afterEach(() => rmSync(home, { recursive: true, force: true }))
 
   const urlIn = (text: string): string => /http:\/\/127\.0\.0\.1:\d+\/mcp\/\w+/.exec(text)?.[0] ?? ''
 
   it('a gateway says what is allowed and where its log is, then a line for each call', async () => {
-    await using gateway = new AtTerminal(['gateway', '--policy', 'policy.yaml'], home, {})
+    await using gateway = new AtTerminal(['gateway', '--policy', 'policy.yaml'], home.path, {})
     const started = await gateway.plain(/log .*\n/)
     expect(started).to.match(
       /^svc-sdk gateway listens on http:\/\/127\.0\.0\.1:\d+; Ctrl\+C ends it\n {2}mode {7}enforce: every finding denies\n {2}callers {4}need no token\n {2}tools {6}files\/pid\n {2}servers {4}files {2}http:\S+\/mcp\/files\n {2}log {8}\.svc\/audit\n/,
@@ -109,7 +107,7 @@ entitlements: { default_plan: a, plans: { a: { allowlist: [files/pid] } }, tenan
       /^\S+ {2}anonymous {5}files\/exit {20}deny +[\d.]+ ms {2}tool_not_in_allowlist: no allowlist .* {2}(node \S+ audit show .*)$/m
     const [, command = ''] = denied.exec(shown) ?? []
     const args = command.split(' ').slice(2)
-    const { stdout } = await promisify(execFile)(process.execPath, [svc, ...args], { cwd: home })
+    const { stdout } = await promisify(execFile)(process.execPath, [svc, ...args], { cwd: home.path })
     expect(JSON.parse(stdout)).to.include({ tool: 'exit@3.1.0' })
     expect(gateway.out).to.contain('\x1b[32mallow')
     expect(shown, 'requests of the protocol').not.to.contain('initialize')
@@ -120,7 +118,7 @@ entitlements: { default_plan: a, plans: { a: { allowlist: [files/pid] } }, tenan
   it('a gateway without a policy prints settings for clients, and the command that approves a call', async () => {
     const target = `files=${process.execPath} ${scripted}`
     const args = ['gateway', '--target', target, '--preset', 'guard', '--port', '0', '--admin-port', '0']
-    await using gateway = new AtTerminal(args, home, { XDG_STATE_HOME: home })
+    await using gateway = new AtTerminal(args, home.path, { XDG_STATE_HOME: home.path })
     const started = await gateway.plain(/^ +client +.*\n/m)
     const url = urlIn(started)
     const snippet = JSON.parse(/^ +client +(.*)$/m.exec(started)?.[1] ?? '')
@@ -133,7 +131,7 @@ entitlements: { default_plan: a, plans: { a: { allowlist: [files/pid] } }, tenan
     const [, command = ''] =
       /files\/delete_all +wait .* node \S+ (escalations approve .*)\n$/.exec(shown) ?? []
     const { stdout } = await promisify(execFile)(process.execPath, [svc, ...command.split(' ')], {
-      cwd: home,
+      cwd: home.path,
     })
     expect(stdout).to.match(/status +approved/)
     await callTools(url, ['delete_all'])
@@ -141,14 +139,14 @@ entitlements: { default_plan: a, plans: { a: { allowlist: [files/pid] } }, tenan
   })
 
   it('has no colours with NO_COLOR, and no lines of calls with --quiet', async () => {
-    await using plain = new AtTerminal(['gateway', '--policy', 'policy.yaml'], home, { NO_COLOR: '1' })
+    await using plain = new AtTerminal(['gateway', '--policy', 'policy.yaml'], home.path, { NO_COLOR: '1' })
     await plain.plain(/log .*\n/)
     expect(plain.out).not.to.contain('\x1b')
     const port = new URL(urlIn(plain.out)).port
     plain.interrupt()
     await plain.exit
     const args = ['gateway', '--policy', 'policy.yaml', '--quiet', '--port', port]
-    await using quiet = new AtTerminal(args, home, {})
+    await using quiet = new AtTerminal(args, home.path, {})
     const url = `http://127.0.0.1:${port}`
     await until(async () => (await fetch(`${url}/healthz`).catch(() => undefined))?.ok === true)
     await callTools(`${url}/mcp/files`, ['exit'])
@@ -159,7 +157,7 @@ entitlements: { default_plan: a, plans: { a: { allowlist: [files/pid] } }, tenan
 
   it('svc stdio says what a client needs, on standard error', async () => {
     const args = ['stdio', '--preset', 'observe', '--name', 'files', '--', process.execPath, scripted]
-    await using stdio = new AtTerminal(args, home, { XDG_STATE_HOME: home })
+    await using stdio = new AtTerminal(args, home.path, { XDG_STATE_HOME: home.path })
     const started = await stdio.plain(/^ +client +.*\n/m)
     const snippet = JSON.parse(/^ +client +(.*)$/m.exec(started)?.[1] ?? '')
     expect(snippet).to.deep.equal({

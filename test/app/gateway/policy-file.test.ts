@@ -1,6 +1,5 @@
 // `policyFile` in the options of a gateway.
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js'
 import { generateKeyFile } from '@svc/plugin-audit/log'
@@ -8,6 +7,7 @@ import { expect } from 'chai'
 import { createPipeline, PolicyError, startGatewayServer } from 'svc-sdk'
 import { governServer } from 'svc-sdk/mcp'
 import { mountGateway } from 'svc-sdk/node'
+import { temporaryDir } from '../../support/temporary-dir.js'
 
 interface Options {
   policyFile: string
@@ -22,7 +22,6 @@ const ways = {
 }
 
 describe('policyFile', () => {
-  let home: string
   let policyFile: string
   const policy = JSON.stringify({
     tenant: 'acme',
@@ -34,13 +33,11 @@ describe('policyFile', () => {
     quotas: { adapter: 'memory' },
   })
 
+  const home = temporaryDir()
   beforeEach(() => {
-    home = mkdtempSync(join(tmpdir(), 'svc-policy-file-'))
-    policyFile = join(home, 'policy.yaml')
-    generateKeyFile(join(home, 'audit.key'))
+    policyFile = join(home.path, 'policy.yaml')
+    generateKeyFile(join(home.path, 'audit.key'))
   })
-
-  afterEach(() => rmSync(home, { recursive: true, force: true }))
 
   for (const [way, start] of Object.entries(ways)) {
     describe(`of ${way}`, () => {

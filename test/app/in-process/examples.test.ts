@@ -1,6 +1,5 @@
 import { execFile, spawn } from 'node:child_process'
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { cpSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
@@ -12,24 +11,23 @@ import { verifyLog } from '@svc/plugin-audit/tools'
 import { expect } from 'chai'
 import { PrintingProcess } from '../../support/printing-process.js'
 import { refusalOf } from '../../support/rejection.js'
+import { temporaryDir } from '../../support/temporary-dir.js'
 import { startUpstream } from '../../support/upstream.js'
 
 const folder = fileURLToPath(new URL('../../../../examples/in-process/', import.meta.url))
 const program = (name: string) => join(folder, 'dist', `${name}.js`)
 
 describe('examples/in-process', () => {
-  let home: string
   let policy: string
+  const home = temporaryDir()
   beforeEach(() => {
-    home = mkdtempSync(join(tmpdir(), 'svc-test-'))
-    policy = join(home, 'policy.yaml')
+    policy = join(home.path, 'policy.yaml')
     cpSync(join(folder, 'policy.yaml'), policy)
-    generateKeyFile(join(home, 'audit.key'))
+    generateKeyFile(join(home.path, 'audit.key'))
   })
-  afterEach(() => rmSync(home, { recursive: true, force: true }))
 
   async function expectLog(): Promise<void> {
-    expect((await verifyLog(join(home, '.svc', 'audit'))).verdict).to.equal('intact')
+    expect((await verifyLog(join(home.path, '.svc', 'audit'))).verdict).to.equal('intact')
   }
 
   it('governs an MCP server over stdio', async () => {

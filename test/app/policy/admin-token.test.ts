@@ -1,25 +1,26 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { KeyError, KeyReader } from '@svc/core/secret'
 import { expect } from 'chai'
 import { AdminToken } from 'svc-sdk/internal/policy/admin-authorizer'
 import { FakeClock } from 'svc-sdk/testing'
+import { temporaryDir } from '../../support/temporary-dir.js'
 
 describe('the admin token', () => {
-  let dir: string
   let clock: FakeClock
   let token: AdminToken
-  const write = (text: string) => writeFileSync(join(dir, 'token'), text, { mode: 0o600 })
+  const write = (text: string) => writeFileSync(join(dir.path, 'token'), text, { mode: 0o600 })
 
+  const dir = temporaryDir()
   beforeEach(() => {
-    dir = mkdtempSync(join(tmpdir(), 'svc-test-'))
     clock = new FakeClock()
-    token = new AdminToken('file://token', new KeyReader({ baseDir: dir, stateDir: dir, env: {} }), clock)
+    token = new AdminToken(
+      'file://token',
+      new KeyReader({ baseDir: dir.path, stateDir: dir.path, env: {} }),
+      clock,
+    )
     write('the-first-token-of-it\n')
   })
-
-  afterEach(() => rmSync(dir, { recursive: true }))
 
   it('is the content of its file without the white space around it', async () => {
     await token.check()

@@ -1,6 +1,5 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { request } from 'node:http'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { generateKeyFile } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
@@ -12,6 +11,7 @@ import { Running, startWorkers } from '../../support/gateway-process.js'
 import { heldUpstream } from '../../support/held-upstream.js'
 import { until } from '../../support/redis.js'
 import { sharingRuntime } from '../../support/runtimes.js'
+import { temporaryDir } from '../../support/temporary-dir.js'
 import { startUpstream, type TestUpstream } from '../../support/upstream.js'
 
 const token = 'the-token-of-this-one-test'
@@ -51,7 +51,6 @@ const totalOf = (metrics: string, name: string) =>
 
 describe('svc gateway --workers', function () {
   this.timeout(120_000)
-  let home: string
   let policy: string
   let upstream: TestUpstream
 
@@ -77,18 +76,17 @@ ${sections}`,
     )
   const start = (...args: string[]): Running => startWorkers(['--policy', policy, ...args])
 
+  const home = temporaryDir()
   beforeEach(async () => {
-    home = mkdtempSync(join(tmpdir(), 'svc-test-'))
-    policy = join(home, 'policy.yaml')
-    generateKeyFile(join(home, 'key'))
-    writeFileSync(join(home, 'token'), token, { mode: 0o600 })
+    policy = join(home.path, 'policy.yaml')
+    generateKeyFile(join(home.path, 'key'))
+    writeFileSync(join(home.path, 'token'), token, { mode: 0o600 })
     upstream = await startUpstream()
     write()
   })
 
   afterEach(async () => {
     await upstream[Symbol.asyncDispose]()
-    rmSync(home, { recursive: true, force: true, maxRetries: 20 })
   })
 
   /** Waits for both workers. */
@@ -106,7 +104,7 @@ ${sections}`,
   async function ended(gateway: Running): Promise<number> {
     gateway.child.kill('SIGTERM')
     expect(await gateway.exit).to.equal(0)
-    const log = join(home, '.svc', 'audit')
+    const log = join(home.path, '.svc', 'audit')
     const { out, code } = await runSvc('audit', 'verify', log, '--json')
     expect(code, out).to.equal(0)
     const shown = await runSvc('audit', 'show', log, '--tool', 'read', '--format', 'json')
@@ -221,7 +219,7 @@ ${sections}`,
     expect(new Set(pings.map(({ status }) => status))).to.deep.equal(new Set([200]))
     expect((await post({ method: 'ping' }, 'not-a-session')).status).to.equal(404)
     write({ port: Number(new URL(url).port) })
-    await using second = start('--dir', join(home, 'second'))
+    await using second = start('--dir', join(home.path, 'second'))
     expect(await second.exit).to.equal(1)
     expect(second.stderr).to.match(/cannot listen on 127\.0\.0\.1:\d+, the port is taken/)
     expect((await post({ method: 'ping' }, session)).status).to.equal(200)
@@ -275,8 +273,8 @@ ${sections}`,
 
   it('uploads in one process, each byte once', async () => {
     await using bucket = await startBucket()
-    const key = addKey(join(home, 'keys.json'), { ...owner, clientName: 'gw' })
-    await using plane = await startControlPlane(bucket, join(home, 'keys.json'))
+    const key = addKey(join(home.path, 'keys.json'), { ...owner, clientName: 'gw' })
+    await using plane = await startControlPlane(bucket, join(home.path, 'keys.json'))
     const presign = `, checkpointIntervalMs: 100, presign: { apiBaseUrl: "${plane.url}", auditKey: Bearer ${key}, intervalMs: 50 }`
     write({ audit: presign })
     await using gateway = start()
@@ -287,7 +285,7 @@ ${sections}`,
       await until(async () => inBucket().length >= round, 60_000)
     }
     await ended(gateway)
-    const log = join(home, '.svc', 'audit')
+    const log = join(home.path, '.svc', 'audit')
     const uploaded = await Promise.all(inBucket().map((name) => bucket.read(name)))
     const stored = readdirSync(log).filter((name) => /^audit-[\d-]+\.ndjson$/.test(name))
     const kept = stored.map((name) => readFileSync(join(log, name), 'utf8')).join('')

@@ -1,11 +1,11 @@
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { PluginContext } from '@svc/core'
 import { isKeyError, KeyReader } from '@svc/core/secret'
 import { expect } from 'chai'
 import sinon from 'sinon'
 import { until } from '../../support/stdio-target.js'
+import { temporaryDir } from '../../support/temporary-dir.js'
 
 type SecretCommand = NonNullable<PluginContext['secrets']>[string]
 
@@ -18,21 +18,19 @@ const run = (program: string, settings: Partial<SecretCommand> = {}): SecretComm
 })
 
 describe('a key reference to a command', () => {
-  let directory: string
   let clock: sinon.SinonFakeTimers
 
+  const directory = temporaryDir()
   beforeEach(() => {
-    directory = mkdtempSync(join(tmpdir(), 'svc-test-'))
     clock = sinon.useFakeTimers({ toFake: ['performance'] })
   })
 
   afterEach(() => {
     clock.restore()
-    rmSync(directory, { recursive: true, force: true })
   })
 
   const reader = (command: SecretCommand, env: Record<string, string> = {}): KeyReader =>
-    new KeyReader({ baseDir: directory, stateDir: directory, env, secrets: { vault: command } })
+    new KeyReader({ baseDir: directory.path, stateDir: directory.path, env, secrets: { vault: command } })
 
   const failure = (from: KeyReader, ref = 'command:vault', maxBytes?: number): Promise<string> =>
     from.read(ref, maxBytes).then(
@@ -43,10 +41,10 @@ describe('a key reference to a command', () => {
 
   /** Prints how often it ran. */
   const counting = `const fs = require('fs'); fs.appendFileSync('runs', 'x'); console.log('key-' + fs.statSync('runs').size)`
-  const runs = (): number => readFileSync(join(directory, 'runs')).length
+  const runs = (): number => readFileSync(join(directory.path, 'runs')).length
 
   it('is what the program prints, without surrounding white space; it gets the environment and the directory', async () => {
-    writeFileSync(join(directory, 'part'), 'b')
+    writeFileSync(join(directory.path, 'part'), 'b')
     const program = `console.log(' ' + process.env.PART + require('fs').readFileSync('part') + ' ')`
     expect(await reader(run(program), { PART: 'a' }).read('command:vault')).to.equal('ab')
   })
@@ -121,7 +119,7 @@ describe('a key reference to a command', () => {
       spawn(process.execPath, ['-e', ${JSON.stringify(grandchild)}], { stdio: ['ignore', 'inherit', 'inherit'] })`
     const message = await failure(reader(run(program, { timeout_ms: 1500 })))
     expect(message).to.include('did not end within 1500 ms')
-    const pid = Number(readFileSync(join(directory, 'child'), 'utf8'))
+    const pid = Number(readFileSync(join(directory.path, 'child'), 'utf8'))
     const isGone = () =>
       !existsSync(`/proc/${pid}`) || /^State:\tZ/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'))
     await until(isGone)

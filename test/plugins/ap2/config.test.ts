@@ -1,5 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { bind, type DoctorCheck } from '@svc/core'
 import { ap2Plugin, didMethods } from '@svc/plugin-ap2'
@@ -8,7 +7,9 @@ import { expect } from 'chai'
 import { createStage, fakeCall, fakeContext } from 'svc-sdk/testing'
 import { container } from 'tsyringe'
 import { checkSection } from '../../support/check.js'
+import { ofSuite } from '../../support/parts.js'
 import { explain } from '../../support/stage-rig.js'
+import { TemporaryDir } from '../../support/temporary-dir.js'
 
 const bound = { bind: { 'shop/buy': { total: '/total' } } }
 const trusting = { trust: { issuersAllowlist: ['did:web:shop.example'] }, tools: bound }
@@ -111,16 +112,10 @@ describe('the section ap2', () => {
 })
 
 describe('svc doctor', () => {
-  let dir: string
-
-  before(() => {
-    dir = mkdtempSync(join(tmpdir(), 'svc-ap2-'))
-  })
-
-  after(() => rmSync(dir, { recursive: true }))
+  const dir = ofSuite(() => new TemporaryDir())
 
   async function doctor(section: object, methods?: Record<string, { resolve(): Promise<never[]> }>) {
-    const context = fakeContext(dir)
+    const context = fakeContext(dir.path)
     const config = ap2Plugin.schema.parse(section)
     if (methods !== undefined) {
       bind(context.container, didMethods, { useValue: methods })
@@ -131,7 +126,7 @@ describe('svc doctor', () => {
 
   it('finds the keys of every allowed issuer', async () => {
     const { did, publicJwk } = generateLocalKey('ES256')
-    writeFileSync(join(dir, 'shop.json'), JSON.stringify({ keys: [publicJwk] }))
+    writeFileSync(join(dir.path, 'shop.json'), JSON.stringify({ keys: [publicJwk] }))
     const issuersAllowlist = [did, 'shop', 'did:web:127.0.0.1', 'did:none:x', 'other', 'did:ebsi:x']
     const trust = { issuersAllowlist, issuers: { shop: { file: 'shop.json' } } }
     const methods = { ebsi: { resolve: async () => [] } }

@@ -1,8 +1,5 @@
-import { mkdtempSync, rmSync } from 'node:fs'
 import { createServer, type Server } from 'node:https'
 import type { AddressInfo } from 'node:net'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { generateLocalKey } from '@svc/plugin-ap2/dev'
 import { didJwk, didKey } from '@svc/plugin-ap2/internal/keys/did-method'
 import { DidWeb, documentUrlOf } from '@svc/plugin-ap2/internal/keys/did-web'
@@ -11,6 +8,8 @@ import type { Jwt } from '@svc/plugin-ap2/internal/mandate/jwt'
 import { expect } from 'chai'
 import { FakeClock } from 'svc-sdk/testing'
 import { TestAuthority } from '../../support/certificates.js'
+import { ofSuite } from '../../support/parts.js'
+import { TemporaryDir } from '../../support/temporary-dir.js'
 
 async function failure(promise: Promise<unknown>): Promise<string> {
   try {
@@ -80,7 +79,6 @@ describe('did:jwk', () => {
 describe('did:web', () => {
   const { publicJwk } = generateLocalKey('ES256')
   const other = generateLocalKey('EdDSA')
-  let dir: string
   let authority: TestAuthority
   let server: Server
   let host: string
@@ -92,12 +90,10 @@ describe('did:web', () => {
   let web: DidWeb
   let clock: FakeClock
 
+  const dir = ofSuite(() => new TemporaryDir())
   before(() => {
-    dir = mkdtempSync(join(tmpdir(), 'svc-did-'))
-    authority = new TestAuthority(dir)
+    authority = new TestAuthority(dir.path)
   })
-
-  after(() => rmSync(dir, { recursive: true }))
 
   beforeEach(async () => {
     asked = []

@@ -1,35 +1,24 @@
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { issueMandates } from '@svc/plugin-ap2/dev'
 import { generateKeyFile } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import { stringify } from 'yaml'
 import { Running } from '../../support/gateway-process.js'
-import { type RedisServer, startRedis, until } from '../../support/redis.js'
-import { startUpstream, type TestUpstream } from '../../support/upstream.js'
+import { ofSuite } from '../../support/parts.js'
+import { startRedis, until } from '../../support/redis.js'
+import { TemporaryDir } from '../../support/temporary-dir.js'
+import { startUpstream } from '../../support/upstream.js'
 import { args, issuance, section } from './rig.js'
 
 describe('mandates of several gateways', () => {
-  let home: string
-  let redis: RedisServer
-  let upstream: TestUpstream
-
-  before(async () => {
-    home = mkdtempSync(join(tmpdir(), 'svc-ap2-'))
-    redis = await startRedis()
-    upstream = await startUpstream()
-  })
-
-  after(async () => {
-    await upstream[Symbol.asyncDispose]()
-    await redis[Symbol.asyncDispose]()
-    rmSync(home, { recursive: true, force: true })
-  })
+  const home = ofSuite(() => new TemporaryDir())
+  const redis = ofSuite(() => startRedis())
+  const upstream = ofSuite(() => startUpstream())
 
   function gateway(name: string, more: object): Running {
-    if (!existsSync(join(home, `${name}.key`))) generateKeyFile(join(home, `${name}.key`))
-    const policy = join(home, `${name}.yaml`)
+    if (!existsSync(join(home.path, `${name}.key`))) generateKeyFile(join(home.path, `${name}.key`))
+    const policy = join(home.path, `${name}.yaml`)
     writeFileSync(
       policy,
       stringify({
@@ -44,7 +33,7 @@ describe('mandates of several gateways', () => {
         ...more,
       }),
     )
-    return new Running(['--policy', policy, '--port', '0', '--dir', join(home, name)])
+    return new Running(['--policy', policy, '--port', '0', '--dir', join(home.path, name)])
   }
 
   async function bundle(agoSec = 0): Promise<string> {

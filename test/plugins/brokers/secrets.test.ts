@@ -2,8 +2,7 @@
 import { spawn } from 'node:child_process'
 import { generateKeyPairSync } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { inspect } from 'node:util'
@@ -15,6 +14,7 @@ import { TestIssuer } from '../../support/issuer.js'
 import { callEcho } from '../../support/mcp-server.js'
 import { runPolicy } from '../../support/policy-command.js'
 import { svc } from '../../support/svc.js'
+import { temporaryDir } from '../../support/temporary-dir.js'
 import { json, startTokenEndpoint, type TestTokenEndpoint } from '../../support/token-endpoint.js'
 import { startUpstream, type TestUpstream } from '../../support/upstream.js'
 
@@ -125,18 +125,17 @@ async function callAll(url: string, token: string): Promise<string[]> {
 }
 
 describe('brokers: secrets', () => {
-  let home: string
   let issuer: TestIssuer
   let endpoint: TestTokenEndpoint
   let token: string
 
+  const home = temporaryDir()
   beforeEach(async () => {
-    home = mkdtempSync(join(tmpdir(), 'svc-test-'))
-    writeFileSync(join(home, 'stale.key'), secrets.stale)
-    writeFileSync(join(home, 'broken.key'), secrets.broken)
-    writeFileSync(join(home, 'client.key'), secrets.client)
-    writeFileSync(join(home, 'pem.key'), secrets.pem)
-    generateKeyFile(join(home, 'audit.key'))
+    writeFileSync(join(home.path, 'stale.key'), secrets.stale)
+    writeFileSync(join(home.path, 'broken.key'), secrets.broken)
+    writeFileSync(join(home.path, 'client.key'), secrets.client)
+    writeFileSync(join(home.path, 'pem.key'), secrets.pem)
+    generateKeyFile(join(home.path, 'audit.key'))
     issuer = await TestIssuer.start()
     endpoint = await loudEndpoint()
     token = await issuer.sign()
@@ -145,7 +144,6 @@ describe('brokers: secrets', () => {
   afterEach(async () => {
     await endpoint[Symbol.asyncDispose]()
     await issuer[Symbol.asyncDispose]()
-    rmSync(home, { recursive: true, force: true })
   })
 
   /** The signature of the caller's token. */
@@ -174,7 +172,7 @@ describe('brokers: secrets', () => {
   it('are in no log line, response, record, file or explanation of a run', async () => {
     await using upstream = await pickyUpstream()
     const targets = servers.map((server) => `${server}: "${upstream.url}"`).join(', ')
-    const policy = join(home, 'policy.yaml')
+    const policy = join(home.path, 'policy.yaml')
     writeFileSync(
       policy,
       `tenant: acme
@@ -187,13 +185,16 @@ quotas: { adapter: memory }
 ${sectionsFor(issuer, endpoint)}`,
     )
     let responses: string[] = []
-    const output = await run(['gateway', '--policy', policy, '--dir', join(home, 'state')], async (line) => {
-      const { url, adminUrl } = JSON.parse(line) as { url: string; adminUrl: string }
-      responses = await callAll(url, token)
-      for (const path of ['/metrics', '/api/escalations', '/console', '/healthz']) {
-        responses.push(await shown(await fetch(`${adminUrl}${path}`)))
-      }
-    })
+    const output = await run(
+      ['gateway', '--policy', policy, '--dir', join(home.path, 'state')],
+      async (line) => {
+        const { url, adminUrl } = JSON.parse(line) as { url: string; adminUrl: string }
+        responses = await callAll(url, token)
+        for (const path of ['/metrics', '/api/escalations', '/console', '/healthz']) {
+          responses.push(await shown(await fetch(`${adminUrl}${path}`)))
+        }
+      },
+    )
     const outputs = [output, ...responses, await run(['policy', 'check', policy])]
     for (const server of servers) {
       const call = ['--tenant', 'acme', '--server', server, '--tool', 'read@1', '--user', 'ada@example.com']
@@ -201,7 +202,7 @@ ${sectionsFor(issuer, endpoint)}`,
       expect(lines.join('\n')).to.include('brokers: ')
       outputs.push(lines.join('\n'))
     }
-    outputs.push(filesUnder(home))
+    outputs.push(filesUnder(home.path))
 
     const asked = JSON.stringify(upstream.calls.map(({ headers }) => headers))
     expect(found(asked, signature()), 'what the upstream is meant to see').to.deep.equal([
@@ -224,7 +225,7 @@ ${sectionsFor(issuer, endpoint)}`,
     await using gateway = await startTestGateway({
       targets: Object.fromEntries(servers.map((server) => [server, upstream.url])),
       policyYaml: sectionsFor(issuer, endpoint),
-      policyFile: join(home, 'policy.yaml'),
+      policyFile: join(home.path, 'policy.yaml'),
       env: { GOOD: secrets.good },
     })
     await callAll(gateway.url, token)

@@ -1,6 +1,5 @@
 // Searches everything that a gateway writes for the names of its callers.
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { inspect } from 'node:util'
 import type { QuotaAdapter } from '@svc/core'
@@ -8,7 +7,9 @@ import { expect } from 'chai'
 import type { GatewaySettings } from 'svc-sdk'
 import { recordingTo, startTestGateway } from '../../support/gateway.js'
 import { TestIssuer } from '../../support/issuer.js'
-import { startUpstream, type TestUpstream } from '../../support/upstream.js'
+import { ofEachTest } from '../../support/parts.js'
+import { temporaryDir } from '../../support/temporary-dir.js'
+import { startUpstream } from '../../support/upstream.js'
 
 function filesUnder(directory: string): string {
   return readdirSync(directory, { recursive: true, encoding: 'utf8' })
@@ -18,25 +19,13 @@ function filesUnder(directory: string): string {
 }
 
 describe('privacy: in a gateway', () => {
-  let home: string
-  let issuer: TestIssuer
-  let upstream: TestUpstream
-
-  beforeEach(async () => {
-    home = mkdtempSync(join(tmpdir(), 'svc-test-'))
-    issuer = await TestIssuer.start()
-    upstream = await startUpstream()
-  })
-
-  afterEach(async () => {
-    await upstream[Symbol.asyncDispose]()
-    await issuer[Symbol.asyncDispose]()
-    rmSync(home, { recursive: true, force: true })
-  })
+  const home = temporaryDir()
+  const issuer = ofEachTest(() => TestIssuer.start())
+  const upstream = ofEachTest(() => startUpstream())
 
   const options = (more: Partial<GatewaySettings> = {}): GatewaySettings => ({
     targets: { files: upstream.url },
-    sec0Dir: home,
+    sec0Dir: home.path,
     privacy: { redact_identities: true },
     authn: { oidc: issuer.oidc },
     entitlements: {
