@@ -229,8 +229,7 @@ describe('docs/operations, followed from an empty directory', function () {
     const signer = LocalDevSigner.fromKeyRef(`file://${join(etc, 'keys/next.key')}`)
     const config = { retentionDays: 365, origin: 'audit.example.com/edge-1' }
     const ts = timeOf(daysAgo)
-    const log = appenderIn(dir, { signer, clock: fixedClock(ts), config })
+    await using log = appenderIn(dir, { signer, clock: fixedClock(ts), config })
     await Promise.all(Array.from({ length: 50 }, () => log.append(envelope({ ts }))))
-    await log.close()
   }
 })

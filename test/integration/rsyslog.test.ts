@@ -50,9 +50,8 @@ describe('rsyslog with the configuration of the page', () => {
   }
 
   async function append(day: string, ...tools: string[]): Promise<void> {
-    const appender = appenderIn(at('audit'), { clock: fixedClock(`${day}T12:00:00Z`) })
+    await using appender = appenderIn(at('audit'), { clock: fixedClock(`${day}T12:00:00Z`) })
     for (const tool of tools) await appender.append(envelope({ ts: `${day}T10:00:00.000Z`, tool }))
-    await appender.close()
   }
 
   const linesIn = (path: string) => readFileSync(path, 'utf8').split('\n').slice(0, -1)

@@ -19,21 +19,21 @@ export interface Connecting1 extends Connecting {
 export async function connect1(
   url: string,
   { capabilities = {}, headers = {}, prepare }: Connecting1 = {},
-): Promise<Client> {
+): Promise<Client & AsyncDisposable> {
   const client = new Client(clientInfo, { capabilities })
   prepare?.(client)
   const transport = new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } })
   // Its types are not made for `exactOptionalPropertyTypes`.
   await client.connect(transport as Parameters<Client['connect']>[0])
-  return client
+  return Object.assign(client, { [Symbol.asyncDispose]: () => client.close() })
 }
 
 /** SDK 2.x, by the revision 2026-07-28 if the server has it. */
 export async function connect2(
   url: string,
   { capabilities = {}, headers = {} }: Connecting = {},
-): Promise<Client2> {
+): Promise<Client2 & AsyncDisposable> {
   const client = new Client2(clientInfo, { capabilities, versionNegotiation: { mode: 'auto' } })
   await client.connect(new Transport2(new URL(url), { requestInit: { headers } }))
-  return client
+  return Object.assign(client, { [Symbol.asyncDispose]: () => client.close() })
 }

@@ -72,9 +72,8 @@ describe('svc block', () => {
         ['/mcp/files', ['read']],
         ['/mcp', ['files__read', 'other__read', 'other__write']],
       ] as const) {
-        const client = await connect1(`${gateway.url}${path}`)
+        await using client = await connect1(`${gateway.url}${path}`)
         expect((await client.listTools()).tools.map(({ name }) => name)).to.deep.equal(expected)
-        await client.close()
       }
     })
 

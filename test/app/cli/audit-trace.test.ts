@@ -14,9 +14,8 @@ describe('svc audit show --trace', () => {
     runCommand(auditCommand, ['show', ...names.map(log), '--trace', id])
 
   async function write(name: string, records: readonly Partial<AuditEnvelope>[]): Promise<void> {
-    const appender = appenderIn(log(name))
+    await using appender = appenderIn(log(name))
     for (const record of records) await appender.append(envelope(record))
-    await appender.close()
   }
   const at = (second: number) => `${DAY}T10:00:0${second}Z`
   const caused = (trace: string, span: string) => ({ cause_trace_id: trace, cause_span_id: span })

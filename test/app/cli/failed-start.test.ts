@@ -23,9 +23,8 @@ interface Row {
 
 const seed = Buffer.alloc(32, 7).toString('base64')
 const logIn = async (dir: string): Promise<void> => {
-  const appender = appenderIn(dir, { signer })
+  await using appender = appenderIn(dir, { signer })
   await appender.append(envelope())
-  await appender.close()
 }
 const token = (text: string) => (dir: string) => writeFileSync(join(dir, 'token'), text, { mode: 0o600 })
 const admin = { port: 0, tokenRef: 'file://token' }

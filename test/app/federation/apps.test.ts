@@ -172,12 +172,11 @@ describe('apps of several servers at /mcp', function () {
           tenants: {},
         },
       })
-      const client = await connect1(`${gateway.url}/mcp/charts`)
+      await using client = await connect1(`${gateway.url}/mcp/charts`)
       await client.listTools()
       const reading = client.readResource({ uri })
       if (isRead) expect((await reading).contents[0]).to.have.property('text', `charts ${uri}`)
       else expect(await failure(reading)).to.contain('denylist')
-      await client.close()
     }
   })
 })

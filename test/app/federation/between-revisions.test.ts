@@ -70,10 +70,9 @@ describe('a client of 2026-07-28 at /mcp with a server of 2025-11-25', function 
   }
 
   it('gets its response if the server pings during the call, and if the server sends a request that cannot be passed on', async () => {
-    const client = await connect2(`${gateway.url}/mcp`)
+    await using client = await connect2(`${gateway.url}/mcp`)
     expect(await client.callTool({ name: 'old__ping', arguments: {} })).to.deep.include(text('{}'))
     expect(await client.callTool({ name: 'old__roots', arguments: {} })).to.deep.include(text('-32601'))
-    await client.close()
   })
 
   it('may omit its name and version', async () => {

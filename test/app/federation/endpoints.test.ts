@@ -75,17 +75,16 @@ describe('the endpoints of several servers', () => {
 
   it('do not call a server outside of the group', async () => {
     await start()
-    const client = await connect1(`${gateway?.url}/mcp/office`)
+    await using client = await connect1(`${gateway?.url}/mcp/office`)
     const error = await client
       .callTool({ name: 'files__read', arguments: {} })
       .catch((reason: unknown) => reason)
     expect(error).to.have.property('code', -32602)
-    await client.close()
   })
 
   it('have their own sessions', async () => {
     await start()
-    const client = await connect1(`${gateway?.url}/mcp/office`)
+    await using client = await connect1(`${gateway?.url}/mcp/office`)
     const session = { 'mcp-session-id': String(Reflect.get(client.transport ?? {}, 'sessionId')) }
     const response = await fetch(`${gateway?.url}/mcp`, {
       method: 'POST',
@@ -93,7 +92,6 @@ describe('the endpoints of several servers', () => {
       body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/list' }),
     })
     expect(response.status).to.equal(404)
-    await client.close()
   })
 
   for (const [what, connect] of [
@@ -121,12 +119,11 @@ describe('the endpoints of several servers', () => {
   it('do not call a server that the audience of a token does not allow', async () => {
     await start(withTokens())
     const headers = { authorization: `Bearer ${await issuer.sign({ aud: `${publicUrl}/mcp/notes` })}` }
-    const client = await connect1(`${gateway?.url}/mcp`, { headers })
+    await using client = await connect1(`${gateway?.url}/mcp`, { headers })
     const error = await client
       .callTool({ name: 'mail__read', arguments: {} })
       .catch((reason: unknown) => reason)
     expect(error).to.have.property('code', -32602)
-    await client.close()
   })
 
   it('name themselves in the challenge of a call that lacks a scope', async () => {
@@ -163,11 +160,10 @@ describe('the endpoints of several servers', () => {
       entitlements: { default_plan: 'p', plans: { p: { allowlist: ['gone/*'] } }, tenants: {} },
       federation: {},
     })
-    const client = await connect1(`${gateway?.url}/mcp`)
+    await using client = await connect1(`${gateway?.url}/mcp`)
     const error = await client.listTools().catch((reason: unknown) => reason)
     expect(error).to.have.property('code', 502)
     expect(String(error)).to.include('No server has a list now. gone: The upstream refuses connections.')
-    await client.close()
   })
 
   it('serve the other servers while one hangs', async () => {
@@ -181,13 +177,12 @@ describe('the endpoints of several servers', () => {
         targets: { hangs: `http://127.0.0.1:${port}/mcp`, notes: servers['notes']?.url ?? '' },
         federation: { list_timeout_ms: 1_000 },
       })
-      const client = await connect1(`${gateway?.url}/mcp`)
+      await using client = await connect1(`${gateway?.url}/mcp`)
       const { tools, _meta } = await client.listTools()
       expect(tools.map(({ name }) => name)).to.deep.equal(['notes__read'])
       expect(_meta?.['svc/unavailable']).to.deep.equal([
         { server: 'hangs', reason: 'The server did not respond in time.' },
       ])
-      await client.close()
     } finally {
       hanging.closeAllConnections()
       await new Promise((resolve) => hanging.close(resolve))

@@ -110,7 +110,7 @@ describe('the GET stream at /mcp', () => {
     await using server = await startResumableServer()
     await using one = await startSessionServer('one', sessionTools('one'), capabilities)
     await using gateway = await startTestGateway({ targets: { one: one.url, files: server.url } })
-    const client = await connect1(`${gateway.url}/mcp`)
+    await using client = await connect1(`${gateway.url}/mcp`)
     const args = { text: 'the report', poll: true }
     const result = await client.callTool({ name: 'files__report', arguments: args })
     expect(result.content).to.deep.equal([{ type: 'text', text: 'the report' }])
@@ -119,7 +119,6 @@ describe('the GET stream at /mcp', () => {
       .records()
       .filter(({ output_sha256, server: name }) => output_sha256 !== null && name.startsWith('files@'))
     expect(delivered.at(-1)).to.include({ status: 'ok', tool: 'report@3.1.0' })
-    await client.close()
   })
 
   it('resumes the stream of a server after the last event that the client got', async function () {
@@ -154,7 +153,9 @@ describe('the reference server among several at /mcp', function () {
     await using gateway = await startTestGateway({
       targets: { everything: everything.url, again: everything.url },
     })
-    const client = await connect1(`${gateway.url}/mcp`, { capabilities: { sampling: {}, elicitation: {} } })
+    await using client = await connect1(`${gateway.url}/mcp`, {
+      capabilities: { sampling: {}, elicitation: {} },
+    })
     client.setRequestHandler(CreateMessageRequestSchema, () => ({
       model: 'm',
       role: 'assistant' as const,
@@ -170,6 +171,5 @@ describe('the reference server among several at /mcp', function () {
       const result = await client.callTool({ name, arguments: args })
       expect(JSON.stringify(result.content), name).to.include(expected)
     }
-    await client.close()
   })
 })

@@ -29,7 +29,7 @@ describe('a client of the handshake at the endpoint of a server of 2026-07-28', 
   const gateway = ofSuite(() => startTestGateway({ targets: { 'new server': server.url } }))
 
   it('has its names, its description and what it asks', async () => {
-    const client = await connect1(`${gateway.url}/mcp/new%20server`, {
+    await using client = await connect1(`${gateway.url}/mcp/new%20server`, {
       capabilities: { elicitation: {} },
       prepare: (one) =>
         one.setRequestHandler(ElicitRequestSchema, () => ({ action: 'accept', content: { name: 'Ada' } })),
@@ -46,13 +46,11 @@ describe('a client of the handshake at the endpoint of a server of 2026-07-28', 
     const unknown = client.request({ method: 'x/unknown' }, CompatibilityCallToolResultSchema)
     expect(await unknown.catch(({ code }) => code)).to.equal(-32601)
     expect(server.methods).to.include('x/unknown')
-    await client.close()
   })
 
   it('is not translated for a client of the same revision', async () => {
-    const client = await connect2(`${gateway.url}/mcp/new%20server`)
+    await using client = await connect2(`${gateway.url}/mcp/new%20server`)
     expect((await client.listTools()).tools.map((tool) => tool.name)).to.deep.equal(['who'])
-    await client.close()
   })
 
   it('has the response of a server that accepts neither form of the handshake', async () => {

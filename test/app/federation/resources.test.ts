@@ -162,9 +162,8 @@ describe('a list that a server does not have', () => {
       { resources: {}, prompts: {} },
     )
     await using gateway = await startTestGateway({ targets: { pages: server.url } })
-    const client = await connect1(`${gateway.url}/mcp`)
+    await using client = await connect1(`${gateway.url}/mcp`)
     expect(await client.listResourceTemplates()).to.deep.equal({ resourceTemplates: [] })
     expect(await client.listPrompts()).to.deep.equal({ prompts: [] })
-    await client.close()
   })
 })

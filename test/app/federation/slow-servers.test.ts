@@ -108,12 +108,11 @@ describe('several servers of which some do not respond', function () {
       one.setNotificationHandler(ToolListChangedNotificationSchema, () => {
         isChanged = true
       })
-    const client = await connect1(`${gateway.url}/mcp`, { prepare })
+    await using client = await connect1(`${gateway.url}/mcp`, { prepare })
     expect(await namesOf(client)).to.deep.equal(['early__tool0'])
     hung.respond(late.url)
     while (!isChanged) await new Promise(setImmediate)
     expect(await namesOf(client)).to.have.members(['early__tool0', 'late__tool0'])
-    await client.close()
   })
 
   it('keep the entries that were listed last while they are down', async () => {
@@ -123,7 +122,7 @@ describe('several servers of which some do not respond', function () {
       targets: { early: early.url, late: late.url },
       federation: { list_ttl_ms: 0 },
     })
-    const client = await connect1(`${gateway.url}/mcp`)
+    await using client = await connect1(`${gateway.url}/mcp`)
     expect(await namesOf(client)).to.deep.equal(['early__tool0', 'late__tool0'])
     await late.down()
     for (const _again of [1, 2]) {
@@ -131,7 +130,6 @@ describe('several servers of which some do not respond', function () {
       expect(tools.map(({ name }) => name)).to.deep.equal(['early__tool0', 'late__tool0'])
       expect(_meta).to.have.nested.property('svc/unavailable[0].server', 'late')
     }
-    await client.close()
   })
 })
 

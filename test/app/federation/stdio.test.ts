@@ -130,11 +130,10 @@ describe('a server over stdio that starts slowly', () => {
       federation: { list_timeout_ms: 1_000 },
     })
     try {
-      const client = await connect1(`${gateway.url}/mcp`)
+      await using client = await connect1(`${gateway.url}/mcp`)
       const { tools, _meta } = await client.listTools()
       expect(tools.map(({ name }) => name)).to.include('slow__echo')
       expect(_meta?.['svc/unavailable']).to.have.nested.property('[0].server', 'silent')
-      await client.close()
     } finally {
       await gateway[Symbol.asyncDispose]()
       await new Promise((resolve) => silent.close(resolve))

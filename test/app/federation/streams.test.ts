@@ -75,7 +75,7 @@ describe('streams of several servers at /mcp', function () {
       federation: { list_ttl_ms: 0 },
     })
     await one.down()
-    const client = await connect1(`${other.url}/mcp`)
+    await using client = await connect1(`${other.url}/mcp`)
     await client.setLoggingLevel('error')
     const { tools, _meta } = await client.listTools()
     expect(tools.map(({ name }) => name))
@@ -97,7 +97,6 @@ describe('streams of several servers at /mcp', function () {
     while (!one.methods.includes('GET')) await nextTurn()
     sessionOf(one).sendToolListChanged()
     await changed
-    await client.close()
   })
 
   describe('with a client of SDK 1.x', () => {
@@ -147,11 +146,10 @@ describe('streams of several servers at /mcp', function () {
 
     it('offer no resource updates if the only server with updates has no sessions', async () => {
       await using alone = await startTestGateway({ targets: { math: math.url } })
-      const other = await connect1(`${alone.url}/mcp`)
+      await using other = await connect1(`${alone.url}/mcp`)
       expect(other.getServerCapabilities()?.resources).to.deep.equal({ listChanged: true })
       const error = await other.subscribeResource({ uri: 'math://pi' }).catch((reason: unknown) => reason)
       expect(String(error)).to.include('subscriptions')
-      await other.close()
     })
 
     it('have the log messages of each server, at the level that the client sets for all', async () => {
@@ -213,17 +211,16 @@ describe('streams of several servers at /mcp', function () {
 
   describe('with a client of SDK 2.x', () => {
     it("pass a server's request for input to the client, and the input to that server", async () => {
-      const client = await connect2(`${gateway.url}/mcp`, { capabilities: { elicitation: {} } })
+      await using client = await connect2(`${gateway.url}/mcp`, { capabilities: { elicitation: {} } })
       client.setRequestHandler('elicitation/create', () => ({ action: 'accept', content: { sure: true } }))
       const result = await client.callTool({ name: 'math__ask', arguments: {} })
       expect(result.content).to.deep.equal([{ type: 'text', text: '{"sure":true}' }])
       const calls = gateway.records().filter(({ tool }) => tool === 'ask@2.0.0')
       expect(calls.map(({ server }) => server)).to.deep.equal(['math@2.0.0', 'math@2.0.0'])
-      await client.close()
     })
 
     it('have the requested notifications of servers of both kinds of revision', async () => {
-      const client = await connect2(`${gateway.url}/mcp`)
+      await using client = await connect2(`${gateway.url}/mcp`)
       const changes: (() => void)[] = []
       const uris: ((uri: string) => void)[] = []
       client.setNotificationHandler('notifications/tools/list_changed', () => changes.shift()?.())
@@ -253,7 +250,6 @@ describe('streams of several servers at /mcp', function () {
         expect(await updated).to.equal(uri)
       }
       await listening.close()
-      await client.close()
     })
   })
 })

@@ -11,7 +11,7 @@ describe('tasks of several servers at /mcp', function () {
     await using gateway = await startTestGateway({
       targets: { everything: everything.url, again: everything.url },
     })
-    const client = await connect1(`${gateway.url}/mcp`)
+    await using client = await connect1(`${gateway.url}/mcp`)
     const { tasks } = client.experimental
     const begun: string[] = []
     for (const server of ['everything', 'again']) {
@@ -33,6 +33,5 @@ describe('tasks of several servers at /mcp', function () {
     expect(servers).to.include.members(['everything@2.0.0', 'again@2.0.0'])
     const error = await tasks.getTask('unknown').catch((reason: unknown) => reason)
     expect(error).to.have.property('code', -32602)
-    await client.close()
   })
 })

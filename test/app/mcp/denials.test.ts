@@ -139,7 +139,7 @@ describe('a call that is refused', function () {
   ] as const) {
     it(`of a tool under the name at its server gets an error with the listed name, with prefix: ${prefix}`, async () => {
       await using gateway = await start({ federation: { prefix } })
-      const client = await connect1(`${gateway.url}/mcp`)
+      await using client = await connect1(`${gateway.url}/mcp`)
       for (const [name, here] of Object.entries(cases)) {
         const message = await client.callTool({ name }).then(
           () => expect.fail('the call was served'),
@@ -148,7 +148,6 @@ describe('a call that is refused', function () {
         if (here !== undefined) expect(message).to.contain(`Unknown tool: ${name}; here it is ${here}.`)
         else expect(message).not.to.contain('here it is')
       }
-      await client.close()
     })
   }
 })

@@ -26,13 +26,12 @@ describe('a byte order mark before the events of a server', () => {
             ? response.writeHead(202).end()
             : events(response, `${before}${event(result(message, { tools }))}`),
         async ({ gateway }) => {
-          const client = await connect1(`${gateway.url}/mcp/files`)
+          await using client = await connect1(`${gateway.url}/mcp/files`)
           const listed = await client.listTools().then(
             (list) => list.tools.map(({ name }) => name),
             () => 'an error',
           )
           expect(listed).to.deep.equal(before === mark ? ['echo'] : 'an error')
-          await client.close()
         },
         { entitlements },
       ))

@@ -83,12 +83,11 @@ describe('the arguments of a tool', function () {
 
   it('of a tool that the server does not list are refused, as they cannot be checked', async () => {
     await using gateway = await startTestGateway(settings({ schema: 'enforce' }))
-    const client = await connect1(`${gateway.url}/mcp/git`)
+    await using client = await connect1(`${gateway.url}/mcp/git`)
     const called = await client
       .callTool({ name: 'unlisted', arguments: { branch: 'x' } })
       .catch(({ message }) => message)
     expect(called).to.contain('arguments_unchecked')
-    await client.close()
   })
 
   it('need the definitions to be known: a policy without them is refused', async () => {

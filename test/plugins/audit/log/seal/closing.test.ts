@@ -151,9 +151,8 @@ describe('a clean close', () => {
     await victim.ended
     const records = 50
     expect(await counts()).to.deep.equal({ records, unsealed: records })
-    const next = appenderIn(dir.path)
+    await using next = appenderIn(dir.path)
     await next.ready()
     expect(await counts()).to.deep.equal({ records, unsealed: 0 })
-    await next.close()
   })
 })

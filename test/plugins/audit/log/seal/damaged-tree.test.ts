@@ -23,9 +23,8 @@ describe('a log whose tree is damaged and whose sealed records were changed', ()
     await append(appender, records, OLD)
     await appender.close()
     for (; clock.ms < Date.parse(`${DAY}T12:00:00Z`); clock.ms += 25 * HOUR) {
-      const idle = appenderIn(dir.path, { clock, config: { retentionDays: 9 } })
+      await using idle = appenderIn(dir.path, { clock, config: { retentionDays: 9 } })
       await idle.ready()
-      await idle.close()
     }
     return clock
   }

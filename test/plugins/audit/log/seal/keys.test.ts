@@ -12,9 +12,8 @@ describe('the keys of a log over time', () => {
   const dir = temporaryDir()
 
   async function written(by: Partial<Parameters<typeof appenderIn>[1]> = {}, count = 2): Promise<void> {
-    const appender = appenderIn(dir.path, by)
+    await using appender = appenderIn(dir.path, by)
     await append(appender, count)
-    await appender.close()
   }
 
   it('refuse a writer with another key', async () => {

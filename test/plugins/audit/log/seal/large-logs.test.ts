@@ -102,9 +102,8 @@ describe('the sealer on large logs', () => {
     expect(failureCounts).to.not.have.property('missing_checkpoint')
     // Opening computes the tree anew, and checks the roots of all lines.
     rmSync(path('tree'), { recursive: true })
-    const again = appenderIn(dir.path)
+    await using again = appenderIn(dir.path)
     await again.ready()
-    await again.close()
   })
 
   it('hashes many records in slices of at most 128 KiB, between which appends become durable', async () => {

@@ -91,11 +91,10 @@ describe('opening a log', () => {
     it(`is refused for one that ${title}, with both ways to continue`, async () => {
       await sealed()
       change()
-      const appender = appenderIn(dir.path)
+      await using appender = appenderIn(dir.path)
       expect(await messageOf(appender.ready())).to.match(/Put the missing .* back.*npx svc-sdk audit fork/)
       expect(await codeOf(appender.append(envelope()))).to.equal('log_unlinked')
       expect(appender.status()).to.have.nested.property('error.code', 'log_unlinked')
-      await appender.close()
     })
   }
 
@@ -233,9 +232,8 @@ describe('opening a log', () => {
     expect(await reopen()).to.equal('old_format')
     for (const name of readdirSync(dir.path)) rmSync(path(name), { recursive: true })
     await sealed()
-    const again = appenderIn(dir.path, { config: { checkpoints: false } })
+    await using again = appenderIn(dir.path, { config: { checkpoints: false } })
     expect(await codeOf(again.append(envelope()))).to.equal('bad_config')
-    await again.close()
   })
 
   it('begins a new log after a writer died within the genesis', async () => {

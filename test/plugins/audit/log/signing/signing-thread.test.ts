@@ -154,9 +154,8 @@ describe('a log with a signing thread', () => {
   })
 
   it('starts its thread after many records, even if few wait at once', async () => {
-    const appender = appenderIn(dir.path, { config })
+    await using appender = appenderIn(dir.path, { config })
     await appendUntil(appender, () => appender.status().signedByThread > 0, { size: 6 })
-    await appender.close()
   })
 
   it('limits pending bytes', async () => {

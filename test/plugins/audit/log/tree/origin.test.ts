@@ -34,9 +34,8 @@ describe('the default name of a log', () => {
     const began = 'svc-audit.invalid/00112233445566778899aabbccddeeff'
     const logger = memoryLogger()
     for (const named of [{ origin: began }, { writer: 'another' }]) {
-      const appender = appenderIn(dir.path, { config: named, logger })
+      await using appender = appenderIn(dir.path, { config: named, logger })
       await appender.append(envelope())
-      await appender.close()
     }
     expect(journalOf(dir.path)[0]?.['origin']).to.equal(began)
     expect(await verifyLog(dir.path)).to.include({ verdict: 'intact', origin: began })

@@ -61,7 +61,7 @@ describe('SvcAppender', () => {
       const fileSystem = diskWith({
         fdatasync: (fd, done) => void ends.push(() => nodeFileSystem.fdatasync(fd, done)),
       })
-      const appender = appenderIn(dir.path, { fileSystem })
+      await using appender = appenderIn(dir.path, { fileSystem })
       let resolved = false
       const appended = appender.append(envelope()).then(() => {
         resolved = true
@@ -70,7 +70,6 @@ describe('SvcAppender', () => {
       expect([spansOf(dir.path).length, resolved]).to.deep.equal([1, false])
       ends.pop()?.()
       await appended
-      await appender.close()
     })
 
     it('shares one fdatasync among concurrent records', async () => {
@@ -81,15 +80,14 @@ describe('SvcAppender', () => {
           nodeFileSystem.fdatasync(fd, done)
         },
       })
-      const appender = appenderIn(dir.path, { fileSystem })
+      await using appender = appenderIn(dir.path, { fileSystem })
       await Promise.all(Array.from({ length: 30 }, () => appender.append(envelope())))
       expect(syncs).to.equal(1)
       expect(appender.status()).to.include({ appended: 30, batches: 1, pendingBytes: 0, writable: true })
-      await appender.close()
     })
 
     it('puts the records of neighbouring turns into one batch', async () => {
-      const appender = appenderIn(dir.path, { clock: { now: Date.now, monotonic: () => 0 } })
+      await using appender = appenderIn(dir.path, { clock: { now: Date.now, monotonic: () => 0 } })
       await appender.ready()
       const appended: Promise<void>[] = []
       for (let turn = 0; turn < 8; turn++) {
@@ -98,7 +96,6 @@ describe('SvcAppender', () => {
       }
       await Promise.all(appended)
       expect(appender.status()).to.include({ appended: 8, batches: 1 })
-      await appender.close()
     })
 
     it('begins the sync of a record at once if the one before it was alone', async () => {
@@ -109,7 +106,7 @@ describe('SvcAppender', () => {
           nodeFileSystem.fdatasync(fd, done)
         },
       })
-      const appender = appenderIn(dir.path, { fileSystem })
+      await using appender = appenderIn(dir.path, { fileSystem })
       await appender.append(envelope())
       const alone = appender.append(envelope())
       expect(syncs).to.equal(2)
@@ -120,12 +117,11 @@ describe('SvcAppender', () => {
       expect(syncs).to.equal(3)
       await afterBatch
       expect(appender.status()).to.include({ appended: 5, batches: 4 })
-      await appender.close()
     })
 
     it('writes a batch while records keep coming', async () => {
       let ms = 0
-      const appender = appenderIn(dir.path, { clock: { now: Date.now, monotonic: () => ms } })
+      await using appender = appenderIn(dir.path, { clock: { now: Date.now, monotonic: () => ms } })
       await appender.ready()
       let inFirstBatch = 0
       const appended = [
@@ -140,7 +136,6 @@ describe('SvcAppender', () => {
       }
       expect(inFirstBatch).to.be.within(1, 5)
       await Promise.all(appended)
-      await appender.close()
     })
 
     it('keeps the order of the calls', async () => {
@@ -272,9 +267,8 @@ describe('SvcAppender', () => {
     })
 
     it('are refused without config.presign', async () => {
-      const appender = appenderIn(dir.path)
+      await using appender = appenderIn(dir.path)
       expect(await codeOf(appender.appendRawPayload(record))).to.equal('presign_required')
-      await appender.close()
     })
   })
 })

@@ -43,9 +43,8 @@ describe('SvcAppender on a disk that fails', () => {
     const own = globalThis.Error
     globalThis.Error = runInNewContext('Error')
     try {
-      const appender = appenderIn(dir.path)
+      await using appender = appenderIn(dir.path)
       await appender.append(envelope())
-      await appender.close()
     } finally {
       globalThis.Error = own
     }
@@ -97,9 +96,8 @@ describe('SvcAppender on a disk that fails', () => {
   }
 
   it('treats a write of zero bytes as a full disk instead of retrying forever', async () => {
-    const appender = appenderIn(dir.path, { fileSystem: diskWriting(() => 0) })
+    await using appender = appenderIn(dir.path, { fileSystem: diskWriting(() => 0) })
     expect(await codeOf(appender.append(envelope()))).to.equal('write_failed')
-    await appender.close()
   })
 
   it('moves bytes aside that could not be truncated, before the next write', async () => {
@@ -187,14 +185,13 @@ describe('SvcAppender on a disk that fails', () => {
         nodeFileSystem.fsync(fd, done)
       },
     })
-    const appender = appenderIn(dir.path, { fileSystem })
+    await using appender = appenderIn(dir.path, { fileSystem })
     await appender.ready()
     calls.length = 0
     await appender.append(envelope())
     expect(calls).to.deep.equal(['file', 'folder'])
     await appender.append(envelope())
     expect(calls).to.deep.equal(['file', 'folder', 'file'])
-    await appender.close()
   })
 
   it('detects that the disk works again', async () => {

@@ -9,7 +9,7 @@ describe('the lags that a log shows', () => {
   it('rise while records wait for their seal, and while bytes wait for the disk', async () => {
     const clock = fixedClock()
     const meter = new RecordingMeter()
-    const appender = appenderIn(dir.path, { clock, meter })
+    await using appender = appenderIn(dir.path, { clock, meter })
     const read = (name: string) => meter.read(name)
     await appender.ready()
     await appender.seal()
@@ -23,6 +23,5 @@ describe('the lags that a log shows', () => {
     expect(read('svc_audit_queue_bytes')).to.be.greaterThan(100)
     await written
     expect(read('svc_audit_queue_bytes')).to.equal(0)
-    await appender.close()
   })
 })

@@ -55,11 +55,10 @@ describe('SvcAppender', () => {
     it('rejects ready and append with the reason, and retries later', async () => {
       const path = join(dir.path, 'taken')
       writeFileSync(path, 'a file stands here')
-      const appender = appenderIn(path)
+      await using appender = appenderIn(path)
       expect(await codeOf(appender.ready())).to.equal('open_failed')
       expect(await codeOf(appender.append(envelope()))).to.equal('open_failed')
       expect(appender.status()).to.include({ writable: false, failed: 1 })
-      await appender.close()
     })
 
     for (const [name, type] of [
@@ -68,9 +67,10 @@ describe('SvcAppender', () => {
       ['CIFS, given as a signed word', 0xff534d42 | 0],
     ] as const) {
       it(`is one on ${name}`, async () => {
-        const appender = appenderIn(dir.path, { fileSystem: diskWith({ statfsSync: () => ({ type }) }) })
+        await using appender = appenderIn(dir.path, {
+          fileSystem: diskWith({ statfsSync: () => ({ type }) }),
+        })
         expect(await codeOf(appender.ready())).to.equal('not_local')
-        await appender.close()
       })
     }
 
@@ -129,12 +129,11 @@ describe('SvcAppender', () => {
 
   describe('flush and close', () => {
     it('flush resolves when all earlier records are on disk', async () => {
-      const appender = appenderIn(dir.path)
+      await using appender = appenderIn(dir.path)
       const appended = Promise.all([appender.append(envelope()), appender.append(envelope())])
       await appender.flush()
       expect(recordsOf(dir.path)).to.have.length(2)
       await appended
-      await appender.close()
     })
 
     it('close writes what was appended, may be called again, and ends appending', async () => {
@@ -157,9 +156,8 @@ describe('SvcAppender', () => {
   describe('the file public-keys', () => {
     it('lists each signing key once', async () => {
       for (let i = 0; i < 2; i++) {
-        const appender = appenderIn(dir.path)
+        await using appender = appenderIn(dir.path)
         await appender.append(envelope())
-        await appender.close()
       }
       expect(readFileSync(join(dir.path, 'public-keys'), 'utf8')).to.equal(
         `${publicKeyLine(signer.publicKey)}\n`,

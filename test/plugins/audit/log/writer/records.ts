@@ -48,9 +48,9 @@ export function appenderIn(
   options: Partial<Omit<AppenderOptions, 'config'>> & {
     config?: Partial<AppenderOptions['config']>
   } = {},
-): SvcAppender {
+): SvcAppender & AsyncDisposable {
   const { config, ...rest } = options
-  return new SvcAppender({
+  const appender = new SvcAppender({
     signer,
     clock: fixedClock(),
     logger: memoryLogger(),
@@ -62,6 +62,7 @@ export function appenderIn(
       ...config,
     },
   })
+  return Object.assign(appender, { [Symbol.asyncDispose]: () => appender.close() })
 }
 
 export function linesOf(dir: string, file: string): string[] {

@@ -59,9 +59,8 @@ describe('SvcAppender rejects, writing nothing,', () => {
 
   it('a signature of the wrong length', async () => {
     const short = { keyId: 'x', verify: () => true, sign: () => new Uint8Array(63) }
-    const appender = appenderIn(dir.path, { signer: short })
+    await using appender = appenderIn(dir.path, { signer: short })
     expect(await codeOf(appender.append(envelope()))).to.equal('signer_failed')
-    await appender.close()
   })
 
   it('an envelope that breaks the types of the contract', async () => {
@@ -106,10 +105,9 @@ describe('SvcAppender rejects, writing nothing,', () => {
       verify: () => true,
       signAsync: () => Promise.reject(new Error('KMS down')),
     }
-    const appender = appenderIn(dir.path, { signer: remote })
+    await using appender = appenderIn(dir.path, { signer: remote })
     expect(await codeOf(appender.append(envelope()))).to.equal('signer_failed')
     expect(appender.status()).to.include({ failed: 1, pendingBytes: 0 })
-    await appender.close()
   })
 
   it('a record with a member that the log sets itself', async () => {
@@ -124,12 +122,11 @@ describe('SvcAppender rejects, writing nothing,', () => {
   })
 
   it('with the typed error of canonical JSON, with the path', async () => {
-    const appender = appenderIn(dir.path)
+    await using appender = appenderIn(dir.path)
     const error = await appender
       .append(envelope({ agentVariables: { f: () => 1 } }))
       .then(null, (reason) => reason)
     expect(error).to.be.instanceOf(CanonicalJsonError)
     expect(error.path).to.equal('$.agentVariables.f')
-    await appender.close()
   })
 })

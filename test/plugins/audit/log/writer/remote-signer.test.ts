@@ -106,11 +106,10 @@ describe('a log with an asynchronous signer', () => {
   it('counts a signature that never comes as refused', async () => {
     const remote = remoteSigner()
     const limits = { signatureMs: 5 }
-    const appender = appenderIn(dir.path, { signer: remote, config, limits })
+    await using appender = appenderIn(dir.path, { signer: remote, config, limits })
     const error = await appender.append(envelope()).catch((cause: unknown) => cause)
     expect(error).to.include({ code: 'signer_failed' })
     expect(appender.status()).to.include({ failed: 1, pendingBytes: 0 })
-    await appender.close()
   })
 
   for (const [what, matches] of [
@@ -143,7 +142,7 @@ describe('a log with an asynchronous signer', () => {
 
   it('rejects only the record whose signature is refused', async () => {
     const remote = remoteSigner()
-    const appender = appenderIn(dir.path, { signer: remote, config })
+    await using appender = appenderIn(dir.path, { signer: remote, config })
     const [lost, kept] = [appender.append(envelope()), appender.append(envelope())]
     remote.asked[0]?.refuse()
     expect(await codeOf(lost)).to.equal('signer_failed')
@@ -151,12 +150,11 @@ describe('a log with an asynchronous signer', () => {
     await kept
     expect(recordsOf(dir.path)).to.have.length(1)
     expect(appender.status()).to.include({ appended: 1, failed: 1, pendingBytes: 0 })
-    await appender.close()
   })
 
   it('is not writable from a refused signature to the next valid one', async () => {
     const remote = remoteSigner()
-    const appender = appenderIn(dir.path, { signer: remote, config })
+    await using appender = appenderIn(dir.path, { signer: remote, config })
     const lost = appender.append(envelope())
     remote.asked[0]?.refuse()
     await codeOf(lost)
@@ -165,7 +163,6 @@ describe('a log with an asynchronous signer', () => {
     remote.asked[1]?.give()
     await kept
     expect(appender.status()).to.include({ writable: true })
-    await appender.close()
   })
 
   it('limits pending bytes, including records being signed', async () => {

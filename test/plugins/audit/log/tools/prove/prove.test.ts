@@ -59,10 +59,9 @@ describe('proveRecord', () => {
       .split('\n')
 
   async function logOf(count: number): Promise<void> {
-    const appender = appenderIn(dir.path)
+    await using appender = appenderIn(dir.path)
     for (let i = 0; i < count; i++)
       await appender.append(envelope({ trace_id: trace(i), key_id: signer.keyId }))
-    await appender.close()
   }
 
   it('proves every record of a log of any size, even to an independent verifier', async () => {

@@ -12,9 +12,8 @@ describe('Activity', () => {
   const dir = temporaryDir()
 
   async function append(...records: Parameters<typeof envelope>[0][]): Promise<void> {
-    const appender = appenderIn(dir.path)
+    await using appender = appenderIn(dir.path)
     for (const record of records) await appender.append(envelope(record))
-    await appender.close()
   }
 
   const denied = {

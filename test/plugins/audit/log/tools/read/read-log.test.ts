@@ -21,9 +21,8 @@ describe('readLog', () => {
   ]
 
   beforeEach(async () => {
-    const appender = appenderIn(dir.path)
+    await using appender = appenderIn(dir.path)
     for (const record of records) await appender.append(record)
-    await appender.close()
   })
 
   async function indexes(filter: LogFilter): Promise<number[]> {

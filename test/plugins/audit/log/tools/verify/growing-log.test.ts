@@ -19,7 +19,7 @@ describe('verifyLog on a log that is sealed between its looks at checkpoints and
 
   for (const sealedBefore of [0, 1, 3]) {
     it(`requires no checkpoint of the later seals, after ${sealedBefore}`, async () => {
-      const appender = appenderIn(dir.path)
+      await using appender = appenderIn(dir.path)
       const seal = async (times: number) => {
         for (let i = 0; i < times; i++) {
           await append(appender, 1)
@@ -35,7 +35,6 @@ describe('verifyLog on a log that is sealed between its looks at checkpoints and
       expect(await verified(coveredSize)).to.deep.include({ verdict: 'intact', failures: [] })
       // The same files, if nothing was written in between.
       expect((await verified(grown.coveredSize)).failureCounts).to.deep.equal({ missing_checkpoint: 1 })
-      await appender.close()
     })
   }
 })

@@ -127,9 +127,8 @@ describe('verifyLog on a live log', () => {
     // clock has stepped, and all are kept until it has run evenly for a week.
     const clock = fixedClock('2026-01-13T12:00:00Z')
     for (; clock.ms < Date.UTC(2026, 0, 23); clock.ms += 25 * 3_600_000) {
-      const last = appenderIn(dir.path, { clock, config: { retentionDays: 1 } })
+      await using last = appenderIn(dir.path, { clock, config: { retentionDays: 1 } })
       await last.ready()
-      await last.close()
     }
     const report = await verifyLog(dir.path, { keys })
     expect(report).to.deep.include({ verdict: 'intact', failures: [] })

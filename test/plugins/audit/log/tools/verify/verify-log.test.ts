@@ -17,9 +17,8 @@ describe('verifyLog', () => {
   const path = () => join(dir.path, file)
 
   async function logOf(count: number, changes = {}): Promise<void> {
-    const appender = appenderIn(dir.path)
+    await using appender = appenderIn(dir.path)
     await Promise.all(Array.from({ length: count }, () => appender.append(envelope(changes))))
-    await appender.close()
   }
 
   function edit(change: (text: string) => string): void {

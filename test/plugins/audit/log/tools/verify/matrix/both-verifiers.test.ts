@@ -25,14 +25,13 @@ describe('both verifiers on a log of the writer', function () {
       const key = { signer: day < '2026-11-20' ? signer : next }
       const retiring = day === '2026-11-20' ? { retiringSigner: signer } : {}
       const clock = fixedClock(`${day}T12:00:00Z`)
-      const appender = appenderIn(dir, { config, clock, ...key, ...retiring })
+      await using appender = appenderIn(dir, { config, clock, ...key, ...retiring })
       for (let i = 0; i < 9; i++) {
         await appender.append(
           envelope({ ts: `${day}T1${i}:00:00Z`, agentVariables: { text: 'ü "quoted" \\ 12.50' } }),
         )
         if (i % 4 === 3) await appender.seal()
       }
-      await appender.close()
     }
     writeFileSync(join(root, 'keys'), `${publicKeyLine(signer.publicKey)}\n`)
   })
