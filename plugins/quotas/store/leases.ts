@@ -1,15 +1,6 @@
 // Batches of counters from a store that is reached over the network. Unused counts are given back; unused tokens are not, as the
 // bucket refills.
-import type {
-  CounterChange,
-  CounterLimit,
-  Counters,
-  CounterUse,
-  SettleOptions,
-  Space,
-  Taken,
-  TakeOptions,
-} from '@svc/core'
+import type { CounterLimit, Counters, CounterUse, Space, Taken, TakeOptions } from '@svc/core'
 import { StoreLayer } from '@svc/core/store'
 
 interface LeaseOptions {
@@ -61,8 +52,8 @@ export class LeasedCounters extends StoreLayer<Counters> implements Counters {
     }
   }
 
-  settle(space: Space, changes: readonly CounterChange[], options: SettleOptions) {
-    return this.store.settle(space, changes, options)
+  settle(...change: Parameters<Counters['settle']>) {
+    return this.store.settle(...change)
   }
 
   /** Ends the batches whose time is over, or all. Resolves when their unused counts are given back. */
@@ -83,8 +74,8 @@ export class LeasedCounters extends StoreLayer<Counters> implements Counters {
   }
 
   #isOver({ until, limit, use }: Batch): boolean {
-    if (this.#options.monotonic() >= until) return true
-    return limit.window !== undefined && (this.now?.() ?? 0) >= use.resetAt
+    const isOfEndedWindow = limit.window !== undefined && (this.now?.() ?? 0) >= use.resetAt
+    return isOfEndedWindow || this.#options.monotonic() >= until
   }
 
   #use(keys: readonly string[]): Taken {
