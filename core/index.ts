@@ -4,6 +4,7 @@ export { type Abortable, abortable } from './call/abort.js'
 export type { Call, Hold, ReferenceRule, Settlement } from './call/call.js'
 export { brand, CORE_VERSION, hasBrand } from './call/contract.js'
 export type { Credential, ResponseHead } from './call/credential.js'
+export type { ToolAnnotations, ToolLists } from './call/definitions.js'
 export {
   type DefinitionFilter,
   type DefinitionKind,
@@ -134,7 +135,6 @@ export {
   trustedCaller,
   verdict,
 } from './call/slots.js'
-export type { ToolAnnotations, ToolLists } from './call/tool-annotations.js'
 export { TimeoutError, withinLimit, withTimeout } from './call/within-limit.js'
 export { checkServer, checkUsable, clockSkew, type DoctorCheck, describeSkew } from './doctor/check.js'
 export type {

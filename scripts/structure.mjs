@@ -227,7 +227,7 @@ async function checkKeys() {
  * ships names plugins, and so do the types and commands of the contract.
  */
 const namesSections = (path) =>
-  /^app\/(gateway\/plugins\.ts|index\.ts|cli\/|policy-tools\/decision\/)/.test(path)
+  /^app\/(gateway\/plugins\.ts|index\.ts|cli\/|policy-tools\/explain\/explainer\.ts)/.test(path)
 
 function checkSectionNames() {
   const sections = [...new Set(sources.flatMap((path) => /^plugins\/([\w-]+)\//.exec(path)?.[1] ?? []))]

@@ -59,7 +59,7 @@ export async function show(dir: string, options: ShowOptions, io: CliIo, end?: F
   if (from !== undefined && !follow) throw new Error('--from is the leaf at which --follow resumes')
   // Imported here, because it loads the reader of policies.
   const explainer = explain
-    ? new (await import('../policy-tools/decision/explainer.js')).Explainer(dir)
+    ? new (await import('../policy-tools/explain/explainer.js')).Explainer(dir)
     : undefined
   const calls = new CallsAlone()
   const isForPeople = (format === 'table' || explain) && !all

@@ -26,8 +26,6 @@ const MAX_WAITING = 4
 export interface SwitchDependencies {
   inForce(): PolicyInForce
   blocking(): BlockingGateway
-  /** The policy in force, loaded once more. */
-  load(): Promise<Policy>
   loadText(text: string): Promise<Policy>
   readonly serversOf: ReadServers
 }
@@ -208,7 +206,7 @@ async function accessChanges(
 }
 
 async function replayOf(
-  { inForce, load, loadText }: SwitchDependencies,
+  { inForce, loadText }: SwitchDependencies,
   active: OperationRequest['policy'],
   changed: Block,
   after: readonly Block[],
@@ -220,7 +218,7 @@ async function replayOf(
   const only = new BlockList([changed])
   const blocksAfter = new BlockList(after)
   const { replayBlock } = await import('../policy-tools/replay/replay-block.js')
-  const { place } = inForce()
+  const { place, policy } = inForce()
   const logger = resolve(active.container, tokens.Logger)
   const replay = await replayBlock({
     dir,
@@ -230,7 +228,7 @@ async function replayOf(
     blocks: { current: () => blocksAfter },
     isOn: ({ server, readings, kind }) =>
       (only.findServer(server) ?? only.findReference(readings, kind)) !== undefined,
-    load,
+    policy,
     loadKept: (text) =>
       loadText(text).catch((error: unknown) => {
         logger.debug({ reason: messageOf(error) }, 'a policy that was in force no longer loads')

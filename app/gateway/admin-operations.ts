@@ -30,8 +30,7 @@ export interface OperatedGateway {
   /** The bindings of the policy in force. */
   container(): DependencyContainer
   inForce(): PolicyInForce
-  /** The policy in force, loaded once more; another one. */
-  load(): Promise<Policy>
+  /** Another policy. */
   loadText(text: string): Promise<Policy>
   blocking(): GatewayBlocks
   /** The URL at which callers reach the gateway. */
@@ -75,7 +74,6 @@ export function gatewayOperations(gateway: OperatedGateway): Operation[] {
     ...switchOperations({
       inForce: () => gateway.inForce(),
       blocking: () => gateway.blocking(),
-      load: () => gateway.load(),
       loadText: (text) => gateway.loadText(text),
       serversOf: knownServers,
     }),

@@ -199,11 +199,6 @@ export class GatewayBuilder {
     return this.#loadWithModules(layersOf({ ...rest, ...given, ...named }))
   }
 
-  /** The same policy, loaded once more: for those who judge by it with bindings of their own. */
-  anew({ texts: [text] }: Policy): Promise<Policy> {
-    return text === undefined ? this.#loadWithModules(this.#layers) : this.policyFrom(text)
-  }
-
   async #loadWithModules(layers: readonly PolicyLayer[]): Promise<Policy> {
     return this.#load(layers, await importPlugins(this.#modulesOf(layers), this.#baseDir))
   }

@@ -46,7 +46,6 @@ export function createAdmin(host: HostConfig, config: AdminConfig, gateway: Admi
         const place = builder.placeOf(policy.host)
         return { policy, place, blocks: blocking.blocks.list, blocking: blocking.blocks }
       },
-      load: () => builder.anew(policies().policy),
       loadText: (text) => builder.policyFrom(text),
       blocking: () => blocking,
       url: () => gateway.url(),

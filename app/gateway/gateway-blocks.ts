@@ -1,17 +1,31 @@
 // Connects the blocks of operators with the calls, the records and the notices of a gateway.
 import { join } from 'node:path'
-import { bind, resolve, resolveOptional, services, tokens } from '@svc/core'
+import {
+  bind,
+  type Clock,
+  clockSkew,
+  describeSkew,
+  type Logger,
+  type Meter,
+  resolve,
+  resolveOptional,
+  services,
+  tokens,
+} from '@svc/core'
 import { MemoryKeyValueStore } from '@svc/core/store'
 import { type BlockingGateway, type BlockJournal, reportStep } from '../admin/block-operations.js'
 import { Blocks } from '../blocks/blocks.js'
 import { Board } from '../blocks/board.js'
 import { BlocksFile } from '../blocks/kept-blocks.js'
 import { blockSource, stopIfBlocked } from '../blocks/stage.js'
-import { StoreClock } from '../blocks/store-clock.js'
 import { gatewayMetrics } from '../telemetry/metrics/gateway-metrics.js'
 import { storeClockMetrics } from '../telemetry/metrics/metric-table.js'
 import type { GatewayBuilder } from './builder.js'
 import type { Policies } from './policies.js'
+
+/** The difference that tokens and mandates tolerate by default, in milliseconds. */
+const MAX_MS = 5_000
+const METRIC: keyof typeof storeClockMetrics = 'svc_store_clock_skew_seconds'
 
 export interface GatewayBlocks extends BlockingGateway {
   warnings(): string[]
@@ -57,5 +71,39 @@ export function gatewayBlocks(
     blocks,
     journal,
     warnings: () => [storeClock.warning()].filter((warning) => warning !== undefined),
+  }
+}
+
+interface StoreClockOptions {
+  readonly clock: Clock
+  readonly logger: Logger
+  readonly meter?: Meter | undefined
+}
+
+/**
+ * The clock of the store that all gateways share, compared with this one: limits and keys follow that of the store, and tokens
+ * and records this one, so that a gateway whose clock is wrong has to be seen.
+ */
+class StoreClock {
+  #options: StoreClockOptions
+  #skewMs = 0
+
+  constructor(options: StoreClockOptions) {
+    this.#options = options
+  }
+
+  /** `time` is that of the store, in milliseconds since the epoch; it was asked for at `asked`, in monotonic milliseconds. */
+  compare(time: number, asked: number): void {
+    const { clock, logger, meter } = this.#options
+    const now = clock.now()
+    const was = this.warning()
+    this.#skewMs = clockSkew({ from: time, to: time + 1 }, now - (clock.monotonic() - asked), now)
+    meter?.gauge?.(METRIC, this.#skewMs / 1000)
+    const warning = this.warning()
+    if (warning !== undefined && was === undefined) logger.warn({ skewMs: Math.round(this.#skewMs) }, warning)
+  }
+
+  warning(): string | undefined {
+    return Math.abs(this.#skewMs) > MAX_MS ? describeSkew('Redis', this.#skewMs) : undefined
   }
 }

@@ -7,10 +7,10 @@ import { MessageRoom, type MessageRoomOptions } from '../budget/message-room.js'
 import { lineBudget, lineCost, lineWindowMs } from '../budget/process-budgets.js'
 import { PROTOCOL_VERSION_HEADER } from '../http/header-names.js'
 import { EVENT_STREAM_TYPE, JSON_TYPE, mediaType } from '../http/media-type.js'
-import { decodedResponse } from '../upstream/content-coding.js'
 import { discard } from '../upstream/discard.js'
 import type { UpstreamDispatcher } from '../upstream/dispatcher.js'
 import {
+  decodedResponse,
   isConnectionLost,
   isUpstreamError,
   UpstreamError,

@@ -11,7 +11,6 @@ export {
   settle,
   takeReferenceRules,
 } from '../call/control-operations.js'
-export { buildPipeline } from './build.js'
 export { compose, type Dispatch, type PlacedStage, type Run } from './compose.js'
 export { type CallObserver, callObserver } from './observe.js'
-export { Pipeline } from './pipeline.js'
+export { buildPipeline, Pipeline } from './pipeline.js'

@@ -5,9 +5,11 @@ import type { Refusal } from '../call/errors.js'
 import { isPending, type MaybePromise } from '../call/maybe-promise.js'
 import { failed, type Outcome } from '../call/outcome.js'
 import { messageOf } from '../json/message.js'
+import { bindForPipeline, type PluginContext } from '../plugin/plugin.js'
 import type { StageHealth } from '../plugin/stage.js'
+import type { EffectivePolicy } from '../policy/types.js'
 import { compose, type Dispatch, outcomeOf, type PlacedStage, type Run } from './compose.js'
-import { type CallObserver, observedDispatch, observedStage } from './observe.js'
+import { type CallObserver, joinedObservers, observedDispatch, observedStage } from './observe.js'
 import { settled } from './settle.js'
 
 export class Pipeline {
@@ -81,6 +83,26 @@ export class Pipeline {
     if (!(running instanceof Promise || isPending(running))) return Promise.resolve(ended(call, running))
     return new Promise((resolve, reject) => new Ending(call, running, resolve, reject))
   }
+}
+
+/**
+ * Creates every stage of the policy, in order, once the tokens of every plugin are bound. Nothing is opened before `start()`.
+ * Throws the errors of plugins.
+ */
+export function buildPipeline(
+  policy: EffectivePolicy<unknown>,
+  context: PluginContext,
+  dispatch: Dispatch,
+  observers: readonly CallObserver[] = [],
+): Pipeline {
+  for (const plugin of policy.plugins) bindForPipeline(plugin, policy.sections.get(plugin.name), context)
+  const stages = policy.plugins.map(
+    (plugin): PlacedStage => ({
+      name: plugin.name,
+      stage: plugin.create(policy.sections.get(plugin.name), context),
+    }),
+  )
+  return new Pipeline(stages, dispatch, joinedObservers(observers))
 }
 
 /** Settles the call, and returns the outcome for its caller. */

@@ -2,7 +2,7 @@
 import 'reflect-metadata'
 import { type DependencyContainer, instanceCachingFactory } from 'tsyringe'
 import { contractName, contractSymbol } from '../call/contract.js'
-import type { ToolAnnotations } from '../call/tool-annotations.js'
+import type { ToolAnnotations } from '../call/definitions.js'
 import type { DecisionEvaluator } from './evaluation.js'
 import type { KeyValueStore } from './key-value-store.js'
 import type { Notices } from './notices.js'

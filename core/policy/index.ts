@@ -7,7 +7,14 @@ export {
   PolicyError,
   sortedByPosition,
 } from './diagnostic.js'
-export { isPolicyText, type Locate, locateInText, policyValue, readDocument } from './document.js'
+export {
+  isPolicyText,
+  type Locate,
+  literalSecret,
+  locateInText,
+  policyValue,
+  readDocument,
+} from './document.js'
 export { PolicyText } from './edit.js'
 export {
   headerNameSchema,
@@ -20,7 +27,6 @@ export {
 } from './fields.js'
 export { policySchema } from './json-schema.js'
 export { keysReference } from './keys-reference.js'
-export { literalSecret } from './literal-secret.js'
 export { loadHost, loadPolicy, pluginUses } from './load.js'
 export { nearest, nearestWords, unknownServer, unknownServers } from './spelling.js'
 export type {

@@ -20,7 +20,7 @@ import {
 } from '@svc/core'
 import { isKeyReference, unknownServers } from '@svc/core/policy'
 import { KeyReader } from '@svc/core/secret'
-import type { Broker, BrokerInput } from './broker.js'
+import { type Broker, type BrokerInput, StaticBroker } from './broker.js'
 import { clientAuthOf } from './client-auth.js'
 import { type BrokerConfig, brokersSchema } from './config.js'
 import { HeaderWriter } from './header.js'
@@ -28,7 +28,6 @@ import { credentialSource, Keys } from './keys.js'
 import { OnBehalfBroker } from './on-behalf-broker.js'
 import { PoolBroker } from './pool-broker.js'
 import { BrokersStage } from './stage.js'
-import { StaticBroker } from './static-broker.js'
 
 const metrics: Readonly<Record<string, MetricEntry>> = {
   svc_broker_exchanges_total: { kind: 'counter', help: 'Token exchanges requested.' },

@@ -24,14 +24,13 @@ import {
   tokens,
   verdict,
 } from '@svc/core'
-import { bindStore, checkForWorkers, type StoreResource } from '@svc/core/store'
-import { type EnforcementConfig, enforcementSchema } from './config.js'
+import { bindStore, checkForWorkers, StoreResource } from '@svc/core/store'
+import { type EnforcementConfig, type EscalationsConfig, enforcementSchema } from './config.js'
 import { enforcementConflicts } from './conflicts.js'
 import { Escalations } from './escalation/escalations.js'
 import { escalationService } from './escalation/service.js'
 import { EnforcementStage } from './stage.js'
-import type { EscalationStore } from './store/entries.js'
-import { escalationStore } from './stores.js'
+import { EscalationStore } from './store/entries.js'
 import { compileVerdict, deniedReasons, describeEscalation, describeRule } from './verdict.js'
 
 const escalationResource = token<StoreResource<EscalationStore>>('enforcement/StoreResource')
@@ -121,4 +120,22 @@ function ruleOf(container: DependencyContainer): EscalationRule | undefined {
     return rule ?? { ...defaultEscalation, isForRulingsAlone: true }
   }
   return rule?.isForRulingsAlone === true ? undefined : rule
+}
+
+/** The bound `EscalationStore`, else the one that the policy names. */
+function escalationStore(config: EscalationsConfig, context: PluginContext): StoreResource<EscalationStore> {
+  const bound = resolveOptional(context.container, tokens.EscalationStore)
+  return new StoreResource<EscalationStore>(
+    {
+      name: 'escalation store',
+      section: 'escalations',
+      kind: config.adapter,
+      layer: (store) => new EscalationStore(store),
+      settings: config,
+      instance: bound && { name: 'the bound EscalationStore', store: new EscalationStore(bound) },
+      operations: ['open', 'get', 'input', 'removeInput', 'latest', 'replace', 'remove', 'due', 'page'],
+      whileDown: 'calls that escalate are refused',
+    },
+    context,
+  )
 }

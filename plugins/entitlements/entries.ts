@@ -1,8 +1,10 @@
-// The plans and patterns of the section that apply to a call: the coverage of `svc policy test`.
-import type { CallRequest, SectionEntry } from '@svc/core'
+// The plans and patterns of the section that apply to a call: the coverage of `svc policy test`, and what decided a record.
+import type { CallRequest, Identity, SectionEntry } from '@svc/core'
 import { compilePatternMap, type PatternMap } from '@svc/core/match'
+import { entitlementsSchema } from './config.js'
 import type { Entitlement } from './entitlement.js'
 import type { Grant, PatternList } from './grant.js'
+import { Tenants } from './tenants.js'
 
 type Path = readonly (string | number)[]
 
@@ -51,4 +53,46 @@ function matchingList(
   return patterns
     .lookup(readings)
     .map((found) => found.map(({ pattern, value }) => patternAt([...path, value], pattern)))
+}
+
+/** A decision of the section, as the record of its call states it. */
+interface RecordedDecision {
+  readonly tenant: string
+  readonly caller: Omit<Identity, 'tenant' | 'authenticated'>
+  readonly reference: string
+  /** The reason of the finding that refused the call. */
+  readonly rule?: string | undefined
+  readonly pattern?: string | undefined
+  /** The key of the counter that refused the call. */
+  readonly limit?: string | undefined
+}
+
+/** The paths of the entries that made the decision, the most exact first; none if `section` is not a valid one. */
+export function decidingEntries(section: unknown, decision: RecordedDecision): readonly Path[] {
+  const config = entitlementsSchema.safeParse(section)
+  if (!config.success) return []
+  const { tenant, caller, reference, rule, pattern, limit } = decision
+  const { grants, allowing } = new Tenants(config.data).entitlementOf(tenant, caller, null)
+  if (pattern !== undefined)
+    return rule === 'tool_in_denylist'
+      ? grants.flatMap(({ path, deny }) => patternIn([...path, 'denylist'], deny, pattern))
+      : allowing.flatMap(({ path, allow }) => patternIn([...path, 'allowlist'], allow, pattern))
+  if (limit !== undefined) return limitEntries(grants, limit, reference)
+  return rule === 'tool_not_in_allowlist' ? allowing.map(({ path }) => [...path, 'allowlist']) : []
+}
+
+function patternIn(path: Path, list: PatternList | undefined, pattern: string): Path[] {
+  const index = list?.sources.indexOf(pattern) ?? -1
+  return index < 0 ? [] : [[...path, index]]
+}
+
+/** A counter of a principal has its suffix; the limits of a plan are those of tools without one of their own. */
+function limitEntries(grants: readonly Grant[], limit: string, reference: string): Path[] {
+  const isOwn = ({ keySuffix }: Grant) =>
+    keySuffix === '' ? !limit.includes('#') : limit.endsWith(keySuffix)
+  const found = grants.filter(isOwn).flatMap(({ path, perTool }) => {
+    const [entry] = perTool?.lookup([reference]).flat() ?? []
+    return entry === undefined ? [] : [[...path, 'per_tool', entry.pattern]]
+  })
+  return [...found, ...grants.filter(({ level }) => level === 'plan').map(({ path }) => path)]
 }

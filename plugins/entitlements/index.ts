@@ -1,1 +1,2 @@
+export { decidingEntries } from './entries.js'
 export { entitlementsPlugin } from './plugin.js'

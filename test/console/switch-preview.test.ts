@@ -155,7 +155,7 @@ ${extra}`
       place: { baseDir: home.path, env: { SVC_ADMIN: adminToken } },
       blocks: { current: () => new BlockList([]) },
       isOn: () => true,
-      load,
+      policy: await load(),
       loadKept: load,
       maxMs: -1,
     }

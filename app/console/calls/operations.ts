@@ -123,7 +123,7 @@ export const callOperations = (url: () => Promise<string>, serversOf: ReadServer
       const dir = logDirectoryOf(request.policy)
       if (dir === undefined || whole === undefined) return { ...stated, caller_calls: [], tool_calls: [] }
       const { callsAround } = await import('./find-calls.js')
-      const { Explainer } = await import('../../policy-tools/decision/explainer.js')
+      const { Explainer } = await import('../../policy-tools/explain/explainer.js')
       const { outcome, byCaller, byTool } = await callsAround(dir, whole)
       const { opening, tenant, server, tool, reason } = whole
       const place =

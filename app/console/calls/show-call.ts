@@ -59,7 +59,7 @@ export function showCall(facts: Pick<ProcessFacts, 'recentCall'>): Operation {
       const { access } = request
       const [{ findCalls, maySee }, { Explainer }] = await Promise.all([
         import('./find-calls.js'),
-        import('../../policy-tools/decision/explainer.js'),
+        import('../../policy-tools/explain/explainer.js'),
       ])
       const { trace_id: traceId, span_id: spanId } = call
       const isSibling = (row: CallRow) =>

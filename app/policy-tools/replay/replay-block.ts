@@ -18,8 +18,8 @@ interface BlockReplaySettings {
   readonly blocks: BlockSource
   /** Whether the block that changes is on the request. */
   isOn(request: NamedRequest): boolean
-  /** The policy in force, for one judge alone. */
-  load(): Promise<Policy>
+  /** The policy in force. */
+  readonly policy: Policy
   /** One that was in force earlier; undefined if it no longer loads. */
   loadKept(text: string): Promise<Policy | undefined>
   /** Time after which the rest is not read. */
@@ -45,7 +45,7 @@ const SLICE_MS = 10
 const MAX_CALLERS = 5
 
 export async function replayBlock(settings: BlockReplaySettings): Promise<BlockReplay> {
-  const { dir, since, until, place, blocks, isOn, maxMs = MAX_MS } = settings
+  const { dir, since, until, place, policy, blocks, isOn, maxMs = MAX_MS } = settings
   const judges: PolicyJudge[] = []
   const judgeOf = async (policy: Policy, given?: BlockSource) => {
     const judge = await PolicyJudge.start(policy, place, given)
@@ -53,13 +53,12 @@ export async function replayBlock(settings: BlockReplaySettings): Promise<BlockR
     return judge
   }
   try {
-    const current = await settings.load()
-    const judge = await judgeOf(current, blocks)
+    const judge = await judgeOf(policy, blocks)
     const callers = new Map<string, number>()
     const replay = new Replay({
       now: judge,
       inForce: async (sha256) => {
-        if (sha256 === current.sha256) return judgeOf(await settings.load())
+        if (sha256 === policy.sha256) return judgeOf(policy)
         const text = keptPolicyIn([dir], sha256)
         const kept = text === undefined ? undefined : await settings.loadKept(text)
         return kept && judgeOf(kept)

@@ -1,6 +1,5 @@
 // The escalation service: looks escalations up, lists them, casts votes, waits for decisions. A person is identified by the
 // names in their token; only hashes are stored, salted with the id of the escalation.
-
 import {
   type Clock,
   type DependencyContainer,
@@ -20,7 +19,6 @@ import type { Passkeys } from './passkeys.js'
 import { hashesOfNames } from './person.js'
 import { publicView, votersView } from './public-view.js'
 import type { EscalationRepository, Waiters } from './repository.js'
-import { isFoundBy } from './search.js'
 import {
   adminReviewer,
   type EscalationFilter,
@@ -304,4 +302,21 @@ export function voteRefusal(
     return identity.tenant === value.tenant ? undefined : 'The call is another tenant’s.'
   }
   return isInSet(approvalSetId) ? undefined : 'This needs a member of the approval set.'
+}
+
+type Search = NonNullable<EscalationPageFilter['search']>
+
+/** Searches names of the call, its caller, its reviewers, and what they and the input say. */
+function isFoundBy({ text, readsInput }: Search, value: StoredEscalation): boolean {
+  const { id, reference, principal, reasons, votes, opening } = value
+  const outline = [id, reference, principal, ...reasons, ...votes.map(({ reviewer }) => reviewer)]
+  const { args = '', detail = '', agent = '', emergency } = value
+  const rest = readsInput
+    ? [args, detail, agent, emergency?.reason, opening?.agentReason, ...votes.map(({ comment }) => comment)]
+    : []
+  const searched = [...outline, ...rest].join('\n').toLowerCase()
+  return text
+    .toLowerCase()
+    .split(/\s+/)
+    .every((word) => searched.includes(word))
 }

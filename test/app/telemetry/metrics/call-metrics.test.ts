@@ -2,7 +2,7 @@ import { type Call, denied, failed, type Outcome, type Settlement, statusOf } fr
 import { settle } from '@svc/core/pipeline'
 import { expect } from 'chai'
 import { Registry } from 'prom-client'
-import { CallMetrics } from 'svc-sdk/internal/telemetry/metrics/call-metrics'
+import { CallMetrics } from 'svc-sdk/internal/telemetry/metrics/gateway-state'
 import { FakeClock } from 'svc-sdk/testing'
 import { controlOf, makeCall } from '../../../support/call.js'
 import { parseMetrics, sampled } from '../../../support/prometheus.js'

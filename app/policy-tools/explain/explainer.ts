@@ -1,13 +1,16 @@
 // Says what decided a recorded call, with the text of the policy that was in force.
-import { visibleInLine } from '@svc/core/json'
+import { defined, visibleInLine } from '@svc/core/json'
 import { type Locate, locateInText, policyValue } from '@svc/core/policy'
 import type { SignedEnvelope } from '@svc/plugin-audit/log'
 import { keptPolicyFile, readKeptPolicy } from '@svc/plugin-audit/tools'
-import { type DecidedRecord, decisionPlaces } from './decision-place.js'
+import { decidingEntries } from '@svc/plugin-entitlements'
+import { findingKeys } from '@svc/plugin-security'
 
 const MAX_LINES = 20
 const MAX_WIDTH = 160
 const HASH_DIGITS = 16
+
+type Path = readonly (string | number)[]
 
 interface ReadPolicy {
   readonly text: string
@@ -24,6 +27,12 @@ export interface PolicyPlaceText {
   readonly path: string
   /** Its first lines, each with its number. */
   readonly lines: readonly string[]
+}
+
+/** The members of a record that name the deciding entry. */
+interface DecidedRecord
+  extends Pick<SignedEnvelope, 'tenant' | 'server' | 'tool' | 'principal' | 'decided_by' | 'policy_sha256'> {
+  readonly findings?: readonly { readonly reason: string; readonly effect: string }[]
 }
 
 /** Keeps the policies that it has read. */
@@ -80,7 +89,7 @@ export class Explainer {
     const { policy_sha256: sha256 } = record
     const policy = sha256 === undefined ? undefined : this.#policyOf(sha256)
     if (policy === undefined) return undefined
-    for (const path of decisionPlaces(record, policy.value)) {
+    for (const path of decidingPaths(record, policy.value)) {
       const { node, origin, path: written } = policy.locate(path)
       if (node === undefined || origin.line === undefined) continue
       return { line: origin.line, path: written, lines: linesFrom(policy.text, origin.line) }
@@ -103,10 +112,42 @@ export class Explainer {
   }
 }
 
+/** The paths of what decided the call, the most exact first; a policy may not have them. `policy` is its value. */
+function decidingPaths(record: DecidedRecord, policy: unknown): readonly Path[] {
+  const decided = record.decided_by
+  if (decided === undefined) return []
+  const { stage, rule, approval, ...exact } = decided
+  const escalated = (record.findings ?? []).filter(({ effect }) => effect === 'escalate')
+  const reasons = approval === undefined ? [rule ?? ''] : escalated.map(({ reason }) => reason)
+  return [...reasons.flatMap((reason) => pathsOf(record, policy, { ...exact, rule: reason })), [stage]]
+}
+
+function pathsOf(
+  { tenant, server, tool, principal }: DecidedRecord,
+  policy: unknown,
+  { rule, ...exact }: { readonly rule: string; readonly pattern?: string; readonly limit?: string },
+): readonly Path[] {
+  const key = Object.hasOwn(findingKeys, rule) ? findingKeys[rule] : undefined
+  if (key !== undefined) return [key]
+  const rules = memberOf(policy, 'rules')
+  const index = Array.isArray(rules) ? rules.findIndex((one) => rule === `rule:${memberOf(one, 'name')}`) : -1
+  if (index >= 0) return [['rules', index]]
+  const { user, user_id: userId, client_id: clientId, roles = [], node_id: nodeId } = principal ?? {}
+  const caller = { roles, ...defined({ user, userId, clientId, nodeId }) }
+  const reference = `mcp://${server.slice(0, server.lastIndexOf('@'))}/${tool}`
+  return decidingEntries(memberOf(policy, 'entitlements'), { tenant, caller, reference, rule, ...exact })
+}
+
 /** The policy to which `svc stdio` added a command. */
-function baseOf(value: unknown): string | undefined {
-  if (typeof value !== 'object' || value === null || !('policy_sha256' in value)) return undefined
-  return typeof value.policy_sha256 === 'string' ? value.policy_sha256 : undefined
+function baseOf(policy: unknown): string | undefined {
+  const base = memberOf(policy, 'policy_sha256')
+  return typeof base === 'string' ? base : undefined
+}
+
+function memberOf(value: unknown, name: string): unknown {
+  return typeof value === 'object' && value !== null && Object.hasOwn(value, name)
+    ? Reflect.get(value, name)
+    : undefined
 }
 
 /** The line of an entry, and those below it that are indented further, with their numbers. */
