@@ -82,6 +82,7 @@ export {
   type CallTrace,
   callRequest,
   canonicalInput,
+  digestOfInput,
   frozen,
   pathReferences,
   type RequestKind,

@@ -1,7 +1,7 @@
 // Reads the message of a client of several servers, and the client's description of itself.
 
 import { withIds } from '@svc/core/http'
-import { isJsonObject, type JsonObject, parseJsonObject } from '@svc/core/json'
+import { isJsonObject, type JsonObject, parseJsonObject, stringifyJson } from '@svc/core/json'
 import { type McpExchange, revisionOf } from '../mcp/exchange.js'
 import type { ClientFacts } from '../mcp/handshake.js'
 import { checkRequestHead } from '../mcp/headers.js'
@@ -109,7 +109,7 @@ export function withClientIds(server: string, message: Fields): Fields {
 }
 
 function clientId(server: string, id: unknown): string {
-  return JSON.stringify({ server, id })
+  return stringifyJson({ server, id })
 }
 
 /**

@@ -2,7 +2,7 @@
 // the requests on the stream of the call, and repeats the call with the responses. Each repetition is a call of its own, and is judged.
 import { type Completed, isStream, type Outcome, type ResponseChunk, type ResponseStream } from '@svc/core'
 import { eventOf } from '@svc/core/http'
-import { isJsonObject, type JsonObject, type JsonValue } from '@svc/core/json'
+import { isJsonObject, type JsonObject, type JsonValue, stringifyJson } from '@svc/core/json'
 import { eventStreamHeaders } from '../http/event-stream-rules.js'
 import type { ClientRequests } from '../mcp/client-requests.js'
 import type { Encoding } from '../mcp/message-outcome.js'
@@ -98,7 +98,7 @@ async function* nextRound(
 ): AsyncGenerator<ResponseChunk> {
   const { session, asked } = rounds
   const refused = (message: string): ResponseChunk => ({
-    bytes: eventOf(JSON.stringify(rpcError(rounds.id, rpcCodes.internalError, message))),
+    bytes: eventOf(stringifyJson(rpcError(rounds.id, rpcCodes.internalError, message))),
   })
   if (round > maxRounds || requests.length > maxRequests)
     return yield refused('The server asks for input too often.')
@@ -108,7 +108,7 @@ async function* nextRound(
   const waiting = AbortSignal.any([signal, AbortSignal.timeout(maxWaitMs)])
   const asking = requests.map(([key, { method, params = {} }]) => {
     const id = asked.nextId()
-    const event = eventOf(JSON.stringify({ jsonrpc: '2.0', id, method, params }))
+    const event = eventOf(stringifyJson({ jsonrpc: '2.0', id, method, params }))
     let send: () => void = () => undefined
     const mayBeSent = new Promise<void>((resolve) => {
       send = resolve
@@ -135,7 +135,7 @@ async function* nextRound(
   if (responses === undefined) return yield refused('The client did not give the input in time.')
   const [error] = responses.flatMap(([, response]) => response['error'] ?? [])
   if (error !== undefined)
-    return yield { bytes: eventOf(JSON.stringify({ jsonrpc: '2.0', id: rounds.id, error })) }
+    return yield { bytes: eventOf(stringifyJson({ jsonrpc: '2.0', id: rounds.id, error })) }
   const inputResponses = Object.fromEntries(
     responses.map(([key, response]) => [key, response['result'] ?? {}]),
   )

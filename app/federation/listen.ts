@@ -1,6 +1,6 @@
 // Responds to `subscriptions/listen` (2026-07-28) with the notifications of all servers.
 import { eventOf } from '@svc/core/http'
-import { isJsonObject, type JsonObject } from '@svc/core/json'
+import { isJsonObject, type JsonObject, stringifyJson } from '@svc/core/json'
 import type { ClientExchange } from '../http/client-exchange.js'
 import {
   fulfillable,
@@ -67,11 +67,11 @@ export async function respondToListen(
     stream.begin(acknowledgement(id, fulfilled, subscribed))
     stopDelivering = request.session.deliverBy((changes) => {
       for (const change of changes.filter((one) => isWanted(one, notifications)))
-        flows.add(stream.write(eventOf(JSON.stringify(withSubscription(change, id)))))
+        flows.add(stream.write(eventOf(stringifyJson(withSubscription(change, id)))))
     })
     await Promise.race([isAwaiting ? stream.closed : opening.then(() => flows.ended()), stream.closed])
     const result = { resultType: 'complete', _meta: { [META_SUBSCRIPTION_ID]: id } }
-    await stream.write(eventOf(JSON.stringify({ jsonrpc: '2.0', id, result })))
+    await stream.write(eventOf(stringifyJson({ jsonrpc: '2.0', id, result })))
   } finally {
     stopDelivering()
     await flows.end()
@@ -135,7 +135,7 @@ function acknowledgement(
     uris.map(({ listed }) => listed),
   )
   const params = { notifications, _meta: { [META_SUBSCRIPTION_ID]: id } }
-  return eventOf(JSON.stringify({ jsonrpc: '2.0', method: SUBSCRIPTIONS_ACKNOWLEDGED, params }))
+  return eventOf(stringifyJson({ jsonrpc: '2.0', method: SUBSCRIPTIONS_ACKNOWLEDGED, params }))
 }
 
 /** Subscribes at a server with sessions. Returns the filter without the resources that the server refused. */

@@ -4,8 +4,9 @@
 import { randomBytes } from 'node:crypto'
 import type { ResponseChunk, ResponseStream } from '@svc/core'
 import { eventOf } from '@svc/core/http'
-import { isJsonObject } from '@svc/core/json'
+import { isJsonObject, stringifyJson } from '@svc/core/json'
 import type { CallControl } from '@svc/core/pipeline'
+import { isSameId } from '../mcp/message.js'
 import type { RequestId } from '../mcp/protocol.js'
 import { type Fields, isResponse } from '../mcp/rpc-response.js'
 import { replaceMessage, shownEvent } from '../mcp/servers.js'
@@ -90,7 +91,7 @@ export class ParkedCall {
         if (this.#taken.length === 0) continue
         const result = this.#park()
         goesOn = true
-        yield { bytes: eventOf(JSON.stringify({ jsonrpc: '2.0', id: words.id, result })) }
+        yield { bytes: eventOf(stringifyJson({ jsonrpc: '2.0', id: words.id, result })) }
         return
       }
     } finally {
@@ -141,7 +142,11 @@ export class ParkedCall {
       return { ...chunk, bytes: replaceMessage(chunk.bytes, { ...message, id: words.id }) }
     const { params } = message
     const { progressToken: token } = words
-    if (!isJsonObject(params) || params['progressToken'] !== this.#words.progressToken || token === undefined)
+    if (
+      !isJsonObject(params) ||
+      !isSameId(params['progressToken'], this.#words.progressToken) ||
+      token === undefined
+    )
       return chunk
     return {
       ...chunk,

@@ -1,6 +1,6 @@
 // Responds to one request of a client: the server that it is for responds, else the gateway merges the responses of all.
 import { Refusal } from '@svc/core'
-import { type JsonObject, parseJsonObject } from '@svc/core/json'
+import { type JsonObject, parseJsonObject, stringifyJson } from '@svc/core/json'
 import { type ClientExchange, writeOutcome } from '../http/client-exchange.js'
 import { capabilityOf, hasServerInfo } from '../mcp/handshake.js'
 import { type ListKind, listForms, noList, type ServerList } from '../mcp/lists.js'
@@ -92,7 +92,7 @@ async function respondLocally(
   client.whole({
     status: 200,
     headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ jsonrpc: '2.0', id: message.id, result }),
+    body: stringifyJson({ jsonrpc: '2.0', id: message.id, result }),
   })
 }
 

@@ -1,6 +1,6 @@
 // Forwards calls of a client of 2026-07-28 to a server of a handshake, and what the server asks for meanwhile.
 import { type Completed, isStream, type ResponseStream, statusOf } from '@svc/core'
-import { canonicalize, isJsonObject, type JsonObject } from '@svc/core/json'
+import { canonicalizeExact, isJsonObject, type JsonObject, stringifyJson } from '@svc/core/json'
 import type { CallControl } from '@svc/core/pipeline'
 import { type ClientExchange, writeOutcome } from '../http/client-exchange.js'
 import { eventStreamHeaders } from '../http/event-stream-rules.js'
@@ -135,7 +135,7 @@ async function writeRound(
 }
 
 function jsonOf(message: object): BufferedResponse {
-  return { status: 200, headers: { 'content-type': 'application/json' }, body: JSON.stringify(message) }
+  return { status: 200, headers: { 'content-type': 'application/json' }, body: stringifyJson(message) }
 }
 
 function wordsOf(message: JsonObject): ClientWords {
@@ -145,7 +145,7 @@ function wordsOf(message: JsonObject): ClientWords {
 /** The facts that the rounds of one call share. */
 function keyOf(server: string, message: JsonObject): string {
   const { requestState, inputResponses, _meta, ...params } = paramsOf(message)
-  return canonicalize([server, message['method'] ?? null, params])
+  return canonicalizeExact([server, message['method'] ?? null, params]).text
 }
 
 export function paramsOf({ params }: JsonObject): JsonObject {

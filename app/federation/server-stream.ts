@@ -5,6 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { abortable, isRefusal, isStream, type MaybePromise, type Outcome } from '@svc/core'
 import { eventOf } from '@svc/core/http'
 import type { JsonObject } from '@svc/core/json'
+import { stringifyJson } from '@svc/core/json'
 import type { CallControl } from '@svc/core/pipeline'
 import type { ClientExchange } from '../http/client-exchange.js'
 import { eventStreamHeaders } from '../http/event-stream-rules.js'
@@ -134,7 +135,7 @@ export async function openSessionStream(
     flows.add(keepOpen({ request, link, stream, filter: allChanges, show, opened, lastEventId }))
   }
   const stopDelivering = session.deliverBy((changes) => {
-    for (const change of changes) flows.add(stream.write(eventOf(JSON.stringify(change))))
+    for (const change of changes) flows.add(stream.write(eventOf(stringifyJson(change))))
   })
   const links = await session.openLinks()
   const stopAttaching = session.links.onOpen(attach)

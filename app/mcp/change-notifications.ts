@@ -2,7 +2,7 @@
 import { isJsonObject, type JsonObject } from '@svc/core/json'
 import { capabilityOf, type ServerDescription } from './handshake.js'
 import { metaOf, replaceMeta } from './meta.js'
-import { META_SUBSCRIPTION_ID } from './protocol.js'
+import { META_SUBSCRIPTION_ID, type RequestId } from './protocol.js'
 import type { Fields } from './rpc-response.js'
 
 /** The notification of each list, its member of the filter of `subscriptions/listen`, and the capability of its servers. */
@@ -42,7 +42,7 @@ export function isOfSubscription({ method }: Fields): boolean {
 }
 
 /** The message with the subscription `id`, or without one if it is undefined. */
-export function withSubscription(message: Fields, id: string | number | undefined): Fields {
+export function withSubscription(message: Fields, id: RequestId | undefined): Fields {
   const { [META_SUBSCRIPTION_ID]: _own, ...others } = metaOf(message['params'])
   return replaceMeta(message, id === undefined ? others : { ...others, [META_SUBSCRIPTION_ID]: id })
 }

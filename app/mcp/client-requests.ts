@@ -1,8 +1,10 @@
 // The gateway's requests to clients with a session, which wait for a response. It may come to another gateway.
+
 import { randomBytes } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import { abortable, type Call, Refusal } from '@svc/core'
 import type { JsonObject } from '@svc/core/json'
+import { parseJsonText, stringifyJson } from '@svc/core/json'
 import type { SharedMap } from '@svc/core/store'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
 import { callerKey } from '../upstream/send.js'
@@ -62,7 +64,7 @@ export class ClientRequests {
       return true
     }
     if (!this.#state.isShared || !isForGateway({ id })) return false
-    const text = JSON.stringify(whole)
+    const text = stringifyJson(whole)
     if (text.length > maxResponse)
       throw new Refusal('PAYLOAD_TOO_LARGE', 'The response is too large to be handed to another gateway.')
     return this.#shared.replace(client, String(id), waiting, text)
@@ -74,7 +76,7 @@ export class ClientRequests {
       const [given] = (await unlessDown(this.#shared.get(client, [id]))) ?? []
       if (given === undefined || given === waiting) continue
       await unlessDown(this.#shared.delete(client, id))
-      return JSON.parse(given) as JsonObject
+      return parseJsonText(given) as JsonObject
     }
     return new Promise(() => undefined)
   }

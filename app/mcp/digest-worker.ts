@@ -1,5 +1,5 @@
 // Hashes results in a thread of its own.
-import { resultDigest } from '@svc/core/json'
+import { parseExactObject, resultDigest } from '@svc/core/json'
 import { Calls } from '@svc/core/thread'
 
 /** The methods of the thread. */
@@ -9,7 +9,7 @@ export interface DigestMethods {
 }
 
 const methods: DigestMethods = {
-  digest: (text) => resultDigest((JSON.parse(text) as { result: unknown }).result, text),
+  digest: (text) => resultDigest(parseExactObject(text)?.['result'], text),
 }
 
 Calls.ofThread({ ...methods })

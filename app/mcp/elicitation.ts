@@ -2,7 +2,7 @@
 
 import { randomBytes } from 'node:crypto'
 import type { Call, MaybePromise, Outcome } from '@svc/core'
-import { isJsonObject, type JsonObject, type JsonValue, visibleInLine } from '@svc/core/json'
+import { isJsonNumber, isJsonObject, type JsonObject, type JsonValue, visibleInLine } from '@svc/core/json'
 import type { SharedMap } from '@svc/core/store'
 import type { ClientExchange } from '../http/client-exchange.js'
 import { callerKey } from '../upstream/send.js'
@@ -112,7 +112,7 @@ function fieldsOf(value: unknown): Fields {
 export function progressTokenOf(params: unknown): JsonValue | undefined {
   const meta = isJsonObject(params) ? params['_meta'] : undefined
   const token = isJsonObject(meta) ? meta['progressToken'] : undefined
-  return typeof token === 'string' || typeof token === 'number' ? token : undefined
+  return typeof token === 'string' || isJsonNumber(token) ? token : undefined
 }
 
 // Results of the gateway that ask for input (2026-07-28, `input_required`), and the requests that a client repeats with it. The

@@ -2,7 +2,7 @@
 // router and the server could see different calls (2026-07-28, Streamable HTTP, "Server Validation").
 import type { IncomingHttpHeaders } from 'node:http'
 import type { ResponseHeaders } from '@svc/core'
-import { isJsonObject, type JsonValue } from '@svc/core/json'
+import { canonicalNumber, isJsonNumber, isJsonObject, type JsonNumber, type JsonValue } from '@svc/core/json'
 import { LAST_EVENT_ID_HEADER, PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from '../http/header-names.js'
 import { EVENT_STREAM_TYPE, JSON_TYPE, mediaType } from '../http/media-type.js'
 import { isStatelessExchange, lastEventIdOf, type McpExchange, revisionOf } from './exchange.js'
@@ -216,7 +216,7 @@ class ArgumentValues {
     if (Array.isArray(value)) for (const item of value) this.add(item, name)
     else if (isJsonObject(value)) for (const [member, inner] of Object.entries(value)) this.add(inner, member)
     else {
-      const key = typeof value === 'number' ? numberKey(value) : textKey(String(value))
+      const key = isJsonNumber(value) ? numberKey(value) : textKey(String(value))
       this.#all.add(key)
       this.#byName.get(name.toLowerCase())?.add(key)
     }
@@ -225,7 +225,7 @@ class ArgumentValues {
   has(name: string, text: string): boolean {
     const named = this.#byName.get(name)
     const values = named === undefined || named.size === 0 ? this.#all : named
-    return values.has(textKey(text)) || (text.trim() !== '' && values.has(numberKey(Number(text))))
+    return values.has(textKey(text)) || (text.trim() !== '' && values.has(numberKey(text.trim())))
   }
 }
 
@@ -233,8 +233,10 @@ function textKey(text: string): string {
   return `text ${text}`
 }
 
-function numberKey(value: number): string {
-  return `number ${value}`
+/** Equal for equal decimals. */
+function numberKey(value: number | JsonNumber | string): string {
+  const text = String(value)
+  return `number ${canonicalNumber(text) ?? Number(text)}`
 }
 
 // The MCP headers in both directions. Only listed headers are passed on.

@@ -1,7 +1,7 @@
 // MCP servers over Streamable HTTP: the only place where a server's bytes become messages.
 import { after, attempt, type Clock, type MaybePromise } from '@svc/core'
 import { readEvent, type SseEvent, SseSplitter, withKnownFields } from '@svc/core/http'
-import { isJsonObject, MAX_COST } from '@svc/core/json'
+import { isJsonObject, MAX_COST, stringifyJson } from '@svc/core/json'
 import { countRetry } from '@svc/core/pipeline'
 import { MessageRoom, type MessageRoomOptions } from '../budget/message-room.js'
 import { lineBudget, lineCost, lineWindowMs } from '../budget/process-budgets.js'
@@ -54,7 +54,7 @@ export class HttpServers implements McpServers {
     const headers = completed(request)
     const cookie = this.#cookies?.of(target, request)
     if (cookie !== undefined) headers['cookie'] = cookie
-    const body = text ?? (message && JSON.stringify(message))
+    const body = text ?? (message && stringifyJson(message))
     const sending = { method, path, headers, body, responseTimeoutMs, eventsMayPause, signal, call }
     let response: UpstreamResponse
     try {

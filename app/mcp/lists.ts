@@ -1,6 +1,6 @@
 // Reads lists of servers page by page, up to the limits of what the gateway keeps, and removes what a caller may not use.
 import type { RequestKind } from '@svc/core'
-import { isJsonObject } from '@svc/core/json'
+import { exactDouble, isJsonObject, stringifyJson } from '@svc/core/json'
 import {
   type ClientFacts,
   ownRequest,
@@ -44,10 +44,11 @@ export async function readPages(
   let cursor: string | undefined
   for (let page = 0; page < maxPages; page++) {
     const { [member]: listed, ttlMs: given, nextCursor } = await ask(cursor === undefined ? {} : { cursor })
-    if (typeof given === 'number') ttlMs = Math.min(given, ttlMs ?? given)
+    const ttl = exactDouble(given)
+    if (ttl !== undefined) ttlMs = Math.min(ttl, ttlMs ?? ttl)
     for (const entry of Array.isArray(listed) ? listed : []) {
       if (!isJsonObject(entry)) continue
-      characters += JSON.stringify(entry).length
+      characters += stringifyJson(entry).length
       if (entries.length === maxEntries || characters > maxCharacters)
         return { entries, characters, ttlMs, isCut: true }
       entries.push(entry)

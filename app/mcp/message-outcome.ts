@@ -9,7 +9,7 @@ import {
   type Outcome,
   statusOf,
 } from '@svc/core'
-import { isJsonObject } from '@svc/core/json'
+import { isJsonObject, stringifyJson } from '@svc/core/json'
 import {
   type BufferedResponse,
   type ErrorSubject,
@@ -60,7 +60,7 @@ export async function readMessageOutcome(
 }
 
 function written(message: Fields): ReceivedMessage {
-  return { message, text: JSON.stringify(message) }
+  return { message, text: stringifyJson(message) }
 }
 
 async function responseIn({ body }: Completed, id: RequestId): Promise<ReceivedMessage | undefined> {
@@ -111,7 +111,7 @@ export function encodeRefusal(
 ): BufferedResponse {
   const { id, protocolError } = exchange
   const plain = refusalResponse(outcome, call)
-  const body = (): string => JSON.stringify(refusalMessage(exchange, outcome, call, denials))
+  const body = (): string => stringifyJson(refusalMessage(exchange, outcome, call, denials))
   if (protocolError !== undefined && outcome.code === 'BAD_REQUEST') {
     return { ...plain, status: statusOfProtocolError(protocolError, exchange), body: body() }
   }
@@ -149,7 +149,7 @@ export function refusalMessage(
 }
 
 export function encodeRpcError(...error: Parameters<typeof rpcErrorResponse>): string {
-  return JSON.stringify(rpcErrorResponse(...error))
+  return stringifyJson(rpcErrorResponse(...error))
 }
 
 /** A JSON-RPC error, whose code is the protocol's own or else the HTTP status of the refusal. */

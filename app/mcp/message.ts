@@ -5,10 +5,11 @@ import {
   isJsonObject,
   type JsonInputCode,
   JsonInputError,
+  JsonNumber,
   type JsonObject,
   type JsonValue,
   outermostMembers,
-  parseJson,
+  parseExactJson,
 } from '@svc/core/json'
 import { foldName } from '@svc/core/match'
 import { type ProtocolError, type RequestId, type RpcCode, rpcCodes } from './protocol.js'
@@ -50,7 +51,7 @@ const notJson: ReadonlySet<JsonInputCode> = new Set(['not_json', 'byte_order_mar
 /** The JSON value in `bytes`. Throws `McpRefusal`, with the id of the request if it can be read. */
 export function parseJsonBody(bytes: Uint8Array): JsonValue {
   try {
-    return parseJson(bytes)
+    return parseExactJson(bytes)
   } catch (cause) {
     if (!(cause instanceof JsonInputError)) throw cause
     const id = notJson.has(cause.code) ? undefined : idOf(outermostMembers(bytes, ['id', 'method']))
@@ -153,7 +154,13 @@ export function hasConfusable(object: object, read: MemberNames): boolean {
 }
 
 export function isRequestId(value: unknown): value is RequestId {
+  if (value instanceof JsonNumber) return /^-?\d+(?:e\+|$)/.test(value.canonical)
   return typeof value === 'string' || (typeof value === 'number' && Number.isInteger(value))
+}
+
+/** Whether two ids, or tokens of progress, are written alike. */
+export function isSameId(a: unknown, b: unknown): boolean {
+  return a === b || (a instanceof JsonNumber && b instanceof JsonNumber && String(a) === String(b))
 }
 
 /** A refusal that records and metrics show as `BAD_REQUEST`, and clients get as the protocol's own error. */

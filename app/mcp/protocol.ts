@@ -1,4 +1,5 @@
 // Names and numbers of the Model Context Protocol, revisions 2024-11-05 to 2026-07-28.
+import type { JsonNumber } from '@svc/core/json'
 import { isJsonObject, type JsonObject } from '@svc/core/json'
 
 /** JSON-RPC 2.0 §5.1, and MCP (2026-07-28, "Error Codes"). */
@@ -82,7 +83,7 @@ export function isStateless(version: string): boolean {
   return /^\d{4}-\d{2}-\d{2}$/.test(version) && version >= STATELESS_REVISION
 }
 
-export type RequestId = string | number
+export type RequestId = string | number | JsonNumber
 
 // Limits, in characters, on the names that clients and servers choose and the gateway keeps.
 

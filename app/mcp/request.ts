@@ -1,6 +1,6 @@
 // Reads the request of an exchange in the form that the stages judge.
 import { type CallRequest, callRequest } from '@svc/core'
-import { canonicalize, type JsonValue } from '@svc/core/json'
+import { canonicalizeExact, type JsonValue } from '@svc/core/json'
 import { formatReference } from '@svc/core/match'
 import { type CallControl, refineTarget } from '@svc/core/pipeline'
 import { idempotencyKeyOf, isIdempotencyKey, keyExpected } from '../http/call-headers.js'
@@ -197,7 +197,8 @@ function roundOf(message: Message | undefined): string | undefined {
   if (message?.type !== 'request') return undefined
   const { inputResponses, requestState } = message.params
   if (inputResponses === undefined && requestState === undefined) return undefined
-  return canonicalize({ inputResponses: inputResponses ?? null, requestState: requestState ?? null })
+  return canonicalizeExact({ inputResponses: inputResponses ?? null, requestState: requestState ?? null })
+    .text
 }
 
 function inMeta(message: Message | undefined, name: string): JsonValue | undefined {

@@ -10,7 +10,7 @@ import {
   type ResponseStream,
 } from '@svc/core'
 import { eventOf, redirectInHost } from '@svc/core/http'
-import { isJsonObject } from '@svc/core/json'
+import { isJsonObject, stringifyJson } from '@svc/core/json'
 import type { CallControl } from '@svc/core/pipeline'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
 import { EVENT_STREAM_TYPE, JSON_TYPE, mediaType } from '../http/media-type.js'
@@ -165,7 +165,7 @@ function unauthorizedByUpstream(
   const { error } = received ?? {}
   const shown = refusalMessage(exchange, failure, call, isJsonObject(error) ? 'error' : parts.denials)
   const own = shown['error']
-  const text = JSON.stringify(
+  const text = stringifyJson(
     isJsonObject(error) && isJsonObject(own)
       ? { ...shown, error: { ...error, data: { ...dataIn(error), ...dataIn(own) } } }
       : shown,
@@ -200,7 +200,7 @@ function streamed(response: EventsResponse, context: ResponseContext): Completed
   const { call, exchange, request, id, filter, parts } = context
   const { maxResponseBytes } = parts
   const encodeError = (outcome: Failed): string =>
-    JSON.stringify(refusalMessage(exchange, outcome, call, parts.denials))
+    stringifyJson(refusalMessage(exchange, outcome, call, parts.denials))
   if (id === undefined || request.method === LISTEN_METHOD) {
     const events = response.events({ maxEventBytes: maxResponseBytes })
     const resumedResponses = new ResumedResponses(call, exchange, parts)

@@ -4,10 +4,10 @@ import {
   type Call,
   type CallRequest,
   type Clock,
-  canonicalInput,
   type Denied,
   definitionFilter,
   denied,
+  digestOfInput,
   type Failed,
   failed,
   type Ids,
@@ -78,7 +78,7 @@ export class ResumedResponses {
     const event = responseTo(received, id)
     const exchange: McpExchange = { ...this.#exchange, learned: { rpcId: id }, tasks: [] }
     const resumed = this.#resumedCall(open, exchange)
-    record(resumed, open.inputSha256)
+    record(resumed, open.inputDigest)
     const instead = (outcome: Failed): Uint8Array => {
       const asked = { session: exchange.headers[SESSION_ID_HEADER], id }
       this.#options.resumableCalls.remove(this.#call, exchange, asked)
@@ -192,7 +192,7 @@ const resumableCallSchema = z.strictObject({
   flags: z.string(),
   nodeId: z.string().nullable(),
   agentRef: z.string().nullable(),
-  inputSha256: z.string(),
+  inputDigest: z.string(),
   /** Whether the response came on the call's own stream, so that another request may use the id. */
   isCompleted: z.boolean(),
 })
@@ -278,7 +278,7 @@ export class ResumableCalls {
       flags,
       nodeId,
       agentRef,
-      inputSha256: sha256Hex(canonicalInput(request)),
+      inputDigest: digestOfInput(request),
       isCompleted: false,
     }
   }

@@ -3,12 +3,21 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type ErrorCode, type Failed, failed, isRefusal, type MaybePromise, Refusal } from '@svc/core'
 import { SseOverflow } from '@svc/core/http'
-import { isJsonObject, isTooCostly, MAX_COST, readDigest, resultDigest } from '@svc/core/json'
+import {
+  isJsonObject,
+  JsonNumber,
+  MAX_COST,
+  measureJson,
+  parseJsonText,
+  readDigest,
+  resultDigest,
+  stringifyJson,
+} from '@svc/core/json'
 import { startWorker, Thread } from '@svc/core/thread'
 import { smallBytes } from '../budget/process-budgets.js'
 import { isUpstreamError } from '../upstream/response.js'
 import type { DigestMethods } from './digest-worker.js'
-import { hasConfusable, isRequestId, memberNames } from './message.js'
+import { hasConfusable, isRequestId, isSameId, memberNames } from './message.js'
 import type { RequestId } from './protocol.js'
 
 /** The upstream broke the protocol; the message may be shown to the caller. */
@@ -24,23 +33,25 @@ export type Fields = Readonly<Record<string, unknown>>
  */
 export function readInTurns(text: string): MaybePromise<Fields> {
   if (text.length > smallBytes) return readLargeMessage(text)
-  if (isTooCostly(text)) throw tooCostly()
-  return parsedMessage(text)
+  const measured = measureJson(text)
+  if (measured === 'too costly') throw tooCostly()
+  return parsedMessage(text, measured)
 }
 
 async function readLargeMessage(text: string): Promise<Fields> {
   await nextTurn()
-  if (isTooCostly(text)) throw tooCostly()
+  const measured = measureJson(text)
+  if (measured === 'too costly') throw tooCostly()
   await nextTurn()
-  const message = parsedMessage(text)
+  const message = parsedMessage(text, measured)
   await nextTurn()
   return message
 }
 
-function parsedMessage(text: string): Fields {
+function parsedMessage(text: string, numbers?: 'plain' | 'other'): Fields {
   let value: unknown
   try {
-    value = JSON.parse(text)
+    value = parseJsonText(text, numbers)
   } catch (cause) {
     throw new ProtocolViolation('The upstream sent something that is not JSON.', { cause })
   }
@@ -130,15 +141,20 @@ export function changeForClients(message: Fields, id: RequestId, shownId = id): 
     throw new ProtocolViolation('The upstream sent no JSON-RPC response.')
   // A server that could not read the id of a request responds with null (JSON-RPC 2.0 §5).
   const isForIt = isRequestId(given)
-    ? String(given) === String(id)
+    ? idText(given) === idText(id)
     : (given === null || given === undefined) && absent !== 'error' && 'error' in message
   if (!isForIt) throw new ProtocolViolation('The upstream responded with the id of another request.')
-  if (absent === undefined && given === shownId) return undefined
+  if (absent === undefined && isSameId(given, shownId)) return undefined
   const { [absent ?? '']: _, ...others } = message
   return {
     message: { ...others, id: shownId },
-    members: { id: JSON.stringify(shownId), ...(absent === undefined ? {} : { [absent]: undefined }) },
+    members: { id: stringifyJson(shownId), ...(absent === undefined ? {} : { [absent]: undefined }) },
   }
+}
+
+/** Equal for equal numbers, and for a number and its text. */
+function idText(id: RequestId): string {
+  return id instanceof JsonNumber ? id.canonical : String(id)
 }
 
 /** The record's fields for a response. A tool's own failure (`isError`) counts as one of the upstream. */
@@ -166,7 +182,7 @@ const digests = new WeakMap<object, string>()
 export async function listDigest(list: Fields, text: string, isPart: boolean): Promise<string | undefined> {
   if (isPart && text.length > smallBytes) return undefined
   const digest = await digestOf(list, text)
-  if (readDigest(digest).isOfBytes) return undefined
+  if (readDigest(digest).form === 'bytes') return undefined
   digests.set(list, digest)
   return digest
 }

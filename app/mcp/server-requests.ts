@@ -9,7 +9,13 @@ import {
   type ServerRequestRules,
   serverRequestRules,
 } from '@svc/core'
-import { isJsonObject, type JsonObject, type JsonValue } from '@svc/core/json'
+import {
+  isJsonObject,
+  type JsonObject,
+  type JsonValue,
+  parseExactObject,
+  stringifyJson,
+} from '@svc/core/json'
 import type { SharedMap } from '@svc/core/store'
 import { PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from '../http/header-names.js'
 import { callerKey } from '../upstream/send.js'
@@ -237,7 +243,7 @@ export class ServerRequests {
 
   async #keepAsked(call: Call, exchange: McpExchange, name: JsonValue, request: AskedRequest): Promise<void> {
     await this.#asked.set(groupOf(call, exchange), [
-      [JSON.stringify(name), JSON.stringify(withoutText(request))],
+      [JSON.stringify(name), stringifyJson(withoutText(request))],
     ])
   }
 
@@ -247,7 +253,7 @@ export class ServerRequests {
     const [kept] = await this.#asked.get(group, [name])
     if (kept === undefined) return undefined
     await this.#asked.delete(group, name)
-    return JSON.parse(kept) as AskedRequest
+    return parseExactObject(kept) as AskedRequest | undefined
   }
 }
 

@@ -2,7 +2,14 @@
 // stdio and a server in this process implement it, so that callers work on messages and do not depend on the transport.
 import type { ResponseHeaders } from '@svc/core'
 import { eventOf, readEvent, withData } from '@svc/core/http'
-import { hasDuplicateMembers, isTooCostly, type JsonObject, MAX_COST, parseJsonObject } from '@svc/core/json'
+import {
+  hasDuplicateMembers,
+  isTooCostly,
+  type JsonObject,
+  MAX_COST,
+  parseExactObject,
+  stringifyJson,
+} from '@svc/core/json'
 import { keepShown, shownIn } from '@svc/core/response'
 import { isMessageType, JSON_TYPE } from '../http/media-type.js'
 import { discard } from '../upstream/discard.js'
@@ -114,7 +121,7 @@ export class WholeResponse implements ResponseHead {
 
 /** A response that holds `message`. */
 export function messageResponse(
-  { message, text = JSON.stringify(message) }: { readonly message: Fields; readonly text?: string },
+  { message, text = stringifyJson(message) }: { readonly message: Fields; readonly text?: string },
   status = 200,
   headers: ResponseHeaders = {},
 ): WholeResponse {
@@ -144,7 +151,7 @@ export function responseTo<R extends ReceivedMessage & { frame?: Uint8Array; byt
 ): R {
   const change = changeForClients(received.message, id, shownId)
   if (change === undefined) return received
-  const text = withMembers(received.text, change.members) ?? JSON.stringify(change.message)
+  const text = withMembers(received.text, change.members) ?? stringifyJson(change.message)
   const { frame, bytes } = received
   return {
     ...received,
@@ -157,7 +164,7 @@ export function responseTo<R extends ReceivedMessage & { frame?: Uint8Array; byt
 
 /** The text as it came if `shown` is the message itself and every parser reads the text alike, else new JSON. */
 export function textShowing({ message, text }: ReceivedMessage, shown: Fields): string {
-  return shown === message && !hasDuplicateMembers(text, message) ? text : JSON.stringify(shown)
+  return shown === message && !hasDuplicateMembers(text, message) ? text : stringifyJson(shown)
 }
 
 /** The bytes of an event for a client over HTTP, with `text` as its message. */
@@ -255,7 +262,7 @@ export function showMessage(
 
 /** The bytes of an event with `message` in place of its own. */
 export function replaceMessage(event: Uint8Array, message: Fields): Uint8Array {
-  const text = JSON.stringify(message)
+  const text = stringifyJson(message)
   const bytes = withData(event, text)
   keepShown(bytes, { message, text, id: shownEvent(event).id })
   return bytes
@@ -285,6 +292,6 @@ export function shownText(body: string | Uint8Array): string {
 
 /** Undefined for text that is not a message or costs too much to read. */
 function received(text: string): ReceivedMessage | undefined {
-  const message = text === '' || isTooCostly(text) ? undefined : parseJsonObject(text)
+  const message = text === '' || isTooCostly(text) ? undefined : parseExactObject(text)
   return message && { message, text }
 }

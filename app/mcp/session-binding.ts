@@ -12,7 +12,7 @@ import {
 } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import { type Call, type Clock, identity, principalKeyOf } from '@svc/core'
-import { canonicalize, sha256Hex } from '@svc/core/json'
+import { canonicalizeExact, parseJsonText, sha256Hex, stringifyJson } from '@svc/core/json'
 import { BoundedMap } from '@svc/core/store'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
 import { callerKey } from '../upstream/send.js'
@@ -252,7 +252,7 @@ export class RequestStates<State extends object> {
   }
 
   seal(call: Call, request: StatefulRequest, state: State): string {
-    const text = JSON.stringify({ state, until: this.#clock.now() + stateTtlMs })
+    const text = stringifyJson({ state, until: this.#clock.now() + stateTtlMs })
     return this.#sealer.seal(text, boundTo(call, request))
   }
 
@@ -261,7 +261,7 @@ export class RequestStates<State extends object> {
     const text = typeof sealed === 'string' ? this.#sealer.open(sealed, boundTo(call, request)) : undefined
     if (text === undefined) return undefined
     // A gateway has written it, because the tag fits.
-    const { until, state } = JSON.parse(text) as { readonly until: number; readonly state: State }
+    const { until, state } = parseJsonText(text) as { readonly until: number; readonly state: State }
     return this.#clock.now() < until ? state : undefined
   }
 }
@@ -270,6 +270,6 @@ export class RequestStates<State extends object> {
 function boundTo(call: Call, { method, params }: StatefulRequest): Buffer {
   const kept = Object.fromEntries(Object.entries(params).filter(([name]) => !ofRound.has(name)))
   return Buffer.from(
-    JSON.stringify([callerKey(call), call.target.server, method, sha256Hex(canonicalize(kept))]),
+    JSON.stringify([callerKey(call), call.target.server, method, sha256Hex(canonicalizeExact(kept).text)]),
   )
 }

@@ -1,6 +1,6 @@
 // The subject of a message, which stages judge: the tool, prompt or resource of a guarded method, or an unguarded method.
 import type { RequestKind } from '@svc/core'
-import { isJsonObject, type JsonObject, type JsonValue } from '@svc/core/json'
+import { isJsonNumber, isJsonObject, type JsonObject, type JsonValue } from '@svc/core/json'
 import { foldName } from '@svc/core/match'
 import {
   checkConfusables,
@@ -211,7 +211,7 @@ const maxUnjudged = 8192
 
 /** Members of `_meta` that differ between repeats of one call and say nothing of what it does. */
 const unjudgedMeta: Readonly<Record<string, (value: JsonValue) => boolean>> = {
-  progressToken: (value) => typeof value === 'number' || isShortText(value),
+  progressToken: (value) => isJsonNumber(value) || isShortText(value),
   traceparent: isShortText,
   tracestate: isShortText,
   baggage: isShortText,

@@ -12,7 +12,7 @@ import {
   type Outcome,
   sideEffects,
 } from '@svc/core'
-import { sha256Hex } from '@svc/core/json'
+import { sha256Hex, stringifyJson } from '@svc/core/json'
 import { type CallControl, countRetry } from '@svc/core/pipeline'
 import { outcomeOfError } from '../upstream/invoke.js'
 import { isUpstreamError, UpstreamError } from '../upstream/response.js'
@@ -209,7 +209,7 @@ export class McpToolClient {
     const message = changeForClients(received, ID)?.message ?? received
     noteRpcError(call, message)
     await this.#requests.judgeAsked(call, message)
-    const shown = JSON.stringify(message['result'] ?? message['error'])
+    const shown = stringifyJson(message['result'] ?? message['error'])
     const { error } = await recordedResult(message, `{"result":${shown}}`)
     return completedWith(error === undefined ? 200 : 502, 'application/json', Buffer.from(shown))
   }

@@ -14,6 +14,7 @@ import {
   requestedResource,
   resolveOptional,
 } from '@svc/core'
+import { stringifyJson } from '@svc/core/json'
 import type { CallControl } from '@svc/core/pipeline'
 import type { ServerRequest } from '../federation/server-calls.js'
 import type { ClientExchange } from '../http/client-exchange.js'
@@ -177,7 +178,7 @@ export class CallEndpoints {
   /** A request to one server, which is part of a request to one or more. */
   server(request: ServerRequest, policy: ActivePolicy): MessageEndpoint {
     const { message: value, modes = noModes } = request
-    const text = JSON.stringify(value)
+    const text = stringifyJson(value)
     const body = value === null ? null : { value, text, bytes: Buffer.byteLength(text) }
     return new ServerEndpoint(this.#options, { ...request, modes, isHeaderless: true }, policy, () => body)
   }

@@ -8,6 +8,7 @@ import {
   type Outcome,
   type ResponseChunk,
 } from '@svc/core'
+import { stringifyJson } from '@svc/core/json'
 import type { CallControl } from '@svc/core/pipeline'
 import type { UpstreamDispatcher } from './dispatcher.js'
 import { isUpstreamError, type UpstreamResponse } from './response.js'
@@ -58,7 +59,7 @@ function sendInvoke(
       method: 'POST',
       path: `${target.path}/invoke/${segment}${target.query}`,
       headers,
-      body: JSON.stringify(request.args),
+      body: stringifyJson(request.args),
       signal: call,
       call,
       responseTimeoutMs: responseTimeoutOf(call),

@@ -1,5 +1,6 @@
 // Redaction of personal data in records, logs and spans, by pseudonyms. A stage sets the redactor in a slot of the call;
 // code that writes about the call uses it.
+import { JsonNumber } from '../json/text.js'
 import type { Call } from './call.js'
 import { slot } from './slot.js'
 
@@ -17,7 +18,7 @@ export const redactor = slot<Redactor>('redactor')
 export function redactedValue<T>(value: T, redactor: Redactor): T
 export function redactedValue(value: unknown, redactor: Redactor): unknown {
   if (typeof value === 'string') return redactor.text(value)
-  if (typeof value !== 'object' || value === null) return value
+  if (typeof value !== 'object' || value === null || value instanceof JsonNumber) return value
   if (Array.isArray(value)) return value.map((item: unknown) => redactedValue(item, redactor))
   const entries = Object.entries(value).map(([key, item]) => [
     redactor.text(key),

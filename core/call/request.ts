@@ -1,7 +1,10 @@
 // The parsed request of a call, its agent, trace and target.
-import { canonicalize } from '../json/canonical.js'
+
+import { canonicalizeExact } from '../json/canonical.js'
+import { sha256Hex, writeDigest } from '../json/hash.js'
 import { membersLike } from '../json/members.js'
 import { isJsonObject } from '../json/parse-object.js'
+import type { JsonNumber } from '../json/text.js'
 import type { JsonObject, JsonValue } from '../json/value.js'
 import { formatReference, pathReadings, type ToolReference, toolReference } from '../match/reference.js'
 
@@ -27,12 +30,14 @@ export interface CallRequest {
    */
   readonly readings: readonly string[]
   readonly args: JsonValue
-  /** Canonical JSON of `args`. */
+  /** Canonical JSON of `args`, with exact numbers. */
   readonly canonicalArgs: string
   /** The inspected params of an MCP request beside its arguments; absent if there are none. */
   readonly params?: JsonObject
   /** Canonical JSON of `params`. */
   readonly canonicalParams?: string
+  /** Set if the canonical input has numbers that no double represents. */
+  readonly inputForm?: 'exact'
   /** Size of the caller's body in bytes. */
   readonly bytes: number
   readonly idempotencyKey: string | null
@@ -41,7 +46,7 @@ export interface CallRequest {
   /** Why the call of an MCP request is to run before it is approved, from `_meta`. */
   readonly emergency?: string
   /** The id of an MCP request (JSON-RPC 2.0 §4). */
-  readonly rpcId?: string | number
+  readonly rpcId?: string | number | JsonNumber
   /**
    * Canonical JSON of the caller's input for a further round of an MCP request (2026-07-28, `input_required`): each round
    * is a separate request with the same arguments.
@@ -56,7 +61,7 @@ export interface CallRequest {
 /** The reference of a tool and its readings, as a request has them. */
 export type ToolReferences = Pick<CallRequest, 'reference' | 'readings'>
 
-type DerivedField = 'reference' | 'readings' | 'canonicalArgs' | 'canonicalParams'
+type DerivedField = 'reference' | 'readings' | 'canonicalArgs' | 'canonicalParams' | 'inputForm'
 type OptionalField = 'params' | 'escalationId' | 'emergency' | 'rpcId' | 'round' | 'shownBy' | 'ofTasks'
 
 /** A request without its derived fields; `bytes` defaults to the size of the canonical arguments. */
@@ -72,7 +77,7 @@ export type CallRequestInit = Omit<CallRequest, DerivedField | OptionalField | '
 /** Throws the errors of `formatReference` and `canonicalize` for invalid names and arguments. */
 export function callRequest(init: CallRequestInit): CallRequest {
   const { reference, readings } = init.references ?? referencesOf(init)
-  const canonicalArgs = canonicalize(init.args)
+  const { text: canonicalArgs, range } = canonicalizeExact(init.args)
   const { kind, method, server, name, version, args, idempotencyKey } = init
   const bytes = init.bytes ?? Buffer.byteLength(canonicalArgs)
   const request: { -readonly [K in keyof CallRequest]: CallRequest[K] } = {
@@ -90,8 +95,11 @@ export function callRequest(init: CallRequestInit): CallRequest {
   }
   if (init.params !== undefined) {
     request.params = init.params
-    request.canonicalParams = canonicalize(init.params)
+    const params = canonicalizeExact(init.params)
+    request.canonicalParams = params.text
+    if (params.range !== 'double') request.inputForm = 'exact'
   }
+  if (range !== 'double') request.inputForm = 'exact'
   if (init.escalationId !== undefined) request.escalationId = init.escalationId
   if (init.emergency !== undefined) request.emergency = init.emergency
   if (init.rpcId !== undefined) request.rpcId = init.rpcId
@@ -140,6 +148,11 @@ export function canonicalInput(
   return `{"arguments":${canonicalArgs},"params":${canonicalParams ?? '{}'}}`
 }
 
+/** The digest of `canonicalInput`, as `writeDigest` has it. */
+export function digestOfInput(request: CallRequest): string {
+  return writeDigest({ sha256: sha256Hex(canonicalInput(request)), form: request.inputForm })
+}
+
 /**
  * The input of `canonicalInput` that makes a call the same as another one: of two calls with the same text one repeats the
  * other. `_meta` does not count, as clients write there what differs in each repeat, except the members at these paths of
@@ -160,7 +173,7 @@ export function repeatableInput(
   const params = counted.length === 0 ? others : { ...others, _meta: Object.fromEntries(counted) }
   const { canonicalParams: _, ...rest } = request
   return canonicalInput(
-    Object.keys(params).length === 0 ? rest : { ...rest, canonicalParams: canonicalize(params) },
+    Object.keys(params).length === 0 ? rest : { ...rest, canonicalParams: canonicalizeExact(params).text },
   )
 }
 

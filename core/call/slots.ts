@@ -1,4 +1,5 @@
 // The slots that built-in stages share (ADR 0045). A plugin may define its own with `slot()`.
+import type { JsonNumber } from '../json/text.js'
 import type { Credential } from './credential.js'
 import type { EscalationStatus } from './escalation.js'
 import type { ExternalDecision } from './external-decision.js'
@@ -105,7 +106,7 @@ export interface McpFacts {
   readonly serverSessionId?: string | undefined
   readonly taskId?: string | undefined
   /** The id of the JSON-RPC request. */
-  readonly rpcId?: string | number | undefined
+  readonly rpcId?: string | number | JsonNumber | undefined
 }
 
 /** Set by a stage that changes the call's response: another stream, which the stage does not see, must not carry it. */

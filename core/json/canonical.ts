@@ -3,6 +3,7 @@
 
 import { type CanonicalJsonCode, CanonicalJsonError } from './errors.js'
 import { type ObjectShape, placeBeside, sortedShape, TAKEN } from './shape.js'
+import { JsonNumber } from './text.js'
 
 const MAX_DEPTH = 512
 const QUOTE = 0x22
@@ -145,6 +146,12 @@ function write(value: unknown, key: string | number, depth: number): boolean {
 function writeObject(value: object, key: string | number, depth: number): boolean {
   const { toJSON } = value as { toJSON?: unknown }
   if (typeof toJSON === 'function') {
+    if (exact !== undefined && value instanceof JsonNumber) {
+      if (value.double === undefined && exact.range !== 'overflow')
+        exact.range = Number.isFinite(Number(value)) ? 'exact' : 'overflow'
+      writeText(value.canonical)
+      return true
+    }
     const replacement: unknown = toJSON.call(value, `${key}`)
     if (typeof replacement !== 'object' || replacement === null) return write(replacement, key, depth)
     value = replacement
@@ -225,6 +232,24 @@ function publicError(error: unknown): unknown {
   return error instanceof Violation ? new CanonicalJsonError(error.code, error.segments.reverse()) : error
 }
 
+/** While a traversal writes numbers with all their digits: the largest range of one that it has met. */
+let exact: { range: ExactText['range'] } | undefined
+
+function textOf(value: unknown, form: typeof exact): string {
+  const start = at
+  const outer = exact
+  exact = form
+  try {
+    if (!write(value, '', 0)) throw new Violation('undefined_value')
+    return decoder.decode(bytes.subarray(start, at))
+  } catch (error) {
+    throw publicError(error)
+  } finally {
+    exact = outer
+    release(start)
+  }
+}
+
 /**
  * The canonical JSON text of `value` (RFC 8785). As with JSON.stringify, `toJSON` is called and undefined members are
  * omitted.
@@ -232,15 +257,27 @@ function publicError(error: unknown): unknown {
  * @throws {CanonicalJsonError} for a value without an exact JSON form; its `path` locates it.
  */
 export function canonicalize(value: unknown): string {
-  const start = at
-  try {
-    if (!write(value, '', 0)) throw new Violation('undefined_value')
-    return decoder.decode(bytes.subarray(start, at))
-  } catch (error) {
-    throw publicError(error)
-  } finally {
-    release(start)
-  }
+  return textOf(value, undefined)
+}
+
+export interface ExactText {
+  readonly text: string
+  /**
+   * `double`: as RFC 8785 has it. `exact`: it has a number that no double represents; `overflow`: one beyond the largest.
+   */
+  readonly range: 'double' | 'exact' | 'overflow'
+}
+
+/**
+ * The canonical JSON text of a value whose numbers keep their text: as `canonicalize`, with all significant digits of each
+ * `JsonNumber` in the layout of ECMAScript. This is what is hashed and compared.
+ *
+ * @throws {CanonicalJsonError} as `canonicalize`
+ */
+export function canonicalizeExact(value: unknown): ExactText {
+  const form: typeof exact = { range: 'double' }
+  const text = textOf(value, form)
+  return { text, range: form.range }
 }
 
 /** A member that the object does not have, as text. */

@@ -3,24 +3,23 @@
 
 import { isUtf8 } from 'node:buffer'
 import { JsonInputError } from './input-error.js'
-import { isExactNumber } from './number.js'
+import { isExactNumber, isOutOfBounds, NUMBER } from './number.js'
 import { MAX_CONTAINERS, MAX_NAMES } from './structure.js'
 
 /** Maximum nesting of containers: a scalar has depth 0, `[]` has 1. */
 export const MAX_DEPTH = 512
 
 const MAX_SHOWN = 64
-const NUMBER = /^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?$/
 
-/** The first error in the text by position; undefined for strict JSON. */
-export function firstError(bytes: Uint8Array): JsonInputError | undefined {
+/** The first error in the text by position; undefined for strict JSON. `isExact` as in `parseExactJson`. */
+export function firstError(bytes: Uint8Array, isExact: boolean): JsonInputError | undefined {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   if (buffer[0] === 0xef && buffer[1] === 0xbb && buffer[2] === 0xbf)
     return new JsonInputError('byte_order_mark', 'a byte order mark, which is not allowed,', 0)
   if (!isUtf8(buffer))
     return new JsonInputError('invalid_utf8', 'bytes that are not UTF-8', firstInvalidByte(buffer))
   try {
-    new Reader(buffer).document()
+    new Reader(buffer, isExact).document()
     return undefined
   } catch (error) {
     if (error instanceof JsonInputError) return error
@@ -50,7 +49,10 @@ class Reader {
   /** The different names of the whole text, as they are spelled. */
   private readonly spellings = new Set<string>()
 
-  constructor(private readonly bytes: Buffer) {}
+  constructor(
+    private readonly bytes: Buffer,
+    private readonly isExact: boolean,
+  ) {}
 
   document(): void {
     this.item()
@@ -182,7 +184,13 @@ class Reader {
       if (token === '') throw this.unexpected()
       throw new JsonInputError('not_json', 'a malformed number', start)
     }
-    if (!isExactNumber(token)) {
+    if (this.isExact && isOutOfBounds(token))
+      throw new JsonInputError(
+        'number_out_of_bounds',
+        'a number of more than 64 characters, or with an exponent beyond 400,',
+        start,
+      )
+    if (!this.isExact && !isExactNumber(token)) {
       const shown = token.length <= MAX_SHOWN ? ` ${token}` : ''
       throw new JsonInputError(
         'number_not_exact',

@@ -1,7 +1,7 @@
 // The hash of inputs, outputs, policies and key ids.
 
 import { hash } from 'node:crypto'
-import { canonicalize } from './canonical.js'
+import { canonicalizeExact } from './canonical.js'
 import { CanonicalJsonError } from './errors.js'
 
 /** SHA-256 (FIPS 180-4) in lower-case hex. A string is hashed as its UTF-8 bytes. */
@@ -14,24 +14,38 @@ export function sha256Base64url(data: string | Uint8Array): string {
   return hash('sha256', data, 'base64url')
 }
 
-/** Begins the digest of a response whose result has no canonical form: the hex digits are those of its bytes. */
-const OF_BYTES = 'bytes:'
+/** In a digest, before the hex digits, if they are not those of canonical JSON of RFC 8785. */
+type DigestForm = 'exact' | 'bytes'
 
 /**
- * The digest of a result: SHA-256, hex, of its canonical form. Of a result without one, such as text with half of a
- * surrogate pair, it is `bytes:` and the hash of `text`, the JSON of the whole response.
+ * The digest of a result: SHA-256, hex, of its canonical form, after `exact:` if that has numbers that no double represents.
+ * Of a result without one, such as text with half of a surrogate pair or 1e400, it is `bytes:` and the hash of `text`, the JSON of the
+ * whole response.
  */
 export function resultDigest(result: unknown, text: string): string {
   try {
-    return sha256Hex(canonicalize(result))
+    const canonical = canonicalizeExact(result)
+    const sha256 = sha256Hex(canonical.text)
+    if (canonical.range === 'double') return sha256
+    if (canonical.range === 'exact') return writeDigest({ sha256, form: 'exact' })
   } catch (error) {
     if (!(error instanceof CanonicalJsonError)) throw error
-    return `${OF_BYTES}${sha256Hex(text)}`
   }
+  return writeDigest({ sha256: sha256Hex(text), form: 'bytes' })
 }
 
-/** The hex digits of a digest, and whether they are of the bytes. */
-export function readDigest(digest: string): { readonly sha256: string; readonly isOfBytes: boolean } {
-  const isOfBytes = digest.startsWith(OF_BYTES)
-  return { sha256: isOfBytes ? digest.slice(OF_BYTES.length) : digest, isOfBytes }
+interface RecordedDigest {
+  /** Hex digits. */
+  readonly sha256: string
+  readonly form?: DigestForm | undefined
+}
+
+export function writeDigest({ sha256, form }: RecordedDigest): string {
+  return form === undefined ? sha256 : `${form}:${sha256}`
+}
+
+export function readDigest(digest: string): RecordedDigest {
+  const colon = digest.indexOf(':')
+  if (colon < 0) return { sha256: digest }
+  return { sha256: digest.slice(colon + 1), form: digest.startsWith('exact') ? 'exact' : 'bytes' }
 }

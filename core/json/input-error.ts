@@ -6,6 +6,7 @@ export type JsonInputCode =
   | 'invalid_utf8'
   | 'duplicate_member'
   | 'number_not_exact'
+  | 'number_out_of_bounds'
   | 'lone_surrogate'
   | 'too_deep'
   | 'too_many_containers'

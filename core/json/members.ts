@@ -1,8 +1,9 @@
 // Finds the member of an object that a rule names, and members that programs read differently. Some decoders match
 // names without regard to case, some compose or fold them first, and of two members with one name some take the first.
 import { foldName } from '../match/fold.js'
-import { parseJsonObject } from './parse-object.js'
-import { BACKSLASH, BRACE, BRACKET, QUOTE } from './structure.js'
+import { parseExactObject } from './parse-object.js'
+import { BRACE, BRACKET } from './structure.js'
+import { BACKSLASH, endOfString, JsonNumber, QUOTE } from './text.js'
 import type { JsonObject, JsonValue } from './value.js'
 
 /** The names in `object` that a program could take for `name`: they have the same fold. */
@@ -13,7 +14,7 @@ export function membersLike(object: JsonObject, name: string): string[] {
 
 /** Whether an object at some depth has two members that a program could take for one. */
 export function hasMembersAlike(value: JsonValue): boolean {
-  if (typeof value !== 'object' || value === null) return false
+  if (typeof value !== 'object' || value === null || value instanceof JsonNumber) return false
   if (Array.isArray(value)) return value.some(hasMembersAlike)
   const names = Object.keys(value)
   return new Set(names.map(foldName)).size < names.length || Object.values(value).some(hasMembersAlike)
@@ -38,17 +39,6 @@ function writtenMembers(text: string): number {
     else if (unit === QUOTE) at = endOfString(text, at + 1)
   }
   return members
-}
-
-/** The index of the closing quote. */
-function endOfString(text: string, from: number): number {
-  let at = from
-  while (at < text.length) {
-    const unit = text.charCodeAt(at)
-    if (unit === QUOTE) break
-    at += unit === BACKSLASH ? 2 : 1
-  }
-  return at
 }
 
 /** Without recursion, as the depth of a server's JSON is not limited. */
@@ -103,7 +93,7 @@ export function outermostMembers(bytes: Uint8Array, names: readonly string[]): R
   }
   if (depth !== 0) return {}
   const short = [...found.values()].filter(({ byteLength }) => byteLength <= MAX_MEMBER)
-  return parseJsonObject(`{${short.map(String).join(',')}}`) ?? {}
+  return parseExactObject(`{${short.map(String).join(',')}}`) ?? {}
 }
 
 function isAt(buffer: Buffer, from: number, text: string): boolean {

@@ -7,14 +7,10 @@
 
 import { isAscii, isUtf8 } from 'node:buffer'
 import { firstError, isNumberByte, MAX_DEPTH } from './diagnose.js'
-import { isExactNumber } from './number.js'
+import { isExactNumber, isOutOfBounds } from './number.js'
 import { isTooLargeToParse, MAX_CONTAINERS, MAX_NAMES } from './structure.js'
+import { isPlainToken, JsonNumber, parseJsonText, SHORT_TOKEN } from './text.js'
 import type { JsonValue } from './value.js'
-
-/** A double represents every decimal of up to 15 digits without exponent (DBL_DIG of IEEE 754 binary64). */
-const SAFE_TOKEN = 15
-/** The sign and digits of an exponent below 100, with which a decimal is still of ordinary size. */
-const SAFE_EXPONENT = 3
 
 /**
  * The value of JSON text (RFC 8259) that every parser reads alike.
@@ -24,18 +20,31 @@ const SAFE_EXPONENT = 3
  *   50,000 containers, and more than 10,000 different member names.
  */
 export function parseJson(bytes: Uint8Array): JsonValue {
+  return parse(bytes, false)
+}
+
+/**
+ * As `parseJson`, with a `JsonNumber` for each number that ECMAScript would write in another way.
+ *
+ * @throws {JsonInputError} as `parseJson`, of numbers only for those of more than 64 characters or with an exponent beyond 400
+ */
+export function parseExactJson(bytes: Uint8Array): JsonValue {
+  return parse(bytes, true)
+}
+
+function parse(bytes: Uint8Array, isExact: boolean): JsonValue {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   const text = decode(buffer)
-  if (text === undefined) throw error(bytes)
-  const members = scan(buffer)
-  if (members === REFUSED || (members > MAX_NAMES && isTooLargeToParse(buffer))) throw error(bytes)
+  if (text === undefined) throw error(bytes, isExact)
+  const members = scan(buffer, isExact)
+  if (members === REFUSED || (members > MAX_NAMES && isTooLargeToParse(buffer))) throw error(bytes, isExact)
   let value: JsonValue
   try {
-    value = JSON.parse(text)
+    value = isExact && hasOtherNumbers ? parseJsonText(text) : JSON.parse(text)
   } catch (cause) {
-    throw error(bytes, cause)
+    throw error(bytes, isExact, cause)
   }
-  if (members > 1 && countMembers(value) !== members) throw error(bytes)
+  if (members > 1 && countMembers(value) !== members) throw error(bytes, isExact)
   return value
 }
 
@@ -44,20 +53,24 @@ function decode(buffer: Buffer): string | undefined {
   return isUtf8(buffer) ? buffer.toString('utf8') : undefined
 }
 
-function error(bytes: Uint8Array, cause?: unknown): Error {
+function error(bytes: Uint8Array, isExact: boolean, cause?: unknown): Error {
   // Without a diagnosis this module has a bug; the text is still refused.
-  return firstError(bytes) ?? new Error('JSON was refused without a reason', { cause })
+  return firstError(bytes, isExact) ?? new Error('JSON was refused without a reason', { cause })
 }
 
 const REFUSED = -1
 
+/** Whether the text that was scanned last has a number that ECMAScript writes in another way. */
+let hasOtherNumbers = false
+
 /** The number of members written in JSON, or REFUSED; for other text, any number. */
-function scan(bytes: Buffer): number {
+function scan(bytes: Buffer, isExact: boolean): number {
   const end = bytes.length
   let members = 0
   let depth = 0
   let containers = 0
   let at = 0
+  hasOtherNumbers = false
   while (at < end) {
     const byte = bytes[at]
     if (byte === undefined) break
@@ -74,7 +87,7 @@ function scan(bytes: Buffer): number {
       depth--
       at++
     } else if (byte === 0x2d || (byte >= 0x30 && byte <= 0x39)) {
-      at = skipNumber(bytes, at)
+      at = skipNumber(bytes, at, isExact)
       if (at === REFUSED) return REFUSED
     } else {
       at++
@@ -123,14 +136,30 @@ function surrogateKind(bytes: Buffer, at: number): number {
     : LOW
 }
 
-/** The offset of the byte after the number, or REFUSED if a double cannot represent it. */
-function skipNumber(bytes: Buffer, from: number): number {
+/** The offset of the byte after the number, or REFUSED if it is not accepted. */
+function skipNumber(bytes: Buffer, from: number, isExact: boolean): number {
   let at = from
-  let exponent = -1
-  for (let byte = bytes[at]; isNumberByte(byte); byte = bytes[++at])
-    if (byte === 0x65 || byte === 0x45) exponent = at
-  if (at - from <= SAFE_TOKEN && (exponent < 0 || at - exponent - 1 < SAFE_EXPONENT)) return at
-  return isExactNumber(bytes.toString('latin1', from, at)) ? at : REFUSED
+  let point = -1
+  let isDecimal = true
+  for (let byte = bytes[at]; isNumberByte(byte); byte = bytes[++at]) {
+    if (byte === 0x2e) point = at
+    else if (byte === 0x65 || byte === 0x45) isDecimal = false
+  }
+  if (isDecimal && at - from <= SHORT_TOKEN) {
+    // -0 is written as 0, and 0.0000001 with an exponent.
+    if (
+      point < 0
+        ? bytes[from] !== 0x2d || bytes[from + 1] !== 0x30
+        : bytes[at - 1] !== 0x30 && bytes[point + 1] !== 0x30
+    )
+      return at
+  }
+  const token = bytes.toString('latin1', from, at)
+  if (!isPlainToken(token)) {
+    if (isExact ? isOutOfBounds(token) : !isExactNumber(token)) return REFUSED
+    hasOtherNumbers = true
+  }
+  return at
 }
 
 // V8 optimises this form of the check within for-in, and not Object.hasOwn.
@@ -138,7 +167,7 @@ const owns = Object.prototype.hasOwnProperty
 
 /** The number of members in the parsed value, whose depth was checked. */
 function countMembers(value: JsonValue): number {
-  if (typeof value !== 'object' || value === null) return 0
+  if (typeof value !== 'object' || value === null || value instanceof JsonNumber) return 0
   let members = 0
   if (Array.isArray(value)) {
     for (const item of value) if (typeof item === 'object' && item !== null) members += countMembers(item)

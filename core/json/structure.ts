@@ -2,14 +2,13 @@
 // member name as on a byte of ordinary text, so text made mostly of them is refused before it is parsed.
 import { randomInt } from 'node:crypto'
 import { getHeapStatistics } from 'node:v8'
+import { BACKSLASH, endOfNumber, endOfString, isNumberStart, isPlainNumber, QUOTE } from './text.js'
 
 /** Maximum number of arrays and objects in one text. */
 export const MAX_CONTAINERS = 50_000
 /** Maximum number of different member names in one text, as they are spelled. */
 export const MAX_NAMES = 10_000
 
-export const QUOTE = 0x22
-export const BACKSLASH = 0x5c
 const COLON = 0x3a
 export const BRACE = 0x7b
 export const BRACKET = 0x5b
@@ -38,16 +37,6 @@ export function isTooLargeToParse(bytes: Uint8Array): boolean {
     }
   }
   return false
-}
-
-/** The index of the closing quote; the end of the text if there is none. */
-function endOfString(text: string, start: number): number {
-  for (let at = text.indexOf('"', start); at !== -1; at = text.indexOf('"', at + 1)) {
-    let first = at
-    while (first > start && text.charCodeAt(first - 1) === BACKSLASH) first--
-    if ((at - first) % 2 === 0) return at
-  }
-  return text.length
 }
 
 function hashOf(text: string, start: number, end: number): number {
@@ -82,7 +71,13 @@ const seed = randomInt(2 ** 32)
 
 /** Whether parsing the text, hashing its canonical form and writing it again costs too much, or it is nested too deeply. */
 export function isTooCostly(text: string): boolean {
-  if (text.length <= MAX_DEPTH) return false
+  return measureJson(text) === 'too costly'
+}
+
+/** As `isTooCostly`; `plain` and `other` say whether ECMAScript writes all numbers as the text has them, if it was read. */
+export function measureJson(text: string): 'too costly' | 'plain' | 'other' | undefined {
+  if (text.length <= MAX_DEPTH) return undefined
+  let isPlain = true
   const names = new Set<number>()
   let cost = text.length
   let depth = 0
@@ -103,9 +98,14 @@ export function isTooCostly(text: string): boolean {
       names.add(hash)
       cost += NAME_COST
     } else if (unit === BRACE || unit === BRACKET) {
-      if (++depth > MAX_DEPTH) return true
+      if (++depth > MAX_DEPTH) return 'too costly'
       cost += CONTAINER_COST
     } else if (unit === CLOSING_BRACE || unit === CLOSING_BRACKET) depth--
+    else if (isNumberStart(unit)) {
+      const after = endOfNumber(text, at)
+      isPlain &&= isPlainNumber(text, at, after)
+      at = after - 1
+    }
   }
-  return cost > MAX_COST
+  return cost > MAX_COST ? 'too costly' : isPlain ? 'plain' : 'other'
 }

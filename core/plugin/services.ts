@@ -54,9 +54,9 @@ export type RecordEvent = (event: GatewayEvent) => Promise<void>
 
 /**
  * Records the settlement of a call that no longer runs through stages, because its response came after they stopped
- * waiting. `inputSha256` is that of its arguments.
+ * waiting. `inputDigest` is as `digestOfInput` has it.
  */
-export type RecordOnSettle = (call: Call, inputSha256: string) => void
+export type RecordOnSettle = (call: Call, inputDigest: string) => void
 
 /** A rule of the policy, to be shown to people. */
 export interface DescribedRule {

@@ -31,6 +31,8 @@ interface ScalarNode {
   readonly kind: 'scalar'
   readonly origin: Origin
   readonly value: unknown
+  /** The text of a number that no double represents. */
+  readonly token?: string
   /** The position of a character of a text in its file, with its line and a caret. */
   readonly placeOf?: (index: number) => { readonly origin: Origin; readonly excerpt: string }
   /** True for a placeholder of a value that was already refused. */

@@ -1,6 +1,7 @@
 // Reads a section of the policy along its schema: converts keys to the schema's spelling, substitutes the environment,
 // reports unknown keys, and records the position of each value. The schema validates the values afterwards.
 import { z } from 'zod'
+import { JsonNumber } from '../json/text.js'
 import { mistakeAt, type Origin } from './diagnostic.js'
 import { type Secret, substitute } from './environment.js'
 import { type Env, type MapEntry, type MapNode, membersOf, type PolicyNode, pathOfMember } from './node.js'
@@ -137,7 +138,10 @@ export class SectionReader {
 
   /** A list or mapping without a schema: an object of code unchanged, a file's with the environment substituted. */
   #whole(node: PolicyNode, position: Position): unknown {
-    if (node.kind === 'scalar') return this.#scalar(node.value, z.unknown(), position)
+    if (node.kind === 'scalar')
+      return node.token === undefined
+        ? this.#scalar(node.value, z.unknown(), position)
+        : new JsonNumber(node.token)
     if (node.object !== undefined) return node.object
     if (node.kind === 'list') {
       return node.items.map((item, index) =>

@@ -14,6 +14,7 @@ import {
   type YAMLMap,
   type YAMLSeq,
 } from 'yaml'
+import { canonicalNumber, isExactNumber } from '../json/number.js'
 import { mistakeAt, type Origin } from './diagnostic.js'
 import { type MapEntry, type PolicyNode, pathOfMember } from './node.js'
 import { sourceExcerpt, writtenIndex } from './source-text.js'
@@ -148,7 +149,9 @@ class TreeBuilder {
       return built
     }
     if (!isScalar(node)) return { kind: 'scalar', origin, value: null }
-    const { value, range } = node
+    const { value, range, source = '' } = node
+    if (typeof value === 'number' && canonicalNumber(source) !== undefined && !isExactNumber(source))
+      return { kind: 'scalar', origin, value, token: source }
     if (typeof value !== 'string' || range === undefined || range === null)
       return { kind: 'scalar', origin, value }
     const [start, end] = range

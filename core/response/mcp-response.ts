@@ -4,7 +4,7 @@ import type { ErrorCode } from '../call/errors.js'
 import { type Completed, failed, type ResponseChunk, type ResponseStream } from '../call/outcome.js'
 import type { CallRequest } from '../call/request.js'
 import { eventOf, readEvent, SseSplitter } from '../http/index.js'
-import { isJsonObject, parseJsonObject, resultDigest } from '../json/index.js'
+import { isJsonObject, parseExactObject, resultDigest, stringifyJson } from '../json/index.js'
 import { keepReceived } from './received.js'
 import type { ResponseRewriter } from './rewriter.js'
 import { keepShown, shownIn } from './shown.js'
@@ -99,7 +99,7 @@ export class RewrittenMcpStream implements ResponseStream {
     if (message !== undefined && 'method' in message) {
       const shown = await this.#rewriter.message(message)
       if (shown === undefined) return removedEvent
-      return shown === message ? bytes : eventOf(JSON.stringify(shown))
+      return shown === message ? bytes : eventOf(stringifyJson(shown))
     }
     const rewritten = await rewrittenResponse(text, message, this.#request, this.#rewriter)
     if (rewritten === undefined) return this.#unread(bytes)
@@ -127,7 +127,7 @@ function received(
   const known = shownIn(bytes)
   if (known !== undefined) return known
   const text = read()
-  return { text, message: parseJsonObject(text) }
+  return { text, message: parseExactObject(text) }
 }
 
 function shownBytes(bytes: Uint8Array, { text, message }: RewrittenResponse): Uint8Array {
@@ -154,7 +154,7 @@ async function rewrittenResponse(
   if (isWhole && shown === (isResult ? result : error))
     return { text, message, received: message, receivedText: text }
   const rewritten = { jsonrpc: '2.0', id, ...(isResult ? { result: shown } : { error: shown }) }
-  return { text: JSON.stringify(rewritten), message: rewritten, received: message, receivedText: text }
+  return { text: stringifyJson(rewritten), message: rewritten, received: message, receivedText: text }
 }
 
 interface RecordedResponse {

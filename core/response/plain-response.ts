@@ -10,7 +10,7 @@ import {
   type ResponseStream,
 } from '../call/outcome.js'
 import { readEvent, SseSplitter } from '../http/index.js'
-import { hasDuplicateMembers, isTooCostly, sha256Hex } from '../json/index.js'
+import { hasDuplicateMembers, isTooCostly, parseJsonText, sha256Hex, stringifyJson } from '../json/index.js'
 import { keepReceived } from './received.js'
 import type { ResponseRewriter } from './rewriter.js'
 
@@ -63,7 +63,7 @@ function changed(response: Completed, body: Uint8Array): Completed {
 }
 
 function replaced(response: Completed, replacement: string): Completed {
-  const { headers, ...rest } = changed(response, Buffer.from(JSON.stringify(replacement)))
+  const { headers, ...rest } = changed(response, Buffer.from(stringifyJson(replacement)))
   const { 'content-encoding': _originalEncoding, ...others } = headers
   return { ...rest, headers: { ...others, 'content-type': 'application/json' } }
 }
@@ -167,7 +167,7 @@ async function isUnchanged(bytes: Uint8Array, rewriter: ResponseRewriter): Promi
 
 async function* removeAll(body: ResponseStream, rewriter: ResponseRewriter): AsyncGenerator<ResponseChunk> {
   for await (const _ of body) yield { bytes: removedEvent }
-  yield { bytes: Buffer.from(`data: ${JSON.stringify(rewriter.unreadable ?? '')}\n\n`) }
+  yield { bytes: Buffer.from(`data: ${stringifyJson(rewriter.unreadable ?? '')}\n\n`) }
 }
 
 /** A client that reads the stream as a text sees all lines of an event together with the events before it. */
@@ -199,10 +199,10 @@ async function rewriteText(
 ): Promise<string | undefined> {
   if (form === 'json' && !isTooCostly(text)) {
     try {
-      const value: unknown = JSON.parse(text)
+      const value: unknown = parseJsonText(text)
       const rewritten = await rewriter.json(value, text.length)
       // If several members have one name, the rewriter has seen one of them.
-      return rewritten === value && !hasDuplicateMembers(text, value) ? text : JSON.stringify(rewritten)
+      return rewritten === value && !hasDuplicateMembers(text, value) ? text : stringifyJson(rewritten)
     } catch (error) {
       if (!(error instanceof SyntaxError)) throw error
     }

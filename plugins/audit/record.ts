@@ -1,8 +1,8 @@
 // Builds the record of a settled call.
 import {
   type Call,
-  canonicalInput,
   decidingPattern,
+  digestOfInput,
   escalation,
   type GatewayEvent,
   type Identity,
@@ -22,7 +22,7 @@ import {
   servedDefinition,
   token,
 } from '@svc/core'
-import { readDigest, sha256Hex } from '@svc/core/json'
+import { JsonNumber, readDigest, sha256Hex } from '@svc/core/json'
 import type { AuditConfig } from './config.js'
 import { OUTCOME_UNKNOWN } from './intent/entry.js'
 import type { AuditEnvelope, EnvelopePrincipal } from './log/format/envelope.js'
@@ -70,8 +70,8 @@ interface Measured {
   readonly latencyMs: number
   /** Milliseconds to the first byte of the upstream's response; undefined without one. */
   readonly firstByteMs?: number | undefined
-  /** SHA-256 of the arguments, if it has been computed. */
-  readonly inputSha256?: string | null | undefined
+  /** As `inputDigest` has it, if it has been computed. */
+  readonly inputDigest?: string | undefined
 }
 
 interface RecordedCall extends Measured {
@@ -90,7 +90,7 @@ interface Result extends Measured {
 }
 
 export function recordOf(context: RecordContext, recorded: RecordedCall): AuditEnvelope {
-  const { call, settlement, latencyMs, firstByteMs, inputSha256 } = recorded
+  const { call, settlement, latencyMs, firstByteMs, inputDigest } = recorded
   const { error, digest, status, sent, outcome } = settlement
   // By 405 an MCP server says that it has no stream of its own, or lets nobody end a session: neither is an error.
   const isNotOffered = status === 405 && call.parsedRequest?.kind === 'protocol'
@@ -103,7 +103,7 @@ export function recordOf(context: RecordContext, recorded: RecordedCall): AuditE
     isOk,
     error,
     digest,
-    inputSha256,
+    inputDigest,
   })
 }
 
@@ -124,6 +124,8 @@ function envelopeOf(context: RecordContext, call: Call, result: Result): AuditEn
   const { trace, agent, target, parsedRequest } = call
   const findings = call.findings.length === 0 ? [] : recordedFindings(call)
   const output = result.digest === null ? undefined : readDigest(result.digest)
+  const given = result.inputDigest ?? (parsedRequest && digestOfInput(parsedRequest))
+  const input = given === undefined ? undefined : readDigest(given)
   const { outcome } = result
   const envelope: AuditEnvelope = {
     ts: isoTime(call.receivedAt),
@@ -138,8 +140,7 @@ function envelopeOf(context: RecordContext, call: Call, result: Result): AuditEn
     sent: result.sent,
     latency_ms: microseconds(result.latencyMs),
     retries: call.retries,
-    input_sha256:
-      result.inputSha256 ?? (parsedRequest === undefined ? null : sha256Hex(canonicalInput(parsedRequest))),
+    input_sha256: input?.sha256 ?? null,
     output_sha256: output?.sha256 ?? null,
     policy: { decision: call.decisionFor(outcome), retention: context.retention },
     idempotency_key: parsedRequest?.idempotencyKey ?? null,
@@ -160,7 +161,8 @@ function envelopeOf(context: RecordContext, call: Call, result: Result): AuditEn
   if (context.keyId !== null) envelope.key_id = context.keyId
   if (context.policySha256 !== null) envelope.policy_sha256 = context.policySha256
   if (result.error !== null) envelope.error = result.error
-  if (output?.isOfBytes === true) envelope.output_form = 'bytes'
+  if (output?.form !== undefined) envelope.output_form = output.form
+  if (input?.form === 'exact') envelope.input_form = 'exact'
   const escalated = call.get(escalation)
   if (escalated !== undefined) envelope.escalation_id = escalated.id
   if (result.firstByteMs !== undefined) envelope.first_byte_ms = microseconds(result.firstByteMs)
@@ -198,7 +200,8 @@ function addMcpFacts(envelope: AuditEnvelope, { revision, sessionId, taskId, rpc
   if (revision !== undefined) envelope.mcp_revision = revision
   if (sessionId !== undefined) envelope.mcp_session_sha256 = sha256Hex(sessionId)
   if (taskId !== undefined) envelope.mcp_task_sha256 = sha256Hex(taskId)
-  if (rpcId !== undefined && String(rpcId).length <= maxRpcId) envelope.rpc_id = rpcId
+  if (rpcId !== undefined && String(rpcId).length <= maxRpcId)
+    envelope.rpc_id = rpcId instanceof JsonNumber ? rpcId.toJSON() : rpcId
 }
 
 /** The members of a record without a call. */

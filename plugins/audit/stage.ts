@@ -80,7 +80,7 @@ interface AdmittedCall {
   /** Monotonic, milliseconds; undefined if the upstream has not begun to respond. */
   firstByte: number | undefined
   /** Has the SHA-256 of the arguments, if it has been computed. */
-  readonly intent: Pick<CallIntent, 'inputSha256' | 'settle'> | undefined
+  readonly intent: Pick<CallIntent, 'inputDigest' | 'settle'> | undefined
   /** False for a call that this stage refused. */
   readonly isForwarded: boolean
 }
@@ -211,7 +211,7 @@ export class AuditStage implements Stage {
       settlement,
       latencyMs,
       firstByteMs: firstByte === undefined ? undefined : firstByte - arrived,
-      inputSha256: intent?.inputSha256,
+      inputDigest: intent?.inputDigest,
     })
     // No stage has checked these members or decided how they may be recorded.
     if (!isForwarded) Object.assign(envelope, { agentVariables: null, agentMetadata: null })
@@ -262,10 +262,10 @@ export class AuditStage implements Stage {
     this.#options.meter.count('svc_audit_agent_runs_unnamed_total')
   }
 
-  readonly recordOnSettle: RecordOnSettle = (call, inputSha256) => {
+  readonly recordOnSettle: RecordOnSettle = (call, inputDigest) => {
     if (this.#log === undefined) throw new Error('the log is not open')
     const { appender } = this.#log
-    const intent = { inputSha256, settle: () => undefined }
+    const intent = { inputDigest, settle: () => undefined }
     const arrived = this.#options.clock.monotonic()
     const admitted: AdmittedCall = { call, arrived, firstByte: undefined, intent, isForwarded: true }
     call.onSettle((settlement) => this.#record(appender, admitted, settlement), RECORD_MS)

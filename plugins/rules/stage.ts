@@ -16,6 +16,7 @@ import {
   type SectionEntry,
   type Stage,
 } from '@svc/core'
+import { JsonNumber } from '@svc/core/json'
 import { BoundedMap } from '@svc/core/store'
 import {
   CallScope,
@@ -230,6 +231,7 @@ export function keptValues(
       Object.keys(values).length < MAX_PATHS ? evaluateBounded(evaluate, variables, scope) : undefined
     if (value instanceof Failure && value.isAbsent) absent.push(path)
     else if (isKept(value)) values[path] = value
+    else if (value instanceof JsonNumber) values[path] = value.toJSON()
     else if (value instanceof Date) values[path] = value.toISOString()
     else withheld.push(path)
   }

@@ -14,6 +14,8 @@ export interface TestLineGateway extends AsyncDisposable {
   readonly adminUrl: string
   readonly records: readonly Record<string, unknown>[]
   connect(client: { connect(transport: Transport): Promise<void> }): Promise<void>
+  /** A client that is written by hand; returns what sends its lines. */
+  lines(write: (line: string) => void): (line: string) => void
   close(): Promise<void>
 }
 
@@ -46,21 +48,26 @@ export async function startLineGateway(
   )
   const { adminUrl = '' } = await gateway.ready()
   const bridges: Bridge[] = []
+  const lines: TestLineGateway['lines'] = (write) => {
+    const bridge = new Bridge({
+      logger: keepingLogger(),
+      send: (exchange, method) => gateway.send(exchange, method),
+      write: async (line) => write(line),
+    })
+    bridges.push(bridge)
+    return (line) => bridge.receive(line)
+  }
   return {
+    lines,
     adminUrl,
     records,
     async connect(client) {
       const transport: Transport = {
         start: async () => undefined,
-        send: async (message) => bridge.receive(JSON.stringify(message)),
+        send: async (message) => send(JSON.stringify(message)),
         close: async () => undefined,
       }
-      const bridge = new Bridge({
-        logger: keepingLogger(),
-        send: (exchange, method) => gateway.send(exchange, method),
-        write: async (line) => transport.onmessage?.(JSON.parse(line)),
-      })
-      bridges.push(bridge)
+      const send = lines((line) => transport.onmessage?.(JSON.parse(line)))
       await client.connect(transport)
     },
     close: () => gateway.close(),

@@ -15,7 +15,7 @@ import {
 } from '@svc/core'
 import { eventOf } from '@svc/core/http'
 import type { JsonObject } from '@svc/core/json'
-import { defined } from '@svc/core/json'
+import { defined, stringifyJson } from '@svc/core/json'
 import type { CallControl } from '@svc/core/pipeline'
 import { escalationService } from '@svc/plugin-enforcement'
 import { type ClientExchange, writeOutcome } from '../../http/client-exchange.js'
@@ -330,7 +330,7 @@ function begin({ exchange }: AskedClient, call: Call): boolean {
 }
 
 async function send({ exchange }: AskedClient, message: JsonObject): Promise<void> {
-  if (!exchange.isDisconnected) await exchange.write(eventOf(JSON.stringify({ jsonrpc: '2.0', ...message })))
+  if (!exchange.isDisconnected) await exchange.write(eventOf(stringifyJson({ jsonrpc: '2.0', ...message })))
 }
 
 // An attempt of a call that a person may be asked about: its response is written as it stands, or another result in its place.
@@ -359,7 +359,7 @@ export function attemptOf(
     write,
     async writeResult(result) {
       const { id = null } = call.need(mcpExchange)
-      const body = JSON.stringify({ jsonrpc: '2.0', id, result })
+      const body = stringifyJson({ jsonrpc: '2.0', id, result })
       if (client.isBegun) await writeLast(client, body)
       else client.whole({ status: 200, headers: { 'content-type': 'application/json' }, body }, call)
     },

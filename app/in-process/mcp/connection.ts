@@ -12,7 +12,7 @@ import {
   type Logger,
   type MaybePromise,
 } from '@svc/core'
-import { isJsonObject, type JsonObject, messageOf } from '@svc/core/json'
+import { isJsonObject, type JsonObject, messageOf, stringifyJson } from '@svc/core/json'
 import { CallControl } from '@svc/core/pipeline'
 import type { Attempt } from '../../escalations/elicitation/held-calls.js'
 import { agentOf, traceOf } from '../../http/call-headers.js'
@@ -216,7 +216,7 @@ export class GovernedConnection implements Interceptor {
         if (error !== undefined) throw error
         const read = (): MaybePromise<CallRequest> => {
           if (refusal !== undefined) throw refusal
-          return proxy.read(reading, exchange, Buffer.from(JSON.stringify(message)))
+          return proxy.read(reading, exchange, Buffer.from(stringifyJson(message)))
         }
         return recordsOnly
           ? attempt(read, () => requestForRecord(reading, message, { server, version }))

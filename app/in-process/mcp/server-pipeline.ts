@@ -11,7 +11,7 @@ import {
   resolve,
   tokens,
 } from '@svc/core'
-import { canonicalize, isJsonObject, type JsonValue, sha256Hex } from '@svc/core/json'
+import { canonicalize, isJsonObject, type JsonValue, sha256Hex, stringifyJson } from '@svc/core/json'
 import { ReferenceInputError } from '@svc/core/match'
 import { type CallControl, refineTarget } from '@svc/core/pipeline'
 import { HeldCalls } from '../../escalations/elicitation/held-calls.js'
@@ -162,7 +162,7 @@ class Deliveries implements McpServers {
 
 /** The response as JSON, as the server may give any values of the program. */
 function toMcpResponse(response: RpcMessage): McpResponse {
-  const body = Buffer.from(JSON.stringify(response))
+  const body = Buffer.from(stringifyJson(response))
   return new WholeResponse(200, { 'content-type': JSON_TYPE }, body)
 }
 

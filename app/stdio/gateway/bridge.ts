@@ -2,7 +2,7 @@
 // It judges nothing.
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from '@svc/core'
-import { messageOf } from '@svc/core/json'
+import { messageOf, stringifyJson } from '@svc/core/json'
 import { rpcCodes } from '../../mcp/protocol.js'
 import { shownEvent, shownMessage, shownText } from '../../mcp/servers.js'
 import {
@@ -140,7 +140,7 @@ export class Bridge {
         await this.#refuse(line, status, String(reason), body)
       } else if (body !== undefined && body['id'] === null && line.id !== undefined) {
         // Transports of servers refuse a request before they read its id.
-        await this.#write(JSON.stringify({ ...body, id: line.id }))
+        await this.#write(stringifyJson({ ...body, id: line.id }))
       } else if (isRefused || !this.#isCancelled(line)) await this.#write(text)
       return isCompleted || isRefused || text !== ''
     }
@@ -180,7 +180,7 @@ export class Bridge {
 
   async #refuse({ id, method }: ClientLine, code: number, message: string, data?: unknown): Promise<void> {
     if (id === undefined) this.#options.logger.warn({ code, method, reason: message }, 'refused')
-    else await this.#write(JSON.stringify({ jsonrpc: '2.0', id, error: { code, message, data } }))
+    else await this.#write(stringifyJson({ jsonrpc: '2.0', id, error: { code, message, data } }))
   }
 
   async #write(text: string): Promise<void> {

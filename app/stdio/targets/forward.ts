@@ -1,5 +1,6 @@
 // Sends one request of a client to the process. The response is a message if it comes first, else a stream of messages
 // that the response ends.
+import { stringifyJson } from '@svc/core/json'
 import { noOwner } from '../../budget/budget.js'
 import { EVENT_STREAM_TYPE } from '../../http/media-type.js'
 import { metaOf, replaceMeta } from '../../mcp/meta.js'
@@ -120,7 +121,7 @@ export class ForwardedRequest implements PendingRequest {
     if (this.#isSettled) return
     const { translate, statusOf } = this.#forwarding
     const message = translate(response)
-    const shown = message === response ? text : JSON.stringify(message)
+    const shown = message === response ? text : stringifyJson(message)
     if (this.#stream === undefined)
       this.#resolve(messageResponse({ message, text: shown }, statusOf(message)))
     else this.#stream.end(message, shown)

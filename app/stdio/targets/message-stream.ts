@@ -1,6 +1,8 @@
 // A stream of messages to one reader, up to a number of unread bytes.
+
 import { Readable } from 'node:stream'
 import type { Abortable } from '@svc/core'
+import { stringifyJson } from '@svc/core/json'
 import { eventStreamHeaders } from '../../http/event-stream-rules.js'
 import { checkServerMessage, type Fields } from '../../mcp/rpc-response.js'
 import type { EventsResponse, ReceivedMessage, StreamLimits } from '../../mcp/servers.js'
@@ -67,7 +69,7 @@ export class MessageStream implements EventsResponse {
     this.#stream.destroy()
   }
 
-  #push(message: Fields, text = JSON.stringify(message)): void {
+  #push(message: Fields, text = stringifyJson(message)): void {
     const bytes = Buffer.byteLength(text)
     this.#unreadBytes += bytes
     this.#stream.push({ message, text, bytes } satisfies SizedMessage)

@@ -1,7 +1,7 @@
 // JSON-RPC with one process. Several clients share it, so each request gets an id and a progress token of the channel,
 // and what the process sends gets back those of the client.
 import { type Abortable, abortable, type Refusal } from '@svc/core'
-import { isJsonObject } from '@svc/core/json'
+import { isJsonObject, stringifyJson } from '@svc/core/json'
 import type { SendOwn, ServerDescription, ServerReply, ServerSession } from '../../mcp/handshake.js'
 import { metaOf, withMeta } from '../../mcp/meta.js'
 import { type Fields, isResponse } from '../../mcp/rpc-response.js'
@@ -101,7 +101,7 @@ export class RpcChannel {
       const response = { ...message, id: running.request['id'] }
       running.pending.response(
         response,
-        withMembers(text, { id: JSON.stringify(response.id) }) ?? JSON.stringify(response),
+        withMembers(text, { id: stringifyJson(response.id) }) ?? stringifyJson(response),
       )
       return
     }

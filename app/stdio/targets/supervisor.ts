@@ -1,7 +1,14 @@
 // Supervises the process of a server: at most one at a time, started when it is needed, restarted after it failed.
 import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises'
 import type { Clock, Logger, MaybePromise, Meter, Refusal } from '@svc/core'
-import { isTooCostly, MAX_COST, messageOf, outermostMembers, parseJsonObject } from '@svc/core/json'
+import {
+  isTooCostly,
+  MAX_COST,
+  messageOf,
+  outermostMembers,
+  parseExactObject,
+  stringifyJson,
+} from '@svc/core/json'
 import { smallBytes } from '../../budget/process-budgets.js'
 import { type ClientFacts, discover, performHandshake } from '../../mcp/handshake.js'
 import { type Fields, tooCostly } from '../../mcp/rpc-response.js'
@@ -180,7 +187,7 @@ export class Supervisor {
       },
     )
     const channel: RpcChannel = new RpcChannel(
-      (message) => started.write(JSON.stringify(message)),
+      (message) => started.write(stringifyJson(message)),
       (received) => this.#options.onMessage(received, channel),
     )
     run.process = started
@@ -252,7 +259,7 @@ export class Supervisor {
 function receive(line: string, channel: RpcChannel, stderr: StderrLog): MaybePromise<void> {
   if (line.length > smallBytes) return receiveInTurns(line, channel, stderr)
   if (isTooCostly(line)) refuse(line, channel)
-  else accept(parseJsonObject(line), line, channel, stderr)
+  else accept(parseExactObject(line), line, channel, stderr)
 }
 
 /** Reads a large line in several turns of the event loop, so that others are served meanwhile. */
@@ -260,7 +267,7 @@ async function receiveInTurns(line: string, channel: RpcChannel, stderr: StderrL
   await nextTurn()
   const isRefused = isTooCostly(line)
   await nextTurn()
-  const message = isRefused ? undefined : parseJsonObject(line)
+  const message = isRefused ? undefined : parseExactObject(line)
   await nextTurn()
   if (isRefused) refuse(line, channel)
   else accept(message, line, channel, stderr)

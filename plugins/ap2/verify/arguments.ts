@@ -1,5 +1,12 @@
 // Checks that the arguments of a call equal the terms of its mandates. A bound term without a pointer is refused.
-import { isJsonObject, type JsonObject, type JsonValue, membersLike } from '@svc/core/json'
+import {
+  exactDouble,
+  isJsonObject,
+  JsonNumber,
+  type JsonObject,
+  type JsonValue,
+  membersLike,
+} from '@svc/core/json'
 import { z } from 'zod'
 import { MandateError } from '../mandate/error.js'
 import { minorUnitsOf } from './money.js'
@@ -161,7 +168,8 @@ function totalAt(
   args: JsonValue,
   currency: string,
 ): number | undefined {
-  const value = valueAt(total, args)
+  const found = valueAt(total, args)
+  const value = found instanceof JsonNumber ? found.canonical : found
   if (typeof value !== 'number' && typeof value !== 'string') return undefined
   if (totalUnit === 'major') return minorUnitsOf(value, currency)
   return /^\d{1,15}$/.test(String(value)) ? Number(value) : undefined
@@ -179,8 +187,9 @@ function itemsAt(
   for (const entry of entries) {
     const isText = typeof entry === 'string'
     const name = isText ? entry : valueAt(id, entry)
-    const count = (isText ? undefined : valueAt(quantity, entry)) ?? 1
-    if (typeof name !== 'string' || typeof count !== 'number' || !Number.isSafeInteger(count) || count < 1) {
+    const given = (isText ? undefined : valueAt(quantity, entry)) ?? 1
+    const count = exactDouble(given)
+    if (typeof name !== 'string' || count === undefined || !Number.isSafeInteger(count) || count < 1) {
       return undefined
     }
     items.set(name, (items.get(name) ?? 0) + count)

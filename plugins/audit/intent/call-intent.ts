@@ -10,6 +10,7 @@ import {
   type MaybePromise,
   sideEffects,
 } from '@svc/core'
+import { writeDigest } from '@svc/core/json'
 import type { AuditEnvelope } from '../log/format/envelope.js'
 import type { Intent } from './entry.js'
 import type { IntentTracker } from './tracker.js'
@@ -62,9 +63,10 @@ export class CallIntent implements Hold {
     // A call that was not sent also gets a record, which ends its intent.
   }
 
-  /** SHA-256 of the arguments, if it has been computed. */
-  get inputSha256(): string | null | undefined {
-    return this.#intent?.record.input_sha256
+  /** As `digestOfInput` has it, if it has been computed. */
+  get inputDigest(): string | undefined {
+    const { input_sha256: sha256, input_form: form } = this.#intent?.record ?? {}
+    return sha256 == null ? undefined : writeDigest({ sha256, form })
   }
 
   /**

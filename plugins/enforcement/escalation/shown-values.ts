@@ -1,5 +1,5 @@
 // The values that name a waiting call for its reviewers: those that its rules read, then other short ones.
-import { isJsonObject, parseJsonContainer, sha256Hex } from '@svc/core/json'
+import { isJsonNumber, isJsonObject, JsonNumber, parseJsonContainer, sha256Hex } from '@svc/core/json'
 import { foldName } from '@svc/core/match'
 import type { Escalation } from './service.js'
 
@@ -46,7 +46,7 @@ export function shownValues(input: string, paths: readonly Path[]): ShownValues 
       of === 'args' && typeof name === 'string' && rest.length === 0 ? membersOf(args, name) : [],
     ),
   )
-  const isNumber = (one: readonly [string, unknown]) => typeof one[1] === 'number'
+  const isNumber = (one: readonly [string, unknown]) => isJsonNumber(one[1])
   const entries = Object.entries(args)
   const others = [...entries.filter(isNumber), ...entries.filter((one) => !isNumber(one))].flatMap(
     ([name, one]) => {
@@ -105,12 +105,13 @@ function keyOf(path: Path): string {
 /** Undefined for a value that is not a text, a number or a boolean. */
 function textOf(value: unknown): string | undefined {
   if (typeof value === 'string') return value
-  return typeof value === 'number' || typeof value === 'boolean' ? JSON.stringify(value) : undefined
+  const isScalar = typeof value === 'boolean' || isJsonNumber(value)
+  return isScalar ? String(value) : undefined
 }
 
 /** A list where a rule reads a number is shown too, so that another argument does not take its place. */
 function outlineOf(value: unknown): string | undefined {
-  if (typeof value !== 'object') return textOf(value)
+  if (typeof value !== 'object' || value instanceof JsonNumber) return textOf(value)
   return value === null ? 'null' : Array.isArray(value) ? '[…]' : '{…}'
 }
 

@@ -1,6 +1,6 @@
 // The digest of a definition: SHA-256 over the canonical JSON of the whole value, unknown members included.
 import type { DefinitionKind, ReceivedDefinition } from '@svc/core'
-import { CanonicalJsonError, canonicalize, sha256Hex } from '@svc/core/json'
+import { CanonicalJsonError, canonicalizeExact, sha256Hex, stringifyJson } from '@svc/core/json'
 import { BoundedMap } from '@svc/core/store'
 
 export type Definition = ReceivedDefinition & { readonly kind: DefinitionKind }
@@ -22,7 +22,7 @@ export class Digests {
   #kept = new BoundedMap<string, string>(maxKept)
 
   of(received: Definition): Digested {
-    const sent = JSON.stringify(received.value)
+    const sent = stringifyJson(received.value)
     if (sent.length > maxBytes) return { received, sha256: undefined }
     const known = this.#kept.get(sent)
     if (known !== undefined) return { received, sha256: known }
@@ -37,7 +37,7 @@ export class Digests {
 /** Undefined for text that is not Unicode, which has no canonical form. */
 function canonicalOf(value: unknown): string | undefined {
   try {
-    return canonicalize(value)
+    return canonicalizeExact(value).text
   } catch (error) {
     if (error instanceof CanonicalJsonError) return undefined
     throw error

@@ -12,7 +12,7 @@ import {
   type RecordEvent,
   verdict,
 } from '@svc/core'
-import { canonicalize } from '@svc/core/json'
+import { canonicalizeExact } from '@svc/core/json'
 import { type CachedPages, maxKeptFindings } from '../shared/cached-pages.js'
 import { definitionTexts } from '../shared/definition-texts.js'
 import { definitionFindings } from '../text/definitions.js'
@@ -163,7 +163,7 @@ export class CallDefinitions {
     const { registry, clock, config, locked } = this.#options
     const added = digested.flatMap(({ received, sha256 }) => {
       if (sha256 === undefined || known.entry(sha256) !== undefined) return []
-      const text = canonicalize(received.value)
+      const text = canonicalizeExact(received.value).text
       return [
         {
           ...received,
@@ -221,7 +221,7 @@ export class CallDefinitions {
           causeSpanId: trace.spanId,
           decision: 'allow',
           findings: [],
-          facts: { server, kind, name, sha256, text: canonicalize(value) },
+          facts: { server, kind, name, sha256, text: canonicalizeExact(value).text },
         }),
       ),
     )

@@ -2,7 +2,14 @@
 import { readFileSync, statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import type { DefinitionKind } from '@svc/core'
-import { CanonicalJsonError, canonicalize, messageOf, sha256Hex } from '@svc/core/json'
+import {
+  CanonicalJsonError,
+  canonicalize,
+  canonicalizeExact,
+  messageOf,
+  sha256Hex,
+  stringifyJson,
+} from '@svc/core/json'
 import { formatDiagnostic, readDocument } from '@svc/core/policy'
 import { BoundedMap } from '@svc/core/store'
 import { z } from 'zod'
@@ -74,7 +81,7 @@ export class LockedDefinitions {
   }
 
   #add(server: string, kind: DefinitionKind, name: string, value: unknown): void {
-    const text = canonicalize(value)
+    const { text } = canonicalizeExact(value)
     const sha256 = sha256Hex(text)
     this.#texts.set(sha256, text)
     this.#pinned.get(server)?.add(`${kind} ${sha256}`)
@@ -158,7 +165,7 @@ export function lockFileText(servers: LockedServers): string {
       : head + names.map((name) => serverText(name, servers[name] ?? {})).join('')
   const { value, mistakes } = readDocument(text, 'the lock file', lockSchema, 'none')
   if (value === undefined) throw new LockFileError(mistakes.slice(0, 3).map(formatDiagnostic).join(''))
-  if (canonicalize(value.servers) !== canonicalize(servers)) {
+  if (canonicalizeExact(value.servers).text !== canonicalizeExact(servers).text) {
     throw new LockFileError('the definitions cannot be written so that they are read as they are')
   }
   return text
@@ -169,7 +176,7 @@ function serverText(name: string, lists: object): string {
   if (kinds.length === 0) return `  ${JSON.stringify(name)}: {}\n`
   const texts = kinds.map(([kind, definitions]: [string, readonly unknown[]]) => {
     const entries = definitions.map(
-      (one) => `      - ${JSON.stringify(one, null, 2).replaceAll('\n', '\n        ')}\n`,
+      (one) => `      - ${stringifyJson(one, 2).replaceAll('\n', '\n        ')}\n`,
     )
     return `    ${kind}:\n${entries.join('')}`
   })

@@ -1,7 +1,7 @@
 // Whether a message of the protocol, beside calls, carries text that its sender chose: such text leaves with it. A member that
 // the protocol gives a form (revisions 2024-11-05 to 2026-07-28) has none while it keeps to the form.
 import type { CallRequest } from '@svc/core'
-import { isJsonObject, type JsonObject, type JsonValue } from '@svc/core/json'
+import { isJsonNumber, isJsonObject, type JsonObject, type JsonValue } from '@svc/core/json'
 
 type Form = (value: JsonValue) => boolean
 
@@ -9,7 +9,7 @@ const matching =
   (pattern: RegExp): Form =>
   (value) =>
     typeof value === 'string' && pattern.test(value)
-const isNumber: Form = (value) => typeof value === 'number'
+const isNumber: Form = isJsonNumber
 const isToken: Form = matching(/^[\w.:+/=@-]{1,64}$/)
 /** A string or number that a peer chose (progress tokens, ids of requests). */
 const isId: Form = (value) => isNumber(value) || isToken(value)

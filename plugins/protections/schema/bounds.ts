@@ -1,6 +1,6 @@
 // Judges a JSON Schema of a server before it is compiled. Compilers recurse into it, and validators follow its references, so
 // its size, depth, branches and references are limited, and the work for one value is.
-import { isJsonObject, type JsonObject, type JsonValue } from '@svc/core/json'
+import { isJsonObject, type JsonObject, type JsonValue, stringifyJson } from '@svc/core/json'
 
 const maxBytes = 65_536
 const maxDepth = 40
@@ -46,10 +46,10 @@ function sizeProblem(schema: JsonObject): string | undefined {
     if (depth > maxDepth) return `it is deeper than ${maxDepth} levels`
     if (values > maxValues) return `it has more than ${maxValues} values`
     level = level.flatMap((value) =>
-      typeof value === 'object' && value !== null ? Object.values<JsonValue>(value) : [],
+      Array.isArray(value) || isJsonObject(value) ? Object.values<JsonValue>(value) : [],
     )
   }
-  const bytes = Buffer.byteLength(JSON.stringify(schema))
+  const bytes = Buffer.byteLength(stringifyJson(schema))
   return bytes > maxBytes ? `it has more than ${maxBytes} bytes` : undefined
 }
 

@@ -3,6 +3,7 @@
 import { isJsonObject, type JsonObject } from '@svc/core/json'
 import { RE2JS, RE2JSException } from 're2js'
 import { withSchemas } from './bounds.js'
+import { withNumericType } from './exact-numbers.js'
 
 const maxPattern = 2_000
 /** Instructions of a compiled pattern; each may run for each character. */
@@ -49,7 +50,7 @@ function asRead(pattern: string): string | undefined {
 }
 
 /**
- * The schema without the patterns that are not checked, and without the identifier by which it could be taken for another.
+ * The schema as it is compiled: with keywords for exact numbers, without the patterns that are not checked, and without the identifier by which it could be taken for another.
  * Rules on the remaining members of an object go with a pattern of names, as they depend on it.
  */
 export function checkable({ $id: _id, id: _former, ...schema }: JsonObject): JsonObject {
@@ -63,5 +64,5 @@ function withoutPatterns(schema: JsonObject): JsonObject {
   if (isJsonObject(named) && Object.keys(named).some((one) => linearPattern(one) === undefined))
     left.push('patternProperties', 'additionalProperties', 'unevaluatedProperties')
   const kept = Object.fromEntries(Object.entries(schema).filter(([name]) => !left.includes(name)))
-  return withSchemas(kept, withoutPatterns)
+  return withSchemas(withNumericType(kept), withoutPatterns)
 }

@@ -4,7 +4,7 @@
 // the thread runs again alone in a new one, and is charged only if it ends that too: a schema to its server, a value to its user.
 import type { Worker } from 'node:worker_threads'
 import { type Clock, withinLimit } from '@svc/core'
-import { type JsonObject, type JsonValue, messageOf, sha256Hex } from '@svc/core/json'
+import { type JsonObject, type JsonValue, messageOf, sha256Hex, stringifyJson } from '@svc/core/json'
 import { BoundedMap } from '@svc/core/store'
 import { startWorker, Thread } from '@svc/core/thread'
 import { schemaProblem } from './bounds.js'
@@ -33,7 +33,7 @@ export interface DigestedSchema {
 }
 
 export function digested(schema: JsonObject): DigestedSchema {
-  return { digest: sha256Hex(JSON.stringify(schema)), schema }
+  return { digest: sha256Hex(stringifyJson(schema)), schema }
 }
 
 /** `unchecked`: the schema or the value is outside the limits, the schema is none, or the user's values took too long. */
@@ -144,7 +144,9 @@ export class SchemaThread {
     if (found !== 'unknown') return found
     const problem = schemaProblem(schema.schema)
     if (problem !== undefined) return this.#refuse(schema, problem)
-    const compiled = await this.#within(compileMs, (thread) => thread.call('compile', digest, schema.schema))
+    const compiled = await this.#within(compileMs, (thread) =>
+      thread.call('compile', digest, stringifyJson(schema.schema)),
+    )
     if (compiled instanceof ThreadEnded) return { kind: 'ended', ended: compiled, isSchema: true }
     if (compiled instanceof Error) return this.#refuse(schema, `it is not a schema: ${compiled.message}`)
     this.#spend(user, compiled)
@@ -163,7 +165,10 @@ export class SchemaThread {
     value: JsonValue,
     user: string,
   ): Promise<SchemaResult | EndedBy | 'unknown'> {
-    const validated = await this.#within(validateMs, (thread) => thread.call('validate', digest, value))
+    // Writing a value that is too deep throws.
+    const validated = await this.#within(validateMs, async (thread) =>
+      thread.call('validate', digest, stringifyJson(value)),
+    )
     if (validated instanceof ThreadEnded) return { kind: 'ended', ended: validated, isSchema: false }
     if (validated instanceof Error) return { kind: 'unchecked', reason: validated.message }
     const { found, ms } = validated

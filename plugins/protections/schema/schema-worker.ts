@@ -1,11 +1,12 @@
 // Compiles schemas, and validates values, in a thread of its own: both may take long for a schema or a value that was made
 // to, and then the thread is ended.
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { canonicalize, type JsonObject, type JsonValue } from '@svc/core/json'
+import { isJsonObject, type JsonObject, parseJsonText } from '@svc/core/json'
 import { BoundedMap } from '@svc/core/store'
 import { Calls } from '@svc/core/thread'
 import { Ajv, type ErrorObject, type Options, type ValidateFunction } from 'ajv'
 import { Ajv2020 } from 'ajv/dist/2020.js'
+import { withDoubles, withExactNumbers, withSymbols, writtenKeyword } from './exact-numbers.js'
 import { checkable, linearPattern } from './patterns.js'
 
 /** The place at which a value does not fit, and the keyword of the schema that refuses it. */
@@ -19,11 +20,12 @@ export interface SchemaMethods {
   /** Its reply tells that the thread has loaded its modules. */
   started(): void
   /**
-   * Compiles the schema, tries it with an empty object, and keeps it under `digest`; resolves to the milliseconds. Rejects if
-   * it is not a schema.
+   * Compiles the schema in the text, tries it with an empty object, and keeps it under `digest`; resolves to the milliseconds.
+   * Rejects if it is not a schema.
    */
-  compile(digest: string, schema: JsonObject): Promise<number>
-  validate(digest: string, value: JsonValue): Promise<ValidatedValue>
+  compile(digest: string, schema: string): Promise<number>
+  /** @param value as JSON */
+  validate(digest: string, value: string): Promise<ValidatedValue>
 }
 
 export interface ValidatedValue {
@@ -53,33 +55,19 @@ const options: Options = {
   // A name of Object.prototype is not a member.
   ownProperties: true,
   messages: false,
-  // 19.99 is a multiple of 0.01.
-  multipleOfPrecision: 9,
+  // Each schema is checked with doubles in place of its symbols.
+  validateSchema: false,
   code: { regExp: Object.assign(linear, { code: 'linear' }) },
 }
 
-const draft7 = withLinearKeywords(new Ajv(options))
-const draft2020 = withLinearKeywords(new Ajv2020(options))
-
-/** The keyword of the library compares each two items. */
-function withLinearKeywords<Validator extends Ajv>(ajv: Validator): Validator {
-  ajv.removeKeyword('uniqueItems')
-  ajv.addKeyword({
-    keyword: 'uniqueItems',
-    type: 'array',
-    schemaType: 'boolean',
-    validate: (isUnique: boolean, items: readonly unknown[]) =>
-      !isUnique || new Set(items.map((item) => canonicalize(item))).size === items.length,
-  })
-  return ajv
-}
+const draft7 = withExactNumbers(new Ajv(options))
+const draft2020 = withExactNumbers(new Ajv2020(options))
 
 const compiled = new BoundedMap<string, ValidateFunction>(maxCompiled)
 
 /** By the dialect that the schema names. Without one it is 2020-12 (MCP), and of older servers draft 7. */
 function compile(given: JsonObject): ValidateFunction {
-  const { $schema, ...rest } = checkable(given)
-  const schema = { ...rest, $id: ID }
+  const { $schema, ...schema } = given
   const isOlder = typeof $schema === 'string' && /\/draft-0[67]\//.test($schema)
   if (isOlder) return compileBy(draft7, schema)
   try {
@@ -91,10 +79,12 @@ function compile(given: JsonObject): ValidateFunction {
 }
 
 function compileBy(ajv: Ajv, schema: JsonObject): ValidateFunction {
+  ajv.validateSchema(withDoubles(schema) as JsonObject, true)
+  const compiling = { ...(withSymbols(checkable(schema)) as JsonObject), $id: ID }
   try {
-    return ajv.compile(schema)
+    return ajv.compile(compiling)
   } finally {
-    ajv.removeSchema(schema)
+    ajv.removeSchema(compiling)
   }
 }
 
@@ -105,7 +95,7 @@ function mismatchOf({ instancePath, keyword, params }: ErrorObject): Mismatch {
     params['additionalProperty'] ??
     params['unevaluatedProperty'] ??
     params['propertyName']
-  if (typeof named !== 'string') return { pointer: instancePath, keyword }
+  if (typeof named !== 'string') return { pointer: instancePath, keyword: writtenKeyword(keyword) }
   return { pointer: `${instancePath}/${named.replaceAll('~', '~0').replaceAll('/', '~1')}`, keyword }
 }
 
@@ -113,7 +103,8 @@ const methods: SchemaMethods = {
   started: () => undefined,
   compile(digest, schema) {
     const began = performance.now()
-    const validate = compile(schema)
+    const given = parseJsonText(schema)
+    const validate = compile(isJsonObject(given) ? given : {})
     foundBy(validate, {})
     compiled.set(digest, validate)
     return afterTurn(performance.now() - began)
@@ -121,7 +112,7 @@ const methods: SchemaMethods = {
   validate(digest, value) {
     const began = performance.now()
     const validate = compiled.get(digest)
-    const found = validate === undefined ? 'unknown' : foundBy(validate, value)
+    const found = validate === undefined ? 'unknown' : foundBy(validate, withSymbols(parseJsonText(value)))
     return afterTurn({ found, ms: performance.now() - began })
   },
 }
@@ -132,7 +123,7 @@ async function afterTurn<T>(result: T): Promise<T> {
   return result
 }
 
-function foundBy(validate: ValidateFunction, value: JsonValue): ValidatedValue['found'] {
+function foundBy(validate: ValidateFunction, value: unknown): ValidatedValue['found'] {
   try {
     const passed: unknown = validate(value)
     if (passed === true) return null

@@ -16,7 +16,7 @@ import {
   servedDefinition,
   tokens,
 } from '@svc/core'
-import { isJsonObject, parseJsonObject } from '@svc/core/json'
+import { isJsonObject, parseExactObject } from '@svc/core/json'
 import { compilePatternMap, type PatternMap } from '@svc/core/match'
 import { BoundedMap } from '@svc/core/store'
 import { defineProtection } from '../shared/protection.js'
@@ -104,7 +104,7 @@ class SchemaStage implements Stage {
 
   /** The schema in a definition; one without a schema takes any arguments. A boolean is one (JSON Schema 2020-12). */
   #keep(sha256: string, text: string | undefined): DigestedSchema | undefined {
-    const definition = text === undefined ? undefined : parseJsonObject(text)
+    const definition = text === undefined ? undefined : parseExactObject(text)
     if (definition === undefined) return undefined
     const { inputSchema } = definition
     // An array, for example, is not a schema, and is refused as one.

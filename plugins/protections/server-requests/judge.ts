@@ -19,7 +19,7 @@ import {
   tokens,
   verdict,
 } from '@svc/core'
-import { canonicalize, isJsonObject, type JsonObject, sha256Hex } from '@svc/core/json'
+import { canonicalizeExact, isJsonObject, type JsonObject, sha256Hex } from '@svc/core/json'
 import { compilePatternMap, foldName } from '@svc/core/match'
 import { unknownServers } from '@svc/core/policy'
 import { BoundedMap } from '@svc/core/store'
@@ -211,7 +211,7 @@ class ServerRequestJudge implements ServerRequestRules {
       causeSpanId: spanId,
       decision: effect === 'deny' ? 'deny' : 'allow',
       findings: [{ ...shown, reason: finding?.reason ?? 'server_request', effect }],
-      inputSha256: sha256Hex(canonicalize(params)),
+      inputSha256: sha256Hex(canonicalizeExact(params).text),
       ...(principal === undefined ? {} : { tenant: principal.tenant, principal }),
     }
     await this.#options.record()?.(event)

@@ -1,7 +1,7 @@
 // Lists and handshakes: which definitions have text that attacks the model.
 import { createHash } from 'node:crypto'
 import type { DefinitionPage, ReceivedDefinition } from '@svc/core'
-import { isJsonObject } from '@svc/core/json'
+import { isJsonObject, stringifyJson } from '@svc/core/json'
 import { BoundedMap } from '@svc/core/store'
 import { CachedPages, maxKeptFindings } from '../shared/cached-pages.js'
 import type { ReviewedNames } from '../shared/definition-texts.js'
@@ -119,7 +119,7 @@ export class DefinitionTexts {
   }
 
   async #findingsIn(value: unknown, budget: ReadingBudget): Promise<DefinitionFindings> {
-    const key = createHash('sha256').update(JSON.stringify(value)).digest('base64url')
+    const key = createHash('sha256').update(stringifyJson(value)).digest('base64url')
     const kept = this.#kept.get(key)
     if (kept !== undefined) return kept
     const findings = await findingsIn(value, this.#scanner, budget)

@@ -5,6 +5,7 @@ import {
   isTooCostly,
   parseJsonContainer,
   pathSegment,
+  stringifyJson,
 } from '@svc/core/json'
 import type { ReadingBudget } from '../shared/reading-budget.js'
 import type { TextFinding, TextScanner } from './scan.js'
@@ -213,7 +214,7 @@ class Changes {
       const [[root, text] = []] = changes
       return text ?? this.valueAt(root, value)
     }
-    if (typeof value === 'string') return JSON.stringify(this.#container(changes, parseJsonContainer(value)))
+    if (typeof value === 'string') return stringifyJson(this.#container(changes, parseJsonContainer(value)))
     return this.#container(changes, value)
   }
 

@@ -1,5 +1,6 @@
 // Operators on values. A number of JSON is a double and a whole number of an expression an int, so every pair of the two
 // is defined; a result that is not exact is a failure, not a rounded value.
+import { compareNumbers, JsonNumber } from '@svc/core/json'
 import { type CostBudget, fail } from './call-scope.js'
 import {
   attemptValue,
@@ -12,6 +13,7 @@ import {
   type Value,
 } from './evaluation.js'
 
+const INTEGER = /^-?(?:0|[1-9]\d{0,18})$/
 const MIN_INT = -(2n ** 63n)
 const MAX_INT = 2n ** 63n - 1n
 /** Items of a list, or characters of a text, that an operator may create. */
@@ -20,7 +22,13 @@ const PAIR_NS = 30
 
 type Arithmetic = '+' | '-' | '*' | '/' | '%'
 
-export function calculate(operator: Arithmetic, a: Value, b: Value, { budget }: EvaluationState): Value {
+export function calculate(
+  operator: Arithmetic,
+  left: Value,
+  right: Value,
+  { budget }: EvaluationState,
+): Value {
+  const [a, b] = [operand(left), operand(right)]
   if (typeof a === 'number' && typeof b === 'number') return exactly(operator, a, b)
   if (typeof a === 'bigint' && typeof b === 'bigint') return inRange(operator, a, b)
   if (typeof a === 'number' && typeof b === 'bigint') return exactly(operator, a, doubleOf(b))
@@ -82,10 +90,24 @@ export function doubleOf(int: bigint): number {
   return BigInt(double) === int ? double : fail(`${int} is not exact as a number`)
 }
 
-export function negate(value: Value): Value {
+export function negate(given: Value): Value {
+  const value = operand(given)
   if (typeof value === 'number') return -value
   if (typeof value === 'bigint') return value === MIN_INT ? fail('the result is out of range') : -value
   return fail(`- is not defined for ${typeOf(value)}`)
+}
+
+/** A number of the call as a double or an int. @throws {Failure} for one that neither represents */
+export function operand(value: Value): Value {
+  if (!(value instanceof JsonNumber)) return value
+  return value.double ?? intIn(value.canonical) ?? fail('a number of the call is not exact as a number')
+}
+
+/** The 64-bit integer in the text. */
+export function intIn(text: string): bigint | undefined {
+  if (!INTEGER.test(text)) return undefined
+  const int = BigInt(text)
+  return int < MIN_INT || int > MAX_INT ? undefined : int
 }
 
 /** Numbers are compared by their exact values, whatever their types. */
@@ -96,7 +118,13 @@ export function compare(
   { budget }: EvaluationState,
 ): boolean {
   if (typeof a === 'string') budget.charge(PAIR_NS + a.length / 4)
-  if (isOrdered(a) && isOrdered(b) && isComparable(a, b)) {
+  if (isNumber(a) && isNumber(b)) {
+    const order = orderOf(a, b)
+    return operator.startsWith('<')
+      ? order < 0 || (order === 0 && operator === '<=')
+      : order > 0 || (order === 0 && operator === '>=')
+  }
+  if (isOrdered(a) && isOrdered(b) && typeOf(a) === typeOf(b)) {
     switch (operator) {
       case '<':
         return a < b
@@ -111,18 +139,24 @@ export function compare(
   return fail(`${operator} is not defined for ${typeOf(a)} and ${typeOf(b)}`)
 }
 
-type Ordered = number | bigint | string | Date
+type Ordered = string | Date
 
 function isOrdered(value: Value): value is Ordered {
-  return isNumber(value) || typeof value === 'string' || value instanceof Date
+  return typeof value === 'string' || value instanceof Date
 }
 
-function isComparable(a: Ordered, b: Ordered): boolean {
-  return isNumber(a) ? isNumber(b) : typeOf(a) === typeOf(b)
+function isNumber(value: Value): value is number | bigint | JsonNumber {
+  return typeof value === 'number' || typeof value === 'bigint' || value instanceof JsonNumber
 }
 
-function isNumber(value: Value): value is number | bigint {
-  return typeof value === 'number' || typeof value === 'bigint'
+/** As `compareNumbers`; doubles that are written with all their digits need no decimals. */
+function orderOf(a: number | bigint | JsonNumber, b: number | bigint | JsonNumber): number {
+  if (
+    typeof a === 'number' &&
+    (typeof b === 'number' || (typeof b === 'bigint' && Number.isSafeInteger(Number(b))))
+  )
+    return a - Number(b)
+  return compareNumbers(a, b)
 }
 
 /**
@@ -132,10 +166,7 @@ function isNumber(value: Value): value is number | bigint {
 export function isEqual(a: Value, b: Value, evaluation: EvaluationState): boolean {
   const { budget, members } = evaluation
   budget.charge(PAIR_NS)
-  if (isNumber(a) && isNumber(b)) {
-    // biome-ignore lint/suspicious/noDoubleEquals: an int and a double are equal if their exact values are.
-    return a == b
-  }
+  if (isNumber(a) && isNumber(b)) return orderOf(a, b) === 0
   if (a === null || b === null) return a === b
   if (typeOf(a) !== typeOf(b)) return fail(`== is not defined for ${typeOf(a)} and ${typeOf(b)}`)
   if (typeof a === 'string' && typeof b === 'string') {

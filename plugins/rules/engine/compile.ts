@@ -4,7 +4,7 @@ import type { ASTNode } from '@marcbachmann/cel-js'
 import { isUnrecorded } from '@svc/core'
 import { isExactNumber } from '@svc/core/json'
 import { foldName } from '@svc/core/match'
-import { calculate, compare, isAmong, isEqual, negate } from './arithmetic.js'
+import { calculate, compare, isAmong, isEqual, negate, operand } from './arithmetic.js'
 import { Failure, fail, failAbsent } from './call-scope.js'
 import {
   attemptValue,
@@ -196,8 +196,9 @@ export class Compiler {
       const at = index(evaluation)
       if (typeof at === 'string') return computedMember(value, at, evaluation)
       if (!isList(value)) return fail(`a ${typeOf(value)} has no items`)
+      const item = operand(at)
       const found: Value | undefined =
-        typeof at === 'bigint' || typeof at === 'number' ? value[Number(at)] : undefined
+        typeof item === 'bigint' || typeof item === 'number' ? value[Number(item)] : undefined
       if (found !== undefined) return found
       // A computed index is a value of the call, and messages are recorded.
       return fail(name === undefined ? 'the list has no such item' : `the list has no item ${name}`)

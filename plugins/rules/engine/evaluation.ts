@@ -1,14 +1,15 @@
 // The common parts of every evaluation: its values, and the operators that failures and unrecorded facts decide.
 import { isUnrecorded, Unrecorded } from '@svc/core'
-import type { JsonObject, JsonValue } from '@svc/core/json'
+import { JsonNumber, type JsonObject, type JsonValue } from '@svc/core/json'
 import { foldName } from '@svc/core/match'
 import { type CostBudget, Failure, type FoldedMembers, fail, failAbsent } from './call-scope.js'
 
-/** `int` is a bigint and `double` a number, as in CEL; a timestamp is a Date. */
+/** `int` is a bigint and `double` a number, as in CEL, or a number of the call with its text; a timestamp is a Date. */
 export type Value =
   | null
   | boolean
   | number
+  | JsonNumber
   | string
   | bigint
   | Date
@@ -105,6 +106,7 @@ export function typeOf(value: Value): string {
   if (isList(value)) return 'list'
   if (value instanceof Date) return 'timestamp'
   if (value instanceof TypeName) return 'type'
+  if (value instanceof JsonNumber) return 'double'
   switch (typeof value) {
     case 'bigint':
       return 'int'

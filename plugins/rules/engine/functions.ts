@@ -1,8 +1,8 @@
 // The functions of conditions. Each charges what it costs before it runs.
 
-import { isExactNumber } from '@svc/core/json'
+import { isExactNumber, JsonNumber } from '@svc/core/json'
 import { RE2JS, RE2JSException } from 're2js'
-import { doubleOf } from './arithmetic.js'
+import { doubleOf, intIn, operand } from './arithmetic.js'
 import { type CostBudget, fail } from './call-scope.js'
 import { type EvaluationState, isList, isMap, TypeName, typeOf, type Value } from './evaluation.js'
 import { ExpressionError } from './mistake.js'
@@ -17,7 +17,6 @@ const ASCII_UPPER = /[A-Z]/g
 const ASCII_LOWER = /[a-z]/g
 /** RFC 8259 §6. */
 const JSON_NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/
-const INTEGER = /^-?(?:0|[1-9]\d{0,18})$/
 
 export const typeNames: ReadonlyMap<string, TypeName> = new Map(
   ['bool', 'double', 'int', 'list', 'map', 'null_type', 'string'].map((name) => [name, new TypeName(name)]),
@@ -77,18 +76,17 @@ function sizeOf(value: Value, { budget, members }: EvaluationState): number {
   return isMap(value) ? members.namesOf(value).length : fail(`size is not defined for ${typeOf(value)}`)
 }
 
-function intOf(value: Value): bigint {
+function intOf(given: Value): bigint {
+  const value = operand(given)
   if (typeof value === 'bigint') return value
   if (typeof value === 'number' && Number.isFinite(value) && Math.abs(value) < 2 ** 63)
     return BigInt(Math.trunc(value))
-  if (typeof value === 'string' && INTEGER.test(value))
-    return BigInt.asIntN(64, BigInt(value)) === BigInt(value)
-      ? BigInt(value)
-      : fail('the int is out of range')
-  return fail(`this ${typeOf(value)} is not an int`)
+  const int = typeof value === 'string' ? intIn(value) : undefined
+  return int ?? fail(`this ${typeOf(value)} is not an int`)
 }
 
-function doubleFrom(value: Value): number {
+function doubleFrom(given: Value): number {
+  const value = operand(given)
   if (typeof value === 'number') return value
   if (typeof value === 'bigint') return doubleOf(value)
   if (typeof value === 'string' && value.length <= 40 && JSON_NUMBER.test(value) && isExactNumber(value))
@@ -99,6 +97,7 @@ function doubleFrom(value: Value): number {
 function textFrom(value: Value, budget: CostBudget): string {
   if (typeof value === 'string') return value
   budget.charge(200)
+  if (value instanceof JsonNumber) return value.canonical
   if (typeof value === 'number' || typeof value === 'bigint' || typeof value === 'boolean')
     return String(value)
   return fail(`string is not defined for ${typeOf(value)}`)

@@ -2,7 +2,7 @@
 // rule that has a condition.
 import { EvaluationError, ParseError, TypeError as TypeMistake } from '@marcbachmann/cel-js'
 import { isUnrecorded, type Unrecorded } from '@svc/core'
-import { visibleInLine } from '@svc/core/json'
+import { stringifyJson, visibleInLine } from '@svc/core/json'
 import { CallScope, CostBudget, Failure } from './call-scope.js'
 import { Compiler, type ReadPath } from './compile.js'
 import type { EvaluationState, Value, Variables } from './evaluation.js'
@@ -79,10 +79,7 @@ const MAX_SHOWN = 80
 
 /** A value as JSON, shortened, with hidden characters marked. */
 export function shownValue(value: Value): string {
-  const text =
-    JSON.stringify(value, (_name, member: unknown) =>
-      typeof member === 'bigint' ? String(member) : member,
-    ) ?? ''
+  const text = typeof value === 'bigint' ? `${value}` : (stringifyJson(value) ?? '')
   return visibleInLine(text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN).toWellFormed()}…` : text)
 }
 

@@ -1,6 +1,6 @@
 // One redaction rule, compiled and applied to JSON values and to text. Regular expressions are not supported, because a
 // response could be written to make one backtrack without end.
-import { isTooCostly, parseJsonContainer } from '@svc/core/json'
+import { isJsonNumber, isTooCostly, JsonNumber, parseJsonContainer, stringifyJson } from '@svc/core/json'
 import { personalDataKinds, redactPii } from '@svc/core/pii'
 import { z } from 'zod'
 
@@ -57,7 +57,7 @@ function selects(step: Step, key: string | number): boolean {
 
 /** The array or object with each element or member mapped; any other value unchanged. */
 export function mapChildren(value: unknown, map: (child: unknown, key: string | number) => unknown): unknown {
-  if (typeof value !== 'object' || value === null) return value
+  if (typeof value !== 'object' || value === null || value instanceof JsonNumber) return value
   if (Array.isArray(value)) return value.map((child: unknown, index) => map(child, index))
   return Object.fromEntries(Object.entries(value).map(([key, child]) => [key, map(child, key)]))
 }
@@ -153,14 +153,14 @@ export function redactJson(value: unknown, rule: OutputRule): unknown {
 export function redactText(text: string, rule: OutputRule): string {
   if (rule.isAll || isTooCostly(text)) return rule.replacement
   const value = parseJsonContainer(text)
-  if (value !== undefined) return JSON.stringify(redactJson(value, rule))
+  if (value !== undefined) return stringifyJson(redactJson(value, rule))
   return rule.paths.length > 0 ? rule.replacement : applyDetectors(text, rule)
 }
 
 /** Also redacts member names, and numbers by their decimal form. */
 function redactScalars(value: unknown, rule: OutputRule): unknown {
   if (typeof value === 'string') return applyDetectors(value, rule)
-  if (typeof value === 'number') {
+  if (isJsonNumber(value)) {
     const text = String(value)
     const redacted = applyDetectors(text, rule)
     return redacted === text ? value : redacted

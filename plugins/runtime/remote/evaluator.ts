@@ -2,7 +2,7 @@
 import type { Clock, DecisionEvaluator, Evaluation, EvaluationRequest } from '@svc/core'
 import { retryAfterMs } from '@svc/core/http'
 import { HttpClient, HttpError, type HttpResponse } from '@svc/core/http-client'
-import { messageOf } from '@svc/core/json'
+import { messageOf, stringifyJson } from '@svc/core/json'
 import { cachedFor, isKeyError, type KeyReader } from '@svc/core/secret'
 import { EvaluationError } from '../evaluation/error.js'
 import { parseResponse, readableDenial, wireRequest } from './wire.js'
@@ -55,7 +55,7 @@ export class RemoteEvaluator implements DecisionEvaluator {
       accept: 'application/json',
       ...(key === undefined ? {} : { authorization: `Bearer ${key}` }),
     }
-    const body = JSON.stringify(wireRequest(request, protocolVersion))
+    const body = stringifyJson(wireRequest(request, protocolVersion))
     for (let retries = 0; ; retries++) {
       const result = await this.#send(requestHeaders, body, signal)
       if (!('error' in result)) return result

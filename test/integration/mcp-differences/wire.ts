@@ -1,6 +1,6 @@
 // Sends a raw request over HTTP and describes the response as a client sees it.
 import { type IncomingMessage, request } from 'node:http'
-import type { JsonValue } from '@svc/core/json'
+import { JsonNumber, type JsonValue } from '@svc/core/json'
 
 export interface RawRequest {
   readonly method?: string
@@ -70,7 +70,7 @@ function messagesIn(text: string): readonly JsonValue[] {
 
 function summary(value: JsonValue): string {
   if (Array.isArray(value)) return `[${value.map(summary).join(', ')}]`
-  if (typeof value !== 'object' || value === null) return String(value)
+  if (typeof value !== 'object' || value === null || value instanceof JsonNumber) return String(value)
   const { jsonrpc, id, method, result, error } = value
   if (jsonrpc === undefined) return 'another object'
   if (method !== undefined) return String(method)

@@ -1,7 +1,7 @@
 // JSON parsers that differ in which of two members of one name they use.
 
 /** The value that a parser returns; objects are maps, so that no name is special. */
-export type Read = string | number | boolean | null | readonly Read[] | ReadonlyMap<string, Read>
+export type Read = string | number | bigint | boolean | null | readonly Read[] | ReadonlyMap<string, Read>
 
 const token = /[ \t\n\r]*([[\]{}:,]|"(?:[^"\\]|\\.)*"|[^[\]{}:,"\s]+)/gy
 
@@ -29,6 +29,8 @@ class Parser {
     const next = this.#take()
     if (next === '{') return this.#object()
     if (next === '[') return this.#array()
+    // Its digits are those that the record must hash.
+    if (/^-?\d+$/.test(next) && !Number.isSafeInteger(Number(next))) return BigInt(next)
     return JSON.parse(next) as string | number | boolean | null
   }
 

@@ -71,6 +71,9 @@ function canonical(read: Read): string {
     return `{${members.map(([key, member]) => `${JSON.stringify(key)}:${canonical(member)}`).join(',')}}`
   }
   if (Array.isArray(read)) return `[${read.map(canonical).join(',')}]`
+  if (typeof read === 'bigint') return String(read)
+  // The one number of the generator that no double holds.
+  if (read === Number.POSITIVE_INFINITY) return '1e+400'
   return JSON.stringify(read === 0 ? 0 : read)
 }
 
@@ -95,9 +98,9 @@ function recordedValue(body: Read): Read {
 
 const unjudged = new Set(['progressToken', 'traceparent', 'tracestate', 'baggage'])
 
-/** Whether parsers read the text differently: a member twice, or one of the generator's inexact numbers and strings. */
+/** Whether parsers read the text differently: a member twice, or one of the generator's strings. */
 function isAmbiguous(text: string): boolean {
-  if (/1e400|9007199254740993|\\ud83d"/.test(text)) return true
+  if (/\\ud83d"/.test(text)) return true
   return !isDeepStrictEqual(takingFirst(text), takingLast(text))
 }
 

@@ -24,7 +24,7 @@ describe('a replay', () => {
     )
   })
 
-  it('puts the new id into a JSON-RPC response and changes nothing else', async () => {
+  it('puts the new id into a JSON-RPC response and changes no other member', async () => {
     let text = ''
     const running = await rig.pipeline({}, () => responded('', { body: Buffer.from(text), digest: null }))
     let run = 0
@@ -39,16 +39,16 @@ describe('a replay', () => {
         spaced,
         async (result, old, fresh, isFirst, space) => {
           const tool = `tool-${run++}`
-          const shown = (one: string | number) => {
+          const shown = (one: string | number, space: string) => {
             const named = `${space}"id"${space}:${space}${JSON.stringify(one)}${space}`
             const rest = `"jsonrpc":"2.0",${space}"result":${result}`
             return `${space}{${isFirst ? `${named},${rest}` : `${rest},${named}`}}${space}`
           }
-          text = shown(old)
+          text = shown(old, space)
           const ask = (rpcId: string | number) =>
             running.run(controlOf(keyed({ protocol: 'mcp', tool, request: { rpcId } })))
           await ask(old)
-          expect(textOf(await ask(fresh))).to.equal(shown(fresh))
+          expect(textOf(await ask(fresh))).to.equal(shown(fresh, ''))
         },
       ),
     )

@@ -1,8 +1,13 @@
+import { JsonNumber } from '@svc/core/json'
 import { compileExpression, ExpressionError } from '@svc/plugin-rules/internal/engine/index'
 import { expect } from 'chai'
 import { valueFor, vars } from './rig.js'
 
 const args = {
+  id: new JsonNumber('9007199254740993'),
+  beyond: new JsonNumber('18446744073709551615'),
+  fine: new JsonNumber('0.10000000000000001'),
+  one: new JsonNumber('1.0'),
   amount: 50,
   n: 7,
   half: 0.5,
@@ -31,6 +36,14 @@ const values: readonly (readonly [string, unknown])[] = [
   ['args.big < 9007199254740993 && args.big != 9007199254740993', true],
   ['args.huge > 9007199254740993 && args.huge == 9007199254740994', true],
   ['args.big + 1 > 0', 'error: the result is not exact'],
+  ['args.id == 9007199254740993 && args.id > 9007199254740992 && args.id < 9007199254740994', true],
+  ['args.id == 9007199254740992 || args.id in [9007199254740994]', false],
+  ['args.id + 1 == 9007199254740994 && -args.id == -9007199254740993', true],
+  ['args.beyond > 9223372036854775807 && args.beyond < 1e20 && args.beyond != 18446744073709552000.0', true],
+  ['args.beyond + 1 > 0', 'error: a number of the call is not exact as a number'],
+  ['args.fine > 0.1 && args.fine < 0.2 && args.fine != 0.1', true],
+  ['args.fine * 2 > 0.2', 'error: a number of the call is not exact as a number'],
+  ['args.one == 1 && args.one + 1 == 2 && int(args.one) == 1 && string(args.id) == "9007199254740993"', true],
   ['args.big * args.big > 0', 'error: the result is not exact'],
   ['args.n + 9007199254740993 > 0', 'error: 9007199254740993 is not exact as a number'],
   ['9223372036854775807 + 1 > 0', 'error: the result is out of range'],

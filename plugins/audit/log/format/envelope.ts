@@ -35,8 +35,9 @@ export function checkEnvelope(envelope: AuditEnvelope): void {
   }
   const { retries = 0 } = envelope
   if (typeof retries !== 'number') throw wrong('retries', 'a number')
-  if (envelope.output_form !== undefined && envelope.output_form !== 'bytes')
-    throw wrong('output_form', 'bytes')
+  if (envelope.input_form !== undefined && envelope.input_form !== 'exact') throw wrong('input_form', 'exact')
+  if (!['exact', 'bytes', undefined].includes(envelope.output_form))
+    throw wrong('output_form', 'exact or bytes')
   for (const field of TEXTS_OR_NULL) {
     const value: unknown = envelope[field]
     if (value !== undefined && value !== null && typeof value !== 'string')
@@ -137,8 +138,10 @@ export interface AuditEnvelope {
   retries?: number
   input_sha256?: string | null
   output_sha256?: string | null
+  /** `exact`: the canonical form has numbers that no double represents, with all their digits. */
+  input_form?: 'exact'
   /** `bytes`: the result has no canonical form, so `output_sha256` is of the JSON of the whole response. */
-  output_form?: 'bytes'
+  output_form?: 'exact' | 'bytes'
   policy: { decision: 'allow' | 'deny'; retention: string }
   idempotency_key?: string | null
   nodeId?: string | null

@@ -73,11 +73,18 @@ export function toOcsf(record: SignedEnvelope, marks: object = {}): Record<strin
       findings: record.findings ?? [],
       input_sha256: record.input_sha256 ?? null,
       output_sha256: record.output_sha256 ?? null,
-      ...(record.output_form === undefined ? {} : { output_form: record.output_form }),
+      ...formsOf(record),
       agent_ref: record.agentRef ?? null,
       sig: record.sig,
       ...marks,
     },
+  }
+}
+
+function formsOf({ input_form, output_form }: SignedEnvelope): Record<string, unknown> {
+  return {
+    ...(input_form === undefined ? {} : { input_form }),
+    ...(output_form === undefined ? {} : { output_form }),
   }
 }
 
@@ -159,7 +166,7 @@ export function toEcs(record: SignedEnvelope): Record<string, unknown> {
       ...(record.idempotency_key == null ? {} : { idempotency_key: record.idempotency_key }),
       ...(record.input_sha256 == null ? {} : { input_sha256: record.input_sha256 }),
       ...(record.output_sha256 == null ? {} : { output_sha256: record.output_sha256 }),
-      ...(record.output_form === undefined ? {} : { output_form: record.output_form }),
+      ...formsOf(record),
     },
   }
 }
