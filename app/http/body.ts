@@ -1,7 +1,7 @@
 // Reads a request's body once, up to the server's hard cap.
 import type { IncomingMessage } from 'node:http'
 import { type MaybePromise, Refusal } from '@svc/core'
-import { isJsonObject, type JsonObject, type JsonValue, messageOf, parseExactJson } from '@svc/core/json'
+import { isJsonObject, type JsonObject, type JsonValue, messageOf, parseJson } from '@svc/core/json'
 import { smallBytes } from '../budget/process-budgets.js'
 
 /**
@@ -87,7 +87,7 @@ export function bodyTooLarge(maxBytes: number): Refusal {
 export function jsonObjectIn(bytes: Uint8Array): JsonObject {
   let value: JsonValue
   try {
-    value = parseExactJson(bytes)
+    value = parseJson(bytes, 'exact')
   } catch (cause) {
     throw new Refusal('BAD_REQUEST', `The body is refused: ${messageOf(cause)}`, { cause })
   }

@@ -1,7 +1,7 @@
 // Reads the headers of a call: trace, agent, idempotency key. They describe and restrict; they grant nothing.
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import { type CallAgent, type CallTrace, type Ids, isRefusal, Refusal } from '@svc/core'
-import { isJsonObject, messageOf, parseExactJson } from '@svc/core/json'
+import { isJsonObject, messageOf, parseJson } from '@svc/core/json'
 import { LAST_EVENT_ID_HEADER, PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from './header-names.js'
 
 const maxHeaderValue = 1024
@@ -164,7 +164,7 @@ function agentState(header: string | string[] | undefined): Pick<CallAgent, 'var
 
 function parseState(text: string): unknown {
   try {
-    return parseExactJson(Buffer.from(text, 'base64url'))
+    return parseJson(Buffer.from(text, 'base64url'), 'exact')
   } catch (cause) {
     throw new Refusal('BAD_REQUEST', `x-agent-state: ${messageOf(cause)}`, { cause })
   }

@@ -9,7 +9,7 @@ import {
   type JsonObject,
   type JsonValue,
   outermostMembers,
-  parseExactJson,
+  parseJson,
 } from '@svc/core/json'
 import { foldName } from '@svc/core/match'
 import { type ProtocolError, type RequestId, type RpcCode, rpcCodes } from './protocol.js'
@@ -51,7 +51,7 @@ const notJson: ReadonlySet<JsonInputCode> = new Set(['not_json', 'byte_order_mar
 /** The JSON value in `bytes`. Throws `McpRefusal`, with the id of the request if it can be read. */
 export function parseJsonBody(bytes: Uint8Array): JsonValue {
   try {
-    return parseExactJson(bytes)
+    return parseJson(bytes, 'exact')
   } catch (cause) {
     if (!(cause instanceof JsonInputError)) throw cause
     const id = notJson.has(cause.code) ? undefined : idOf(outermostMembers(bytes, ['id', 'method']))

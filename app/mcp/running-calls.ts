@@ -3,7 +3,7 @@
 // ends after a grace period, because the server need not respond.
 import { randomUUID } from 'node:crypto'
 import type { Call, Clock, MaybePromise } from '@svc/core'
-import { sha256Hex } from '@svc/core/json'
+import { JsonNumber, sha256Hex } from '@svc/core/json'
 import { memoryMap, type SharedMap } from '@svc/core/store'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
 import { callerKey } from '../upstream/send.js'
@@ -64,6 +64,8 @@ export class RunningCalls {
     if (exchange.method === 'DELETE') this.endSession(scopeOf(call, exchange))
     // Stages, which run later, may make a cancellation wait for the same limit as the call that it cancels.
     if (message?.type === 'notification') this.#cancelling.set(call, this.#cancel(call, exchange, message))
+    // Servers that read numbers as doubles would respond with another id.
+    if (message?.type === 'request' && message.id instanceof JsonNumber) renumber(exchange, message)
     if (message?.type !== 'request' || !isCancelledByMessage(exchange)) return
     const name = nameIn(scopeOf(call, exchange), message.id)
     const running = { call, exchange, since: this.#clock.monotonic() }

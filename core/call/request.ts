@@ -144,13 +144,20 @@ export function canonicalInput(
   request: Pick<CallRequest, 'args' | 'canonicalArgs' | 'canonicalParams'>,
 ): string {
   const { args, canonicalArgs, canonicalParams } = request
-  if (canonicalParams === undefined && !hasInputMembers(args)) return canonicalArgs
+  const hasInputMembers =
+    isJsonObject(args) &&
+    Object.hasOwn(args, 'arguments') &&
+    Object.hasOwn(args, 'params') &&
+    Object.keys(args).length === 2
+  if (canonicalParams === undefined && !hasInputMembers) return canonicalArgs
   return `{"arguments":${canonicalArgs},"params":${canonicalParams ?? '{}'}}`
 }
 
 /** The digest of `canonicalInput`, as `writeDigest` has it. */
 export function digestOfInput(request: CallRequest): string {
-  return writeDigest({ sha256: sha256Hex(canonicalInput(request)), form: request.inputForm })
+  const sha256 = sha256Hex(canonicalInput(request))
+  const { inputForm: form } = request
+  return form === undefined ? sha256 : writeDigest({ sha256, form })
 }
 
 /**
@@ -175,11 +182,6 @@ export function repeatableInput(
   return canonicalInput(
     Object.keys(params).length === 0 ? rest : { ...rest, canonicalParams: canonicalizeExact(params).text },
   )
-}
-
-function hasInputMembers(args: JsonValue): boolean {
-  if (typeof args !== 'object' || args === null || Array.isArray(args)) return false
-  return Object.hasOwn(args, 'arguments') && Object.hasOwn(args, 'params') && Object.keys(args).length === 2
 }
 
 /** The canonical reference of a tool, prompt or resource; for kind `protocol` that of the server. */

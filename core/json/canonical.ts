@@ -146,9 +146,9 @@ function write(value: unknown, key: string | number, depth: number): boolean {
 function writeObject(value: object, key: string | number, depth: number): boolean {
   const { toJSON } = value as { toJSON?: unknown }
   if (typeof toJSON === 'function') {
-    if (exact !== undefined && value instanceof JsonNumber) {
-      if (value.double === undefined && exact.range !== 'overflow')
-        exact.range = Number.isFinite(Number(value)) ? 'exact' : 'overflow'
+    if (isExact && value instanceof JsonNumber) {
+      if (value.double === undefined && range !== 'overflow')
+        range = Number.isFinite(Number(value)) ? 'exact' : 'overflow'
       writeText(value.canonical)
       return true
     }
@@ -232,32 +232,30 @@ function publicError(error: unknown): unknown {
   return error instanceof Violation ? new CanonicalJsonError(error.code, error.segments.reverse()) : error
 }
 
-/** While a traversal writes numbers with all their digits: the largest range of one that it has met. */
-let exact: { range: ExactText['range'] } | undefined
+/** Whether the traversal writes numbers with all their digits. */
+let isExact = false
+/** The largest range of a number that it has met. */
+let range: ExactText['range'] = 'double'
 
-function textOf(value: unknown, form: typeof exact): string {
+/**
+ * The canonical JSON text of `value` (RFC 8785). As with JSON.stringify, `toJSON` is called and undefined members are
+ * omitted. A `JsonNumber` is written as `canonicalizeExact` writes it.
+ *
+ * @throws {CanonicalJsonError} for a value without an exact JSON form; its `path` locates it.
+ */
+export function canonicalize(value: unknown): string {
   const start = at
-  const outer = exact
-  exact = form
+  const outer = isExact
+  isExact = true
   try {
     if (!write(value, '', 0)) throw new Violation('undefined_value')
     return decoder.decode(bytes.subarray(start, at))
   } catch (error) {
     throw publicError(error)
   } finally {
-    exact = outer
+    isExact = outer
     release(start)
   }
-}
-
-/**
- * The canonical JSON text of `value` (RFC 8785). As with JSON.stringify, `toJSON` is called and undefined members are
- * omitted.
- *
- * @throws {CanonicalJsonError} for a value without an exact JSON form; its `path` locates it.
- */
-export function canonicalize(value: unknown): string {
-  return textOf(value, undefined)
 }
 
 export interface ExactText {
@@ -275,9 +273,9 @@ export interface ExactText {
  * @throws {CanonicalJsonError} as `canonicalize`
  */
 export function canonicalizeExact(value: unknown): ExactText {
-  const form: typeof exact = { range: 'double' }
-  const text = textOf(value, form)
-  return { text, range: form.range }
+  range = 'double'
+  const text = canonicalize(value)
+  return { text, range }
 }
 
 /** A member that the object does not have, as text. */

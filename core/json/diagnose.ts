@@ -11,7 +11,7 @@ export const MAX_DEPTH = 512
 
 const MAX_SHOWN = 64
 
-/** The first error in the text by position; undefined for strict JSON. `isExact` as in `parseExactJson`. */
+/** The first error in the text by position; undefined for strict JSON. `isExact` as `exact` in `parseJson`. */
 export function firstError(bytes: Uint8Array, isExact: boolean): JsonInputError | undefined {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   if (buffer[0] === 0xef && buffer[1] === 0xbb && buffer[2] === 0xbf)

@@ -13,29 +13,19 @@ import { isPlainToken, JsonNumber, parseJsonText, SHORT_TOKEN } from './text.js'
 import type { JsonValue } from './value.js'
 
 /**
- * The value of JSON text (RFC 8259) that every parser reads alike.
+ * The value of JSON text (RFC 8259) that every parser reads alike. With `exact` numbers it has a `JsonNumber` for each that
+ * ECMAScript would write in another way.
  *
  * @throws {JsonInputError} for anything but JSON in UTF-8 without a byte order mark, and for duplicate member
- *   names (compared unescaped), numbers that a double cannot represent, lone surrogates, depth over 512, more than
- *   50,000 containers, and more than 10,000 different member names.
+ *   names (compared unescaped), numbers that a double cannot represent (`exact`: of more than 64 characters or with an
+ *   exponent beyond 400), lone surrogates, depth over 512, more than 50,000 containers, and more than 10,000 different member
+ *   names.
  */
-export function parseJson(bytes: Uint8Array): JsonValue {
-  return parse(bytes, false)
-}
-
-/**
- * As `parseJson`, with a `JsonNumber` for each number that ECMAScript would write in another way.
- *
- * @throws {JsonInputError} as `parseJson`, of numbers only for those of more than 64 characters or with an exponent beyond 400
- */
-export function parseExactJson(bytes: Uint8Array): JsonValue {
-  return parse(bytes, true)
-}
-
-function parse(bytes: Uint8Array, isExact: boolean): JsonValue {
+export function parseJson(bytes: Uint8Array, numbers: 'double' | 'exact' = 'double'): JsonValue {
+  const isExact = numbers === 'exact'
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-  const text = decode(buffer)
-  if (text === undefined) throw error(bytes, isExact)
+  if (!isUtf8(buffer)) throw error(bytes, isExact)
+  const text = buffer.toString(isAscii(buffer) ? 'latin1' : 'utf8')
   const members = scan(buffer, isExact)
   if (members === REFUSED || (members > MAX_NAMES && isTooLargeToParse(buffer))) throw error(bytes, isExact)
   let value: JsonValue
@@ -46,11 +36,6 @@ function parse(bytes: Uint8Array, isExact: boolean): JsonValue {
   }
   if (members > 1 && countMembers(value) !== members) throw error(bytes, isExact)
   return value
-}
-
-function decode(buffer: Buffer): string | undefined {
-  if (isAscii(buffer)) return buffer.toString('latin1')
-  return isUtf8(buffer) ? buffer.toString('utf8') : undefined
 }
 
 function error(bytes: Uint8Array, isExact: boolean, cause?: unknown): Error {

@@ -2,7 +2,7 @@
 // member name as on a byte of ordinary text, so text made mostly of them is refused before it is parsed.
 import { randomInt } from 'node:crypto'
 import { getHeapStatistics } from 'node:v8'
-import { BACKSLASH, endOfNumber, endOfString, isNumberStart, isPlainNumber, QUOTE } from './text.js'
+import { BACKSLASH, endOfNumber, endOfString, isPlainNumber, MINUS, NINE, QUOTE, ZERO } from './text.js'
 
 /** Maximum number of arrays and objects in one text. */
 export const MAX_CONTAINERS = 50_000
@@ -101,7 +101,7 @@ export function measureJson(text: string): 'too costly' | 'plain' | 'other' | un
       if (++depth > MAX_DEPTH) return 'too costly'
       cost += CONTAINER_COST
     } else if (unit === CLOSING_BRACE || unit === CLOSING_BRACKET) depth--
-    else if (isNumberStart(unit)) {
+    else if (unit === MINUS || (unit >= ZERO && unit <= NINE)) {
       const after = endOfNumber(text, at)
       isPlain &&= isPlainNumber(text, at, after)
       at = after - 1

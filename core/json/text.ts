@@ -128,7 +128,7 @@ function hasOtherNumbers(text: string): boolean {
   for (let at = 0; at < text.length; at++) {
     const unit = text.charCodeAt(at)
     if (unit === QUOTE) at = endOfString(text, at + 1)
-    else if (isNumberStart(unit)) {
+    else if (unit === MINUS || (unit >= ZERO && unit <= NINE)) {
       const end = endOfNumber(text, at)
       if (!isPlainNumber(text, at, end)) return true
       at = end - 1
@@ -137,14 +137,11 @@ function hasOtherNumbers(text: string): boolean {
   return false
 }
 
-const MINUS = 0x2d
+/** A number of JSON begins with one of these, or a digit between the last two. */
+export const MINUS = 0x2d
 const POINT = 0x2e
-const ZERO = 0x30
-const NINE = 0x39
-
-export function isNumberStart(unit: number): boolean {
-  return unit === MINUS || (unit >= ZERO && unit <= NINE)
-}
+export const ZERO = 0x30
+export const NINE = 0x39
 
 /** The index after a number of valid JSON: a letter of one is an `e`. */
 export function endOfNumber(text: string, from: number): number {

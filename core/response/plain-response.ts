@@ -10,7 +10,7 @@ import {
   type ResponseStream,
 } from '../call/outcome.js'
 import { readEvent, SseSplitter } from '../http/index.js'
-import { hasDuplicateMembers, isTooCostly, parseJsonText, sha256Hex, stringifyJson } from '../json/index.js'
+import { hasDuplicateMembers, measureJson, parseJsonText, sha256Hex, stringifyJson } from '../json/index.js'
 import { keepReceived } from './received.js'
 import type { ResponseRewriter } from './rewriter.js'
 
@@ -197,9 +197,10 @@ async function rewriteText(
   { text, form }: BodyText,
   rewriter: ResponseRewriter,
 ): Promise<string | undefined> {
-  if (form === 'json' && !isTooCostly(text)) {
+  const measured = form === 'json' ? measureJson(text) : 'too costly'
+  if (measured !== 'too costly') {
     try {
-      const value: unknown = parseJsonText(text)
+      const value: unknown = parseJsonText(text, measured)
       const rewritten = await rewriter.json(value, text.length)
       // If several members have one name, the rewriter has seen one of them.
       return rewritten === value && !hasDuplicateMembers(text, value) ? text : stringifyJson(rewritten)

@@ -13,7 +13,7 @@ import {
   type TrustedCaller,
   trustedCaller,
 } from '@svc/core'
-import { defined, parseExactJson } from '@svc/core/json'
+import { defined, parseJson } from '@svc/core/json'
 import { parseToolSegment } from '@svc/core/match'
 import type { CallControl } from '@svc/core/pipeline'
 import type { BlockSource } from '../../blocks/stage.js'
@@ -175,7 +175,7 @@ function callFor(requested: ExplainedCall, policy: Policy): CallControl {
     name: tool,
     version,
     isInPath: isPlain(server, policy.host),
-    args: parseExactJson(bytes),
+    args: parseJson(bytes, 'exact'),
     bytes: bytes.byteLength,
     idempotencyKey: key ?? null,
   })

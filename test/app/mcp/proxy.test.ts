@@ -1,5 +1,5 @@
 import type { ReferenceRule } from '@svc/core'
-import { sha256Hex } from '@svc/core/json'
+import { sha256Hex, stringifyJson } from '@svc/core/json'
 import { expect } from 'chai'
 import { TestProxy } from '../../support/mcp-proxy.js'
 import {
@@ -37,13 +37,13 @@ describe('a call over MCP', () => {
           name: 'echo',
           version: '2.0.0',
           reference: 'mcp://files/echo@2.0.0',
-          args: { a: 1, region: 'eu' },
           bytes: body.length,
         })
+        expect(stringifyJson(request?.args)).to.equal('{"a":1.0,"region":"eu"}')
         const sent = calls.at(-1)
         expect(sent).to.include({ method: 'POST', path: '/mcp?tenant=1' })
         expect(sent?.body).to.equal(
-          '{"id":1,"method":"tools/call","jsonrpc":"2.0","params":{"name":"echo","arguments":{"a":1,"region":"eu"}}}',
+          '{"id":1,"method":"tools/call","jsonrpc":"2.0","params":{"name":"echo","arguments":{"a":1.0,"region":"eu"}}}',
         )
         expect(sent?.headers).to.include({
           'mcp-session-id': 's1',

@@ -166,11 +166,11 @@ const rows: readonly Row[] = [
   ],
   [revisions, /^(?:an id|a method) twice$/, /^200 [12] result$/, /^200 [12] -32602$/, ambiguous],
   [
-    revisions,
+    [...newestSdk, ...stateless],
     /^a number that is not exact$/,
-    /^(?:400 null -32700|400 \d+ -32600|200 \d+ result)$/,
+    /^400 (?:null -32700|\d+ -32600)$/,
     /^200 \d+ result$/,
-    'a number is its text',
+    'the server gets an id of the gateway',
   ],
   [revisions, /^half a surrogate pair$/, /^200 "\\ud800" result$/, /^200 "\\ud800" -32602$/, ambiguous],
   [

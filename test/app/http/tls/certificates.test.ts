@@ -147,7 +147,9 @@ describe('the certificate of a gateway', () => {
 
   it('waits for the next start if a reload changes its setting, which the log names', () =>
     rig.withSite({}, async ({ gateway }) => {
-      await gateway.handle.reload({ server: { mcp: { denials: 'error' }, maxBodyBytes: 1 } })
+      await gateway.handle.reload({
+        server: { mcp: { denials: 'error' }, drainMs: 1_000, maxBodyBytes: 1 },
+      })
       const told = gateway.log.lines.filter(({ message }) => message.includes('at the next start'))
       expect(told.map(({ fields }) => fields)).to.deep.equal([
         { settings: ['server.maxBodyBytes', 'server.tls'] },
