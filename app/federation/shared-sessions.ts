@@ -43,7 +43,7 @@ const linkSchema = z.object({
   instructions: z.string().optional(),
 })
 
-/** What a client sets in its session, and how it describes itself. */
+/** A client's settings in its session, and how it describes itself. */
 export interface SessionSettings {
   readonly client?: ClientFacts | undefined
   /** The params of the client's last `logging/setLevel`. */
@@ -59,7 +59,7 @@ interface OpenedSession {
   readonly shared: SharedSession
 }
 
-/** What an id seals. */
+/** The content of a sealed id. */
 interface SealedSession {
   /** Names the session in the store. */
   readonly name: string

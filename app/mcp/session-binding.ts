@@ -25,7 +25,7 @@ const boundPrefix = 'svc.'
 /** Time for which an id is valid, in milliseconds: clients use one for weeks, and many do not begin a new session after 404. */
 export const sessionLifetimeMs = 2_592_000_000
 
-/** What the id of a client's session with one server seals. */
+/** The content of the sealed id of a client's session with one server. */
 interface SealedSession {
   readonly server: string
   readonly principal: string

@@ -99,7 +99,7 @@ export class AccessCheck {
     return denied('UNAUTHENTICATED', message, { headers: this.#headers(call, { scopes }) })
   }
 
-  /** Where clients get a token, and the scopes to request for these servers. */
+  /** The issuer at which clients get a token, and the scopes to request for these servers. */
   issuerAndScopes(servers: readonly string[]): { issuer: string | undefined; scopes: readonly string[] } {
     const issuer = this.#issuer === undefined ? undefined : signInIssuer(this.#issuer)
     return { issuer, scopes: this.#scopes?.forServers(servers) ?? [] }

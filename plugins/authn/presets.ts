@@ -1,5 +1,5 @@
 // Values of `authn.oidc` for the issuers that people have, each from its vendor's documentation of access tokens, and the mark
-// by which an access token is told from an ID token of the same issuer.
+// that distinguishes an access token from an ID token of the same issuer.
 import { isJsonObject, type JsonObject } from '@svc/core/json'
 
 export const presetNames = ['entra', 'okta', 'auth0', 'keycloak', 'cognito', 'google'] as const
@@ -9,7 +9,7 @@ export type PresetName = (typeof presetNames)[number]
 /** The part of an issuer that stands for the directory of the token; then `tid` equals it. */
 export const TENANT_ID = '{tenantid}'
 
-/** Where people sign in: if every directory is accepted, with any account of an organization. */
+/** The issuer at which people sign in: with any account of an organization, if every directory is accepted. */
 export function signInIssuer(issuer: string): string {
   return issuer.replaceAll(TENANT_ID, 'organizations')
 }
@@ -79,7 +79,7 @@ export function withPreset(given: unknown): unknown {
   return { ...preset, ...given }
 }
 
-/** What every access token of an issuer has, and its other tokens have not. */
+/** The mark that every access token of an issuer has, and none of its other tokens. */
 export interface AccessTokenMark {
   /** As in `a "cid" claim`. */
   readonly name: string

@@ -29,9 +29,9 @@ import { Audiences, type EndpointNames } from './audience.js'
 import { placesText } from './claims.js'
 import { type AuthnConfig, audiencesOf, issuersOf, type OidcConfig, type ScopesConfig } from './config.js'
 import { type KeyCache, KeysUnavailableError } from './key-cache.js'
-import { bearerToken, CacheableRefusal, quote, unauthenticated } from './refusals.js'
+import { bearerToken, CacheableRefusal, quote } from './refusals.js'
 import { TokenCache, type VerifiedToken } from './token-cache.js'
-import { claimsIn, TokenVerifier } from './verifier.js'
+import { TokenVerifier, verifierFor } from './verifier.js'
 
 const keysUnavailableMessage =
   "The token cannot be checked now, because the issuer's keys cannot be fetched. Try again later."
@@ -77,7 +77,7 @@ export class AuthnStage implements Stage {
   #anonymous: Identity
   /** By the place of the issuer in the policy. */
   #accessChecks: readonly AccessCheck[]
-  /** For callers without a token of an issuer. */
+  /** Checks callers without a token of an issuer. */
   #accessCheck: AccessCheck
   #opened: StartedState | undefined
   /** That the token of a recorded caller may be refused; its scopes are judged for each call. */
@@ -313,16 +313,6 @@ export class AuthnStage implements Stage {
     const hint = this.#config.allowUnauthenticated ? anonymousHint : configurationHint
     return new Refusal('UNAUTHENTICATED', `No token can be validated without authn.oidc: ${hint}.`)
   }
-}
-
-/** Chosen by the issuer that the token names; a single one says itself what is wrong with a token. @throws {Refusal} */
-function verifierFor(verifiers: readonly TokenVerifier[], token: string): TokenVerifier {
-  const claims = verifiers.length === 1 ? {} : claimsIn(token)
-  const found = verifiers.length === 1 ? verifiers[0] : verifiers.find((one) => one.isNamedBy(claims))
-  if (found !== undefined) return found
-  const accepted = verifiers.map(({ issuer }) => quote(issuer)).join(', ')
-  if (claims['iss'] === undefined) throw unauthenticated('The token is malformed, or has no "iss" claim.')
-  throw unauthenticated(`The token was issued by ${quote(claims['iss'])}; this gateway accepts ${accepted}.`)
 }
 
 function describeScopes(scopes: ScopesConfig | undefined): string[] {

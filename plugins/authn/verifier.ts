@@ -199,6 +199,16 @@ export class TokenVerifier {
   }
 }
 
+/** The verifier of the issuer that the token names. A single one states itself the reason of a refusal. @throws {Refusal} */
+export function verifierFor(verifiers: readonly TokenVerifier[], token: string): TokenVerifier {
+  const claims = verifiers.length === 1 ? {} : claimsIn(token)
+  const found = verifiers.length === 1 ? verifiers[0] : verifiers.find((one) => one.isNamedBy(claims))
+  if (found !== undefined) return found
+  const accepted = verifiers.map(({ issuer }) => quote(issuer)).join(', ')
+  if (claims['iss'] === undefined) throw unauthenticated('The token is malformed, or has no "iss" claim.')
+  throw unauthenticated(`The token was issued by ${quote(claims['iss'])}; this gateway accepts ${accepted}.`)
+}
+
 /** All but `nbf`, as the token becomes valid later. */
 function isClaimError(error: unknown): boolean {
   return error instanceof errors.JWTClaimValidationFailed && error.claim !== 'nbf'
@@ -247,7 +257,7 @@ function headerType(typ: unknown, accepted: OidcConfig['tokenTypes']): string | 
 }
 
 /** The claims of a token that is not verified; empty if they cannot be read. */
-export function claimsIn(token: string): TokenClaims {
+function claimsIn(token: string): TokenClaims {
   try {
     return decodeJwt(token)
   } catch {

@@ -66,7 +66,7 @@ export abstract class TableKeyValue implements KeyValueStore {
   /** Other processes use the table too. */
   protected readonly isShared: boolean
   #table: OrderedTable
-  /** Of this process, by space. */
+  /** By space, of this process alone. */
   #changes = new EventEmitter().setMaxListeners(0)
 
   constructor(table: OrderedTable, clock: Pick<Clock, 'now' | 'monotonic'>) {

@@ -21,7 +21,7 @@ import { Segment, setAside } from './segment.js'
 
 // Reads the journal of a dead process as far as it is signed. Only signed lengths decide how much is read at once.
 
-/** What makes the intents of a file those of a process of this log. */
+/** The facts by which the intents of a file are those of a process of this log. */
 interface IntentTrust {
   readonly logId: string | null
   /** Keys that the log trusts now. */

@@ -263,7 +263,7 @@ function withoutZeros(length: number): number {
   return count
 }
 
-/** Where the character of UTF-8 at a place ends; -1 for a control character other than white space and escape, and other bytes. */
+/** The end of the character of UTF-8 at a place; -1 for a control character other than white space and escape, and other bytes. */
 function afterCharacter(at: number, length: number): number {
   const byte = bytes[at] ?? 0
   if (byte < 0x80)

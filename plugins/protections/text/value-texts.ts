@@ -275,7 +275,7 @@ function fileType(value: object, name: string): string | undefined {
 const BASE64 = /^[A-Za-z0-9+/_\s-]*(?:={1,2}\s*)?$/
 const TEXTUAL = /^text\/|json|xml|yaml|script/i
 
-/** The text of a file in base64, or of what is no base64; undefined for data that no model reads as text. */
+/** The text of a file in base64, or the given text if it is not base64; undefined for data that no model reads as text. */
 function textOfFile(data: string, type: string): string | undefined {
   if (!BASE64.test(data)) return data
   if (!TEXTUAL.test(type) && !isUtf8(Buffer.from(data.slice(0, 1024), 'base64'))) return undefined

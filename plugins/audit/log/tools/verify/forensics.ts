@@ -205,7 +205,7 @@ function longestSeries(entries: readonly (number | undefined)[]): number[] {
       else high = middle
     }
     const top = tops[low]
-    // Of copies the first one stands.
+    // The first of several copies stands.
     if (top !== undefined && entries[top] === entry) continue
     before[number] = tops[low - 1] ?? -1
     tops[low] = number
