@@ -19,8 +19,8 @@ type DigestForm = 'exact' | 'bytes'
 
 /**
  * The digest of a result: SHA-256, hex, of its canonical form, after `exact:` if that has numbers that no double represents.
- * Of a result without one, such as text with half of a surrogate pair or 1e400, it is `bytes:` and the hash of `text`, the JSON of the
- * whole response.
+ * A result without one, such as text with half of a surrogate pair or 1e400, has `bytes:` and the hash of `text`, the JSON
+ * of the whole response.
  */
 export function resultDigest(result: unknown, text: string): string {
   try {

@@ -111,9 +111,9 @@ export class EscalationRepository {
   }
 
   /**
-   * Replaces the escalation by what `update` returns for it; repeated with the newer version if another change came first. One that was
-   * read before is read again only then, or if `update` returns its argument. Undefined if there is no escalation; unchanged if
-   * `update` returns its argument.
+   * Replaces the escalation by the value that `update` returns; if another change came first, this is repeated with the newer
+   * version. An escalation that was read before is read again only in that case, or if `update` returns its argument. Returns
+   * undefined if the escalation does not exist, and the unchanged one if `update` returns its argument.
    */
   async change(
     seen: { readonly id: string },

@@ -130,7 +130,7 @@ const SEMICOLON = 0x3b
 
 /** Reads escapes of URLs, of strings in programs, and of HTML. */
 class Escape {
-  /** What the escape that was read stands for, and where it ends. */
+  /** The text of the escape that was read, and the index of its end. */
   plain = ''
   end = 0
   readonly #text: string

@@ -26,10 +26,10 @@ export class TextStream<Owner> {
   readonly #owners: Owner[] = []
   readonly #scanner: TextScanner
   readonly #isOneText: boolean
-  /** Where each text begins. */
+  /** The index at which each text begins. */
   readonly #starts: number[] = []
   #length = 0
-  /** What is not searched yet, behind `#overlap` characters that are. */
+  /** The text that is not searched yet, behind `#overlap` characters that are. */
   #pending = ''
   #overlap = 0
 

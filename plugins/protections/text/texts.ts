@@ -40,7 +40,7 @@ export class TextSearch {
     return this.#budget.run(this.#whole(value, pointer))
   }
 
-  /** What is removed can leave texts that are an attack, so that the rest is judged until nothing is removed from it. */
+  /** A removal can leave texts that are an attack, so the rest is judged until nothing is removed from it. */
   *#whole(value: unknown, pointer: string): SearchSteps<unknown> {
     let shown = value
     for (let times = 0; ; times++) {

@@ -28,7 +28,7 @@ const BINARY: ReadonlySet<string> = new Set(['data', 'blob'])
 /** Members between texts of the protocol, such as `type: text`. */
 const STRUCTURAL: ReadonlySet<string> = new Set(['type', 'role', 'uri', 'mimeType'])
 
-/** Where a text stands. */
+/** The place of a text in a value. */
 class Place {
   readonly depth: number
 

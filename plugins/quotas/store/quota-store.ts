@@ -13,7 +13,7 @@ import {
 import { readLoss, StoreLayer, storableName, trackedSpaces } from '@svc/core/store'
 
 const DAY_MS = 86_400_000
-/** Of one tenant, so that it does not take the room of others. */
+/** A tenant has at most this many, so that it does not take the room of others. */
 const MAX_COUNTERS = 100_000
 
 /** One limit of a call: a bucket, or the calls of a day of UTC. */
